@@ -1,0 +1,43 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set the environment up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := .demo
+WORKSPACE ?= $(DEMO)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test ui check lock clean
+
+help: ## Say what the targets are
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Create .venv from requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Backstory needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12")'
+	@echo "Setting up $(VENV) (once, about two minutes) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## Run the main job on the example workspace and show one window's context
+	@$(BIN)/python -m pipelines demo $(DEMO)
+
+test: $(STAMP) ## Run every test, without a network
+	@$(BIN)/python -m pytest
+
+ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's)
+	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE)
+
+check: $(STAMP) ## Formatter, linter, type checker
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+lock: ## Compile requirements.lock again (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --group dev pyproject.toml --output-file requirements.lock
+
+clean: ## Remove the environment and the demo workspace
+	rm -rf $(VENV) $(DEMO)

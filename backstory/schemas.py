@@ -1,0 +1,345 @@
+"""Contracts of the tables, in the order in which data flows.
+
+Each model is a pandera schema over Polars frames; :func:`validate` is called before a table is written and
+:func:`empty` gives a frame with the right columns and no rows. Timestamps are UTC with microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import pandera.polars as pa
+import polars as pl
+from pandera.errors import SchemaError, SchemaErrors
+
+from backstory.errors import ContractError
+
+UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
+StringList = Annotated[pl.List, pl.String()]
+
+MESSAGE_KINDS = ("message", "system", "media")
+DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
+CAUSES = (
+    "kept",
+    "below_threshold",
+    "duplicate_document",
+    "near_duplicate",
+    "not_selected",
+    "over_budget",
+)
+CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded", "error")
+
+
+class Table(pa.DataFrameModel):
+    """What every table shares: exactly the declared columns, in their order."""
+
+    class Config:
+        strict = True
+        ordered = True
+
+
+class Messages(Table):
+    """One row is one message of a conversation."""
+
+    message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
+    conversation_id: str = pa.Field(description="Conversation: the subfolder or the name of the export.")
+    timestamp: UtcDatetime = pa.Field(description="When it was sent, UTC.")
+    seq: int = pa.Field(description="Place in its source; orders messages of one timestamp.")
+    author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
+    text: str = pa.Field(
+        nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."
+    )
+    kind: str = pa.Field(isin=MESSAGE_KINDS, description="message, system or media.")
+    source: str = pa.Field(description="Export that it was read from, relative to the folder of exports.")
+
+    class Config:
+        unique = ["message_id"]
+
+
+class Quarantine(Table):
+    """One row is a line or record of an export that could not be read."""
+
+    source: str = pa.Field(description="Export, relative to the folder of exports.")
+    line: int = pa.Field(description="Line or record, from 1; 0 for the file as a whole.")
+    reason: str = pa.Field(description="What is wrong with it.")
+
+
+class Windows(Table):
+    """One row is one window of a conversation."""
+
+    window_id: str = pa.Field(description="Id, the same for the same messages and settings.")
+    conversation_id: str = pa.Field(description="Conversation.")
+    partition: str = pa.Field(description="Partition that the window belongs to.")
+    started_at: UtcDatetime = pa.Field(description="Time of the first message, UTC.")
+    ended_at: UtcDatetime = pa.Field(description="Time of the last message, UTC.")
+    message_count: int = pa.Field(ge=1, description="Number of messages, overlap included.")
+    token_count: int = pa.Field(ge=0, description="Sum of the messages' tokens, by the embedder's tokenizer.")
+    message_ids: StringList = pa.Field(description="Messages in order, overlap first.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+class WindowChunks(Table):
+    """One row is one query chunk: a run of messages of a window at one granularity.
+
+    ``first_message`` and ``last_message`` are positions in the window's ``message_ids``, from 0, inclusive.
+    """
+
+    chunk_id: str = pa.Field(description="Id of the query chunk.")
+    window_id: str = pa.Field(description="Window that it is part of.")
+    granularity: str = pa.Field(description="How it was cut: messages:N or packed.")
+    chunk_index: int = pa.Field(ge=0, description="Place among the chunks of this granularity, from 0.")
+    text: str = pa.Field(description="What is embedded: the texts of its messages, joined by blank lines.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+    first_message: int = pa.Field(ge=0, description="Position of its first message in message_ids.")
+    last_message: int = pa.Field(ge=0, description="Position of its last message in message_ids, inclusive.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+class Documents(Table):
+    """One row is one revision of a document.
+
+    ``status`` is ``ok`` for the revision that is searched, ``error`` for one that could not be read,
+    ``superseded`` for an earlier one, and ``deleted`` for the tombstone of a document whose file is gone.
+    """
+
+    document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
+    revision: str = pa.Field(description="Id of this content of the document.")
+    uri: str = pa.Field(description="Path relative to the folder of documents.")
+    title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
+    slug: str = pa.Field(description="Slug: front matter, else file name.")
+    published_at: UtcDatetime = pa.Field(
+        nullable=True, description="Date of publication, UTC; null if the document names none."
+    )
+    tags: StringList = pa.Field(description="Tags.")
+    kind: str = pa.Field(description="Kind, such as post.")
+    tenant: str = pa.Field(description="Whom it belongs to.")
+    text: str = pa.Field(description="Body without front matter, newlines as \\n.")
+    content_hash: str = pa.Field(description="Hash of the file.")
+    status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
+    error: str = pa.Field(nullable=True, description="What is wrong with the file, for status error.")
+
+    class Config:
+        unique = ["document_id", "revision"]
+
+
+class DocumentChunks(Table):
+    """One row is one stored chunk: characters ``char_start`` to ``char_end`` of its document's text."""
+
+    chunk_id: str = pa.Field(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision that was cut.")
+    chunk_index: int = pa.Field(ge=0, description="Place in the document, from 0.")
+    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null where there are none.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    heading: str = pa.Field(description='Headings above it, outermost first, joined by " > ".')
+    text: str = pa.Field(description="The slice char_start to char_end.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+class Hits(Table):
+    """One row is a stored chunk that one query chunk found."""
+
+    window_id: str = pa.Field(description="Window that asked.")
+    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Its document.")
+    similarity: float = pa.Field(description="Cosine similarity, exact.")
+    keyword_score: float = pa.Field(
+        nullable=True, description="BM25 score; null where keywords did not find it."
+    )
+    score: float = pa.Field(description="What the ranking orders by.")
+    rank: int = pa.Field(ge=1, description="Place among the hits of the query chunk, from 1.")
+    engine: str = pa.Field(description="What searched: exact, vss or bm25.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Decisions(Table):
+    """One row is one hit, judged: kept, or dropped with its cause.
+
+    ``rank`` is the place of a kept chunk in its window's context, from 1. ``because_of`` is the chunk that a
+    dropped one gave way to, where there is one.
+    """
+
+    window_id: str = pa.Field(description="Window.")
+    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Its document.")
+    similarity: float = pa.Field(description="Cosine similarity.")
+    score: float = pa.Field(description="What the ranking orders by.")
+    kept: bool = pa.Field(description="Whether the chunk is in the context.")
+    rank: int = pa.Field(nullable=True, description="Place in the context, from 1; null if dropped.")
+    cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
+    because_of: str = pa.Field(nullable=True, description="Chunk that it gave way to, where there is one.")
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Contexts(Table):
+    """One row is one chosen chunk of a window, traceable to its document's revision and characters."""
+
+    window_id: str = pa.Field(description="Window.")
+    rank: int = pa.Field(ge=1, description="Place in the context, from 1.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision of the document.")
+    chunk_id: str = pa.Field(description="Chosen chunk.")
+    title: str = pa.Field(description="Title of the document.")
+    slug: str = pa.Field(description="Slug of the document.")
+    published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
+    tags: StringList = pa.Field(description="Tags of the document.")
+    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    content: str = pa.Field(description="Text of the chunk, whole.")
+    similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
+    score: float = pa.Field(description="Best score over them.")
+    matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
+
+    class Config:
+        unique = ["window_id", "rank"]
+
+
+class WindowContexts(Table):
+    """One row is one window: its context as prompt text, and the counts of every stage."""
+
+    window_id: str = pa.Field(description="Window.")
+    status: str = pa.Field(isin=CONTEXT_STATUSES, description="ok, no_hits, disabled, degraded or error.")
+    text: str = pa.Field(description="Block for the prompt; empty without documents.")
+    token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
+    query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
+    hit_count: int = pa.Field(ge=0, description="Hits of all of them.")
+    above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")
+    after_dedup_count: int = pa.Field(
+        ge=0, description="Of these, hits whose chunk was left after deduplication."
+    )
+    kept_count: int = pa.Field(ge=0, description="Chunks in the context.")
+    coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the query chunks for which a kept chunk was found above the threshold.",
+    )
+    embedder_id: str = pa.Field(description="Space that was searched.")
+    engine: str = pa.Field(description="Engine that searched.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+    settings_hash: str = pa.Field(description="Hash of all settings.")
+    error: str = pa.Field(nullable=True, description="What went wrong, for status error.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+TABLES: dict[str, type[Table]] = {
+    "messages": Messages,
+    "quarantine": Quarantine,
+    "windows": Windows,
+    "window_chunks": WindowChunks,
+    "documents": Documents,
+    "document_chunks": DocumentChunks,
+    "hits": Hits,
+    "decisions": Decisions,
+    "contexts": Contexts,
+    "window_contexts": WindowContexts,
+}
+
+
+def polars_schema(model: type[Table]) -> pl.Schema:
+    """Give the Polars schema of a table.
+
+    Args:
+        model: One of the models of this module.
+
+    Returns:
+        Column names and Polars types, in order.
+    """
+    columns: dict[str, Any] = model.to_schema().columns
+    return pl.Schema({name: column.dtype.type for name, column in columns.items()})
+
+
+class Column(NamedTuple):
+    """What is known of one column of a table."""
+
+    name: str
+    dtype: pl.DataType
+    nullable: bool
+    description: str
+
+
+def describe_table(model: type[Table]) -> list[Column]:
+    """Describe the columns of a table, in order."""
+    columns: dict[str, Any] = model.to_schema().columns
+    return [
+        Column(name, dtype, columns[name].nullable, columns[name].description or "")
+        for name, dtype in polars_schema(model).items()
+    ]
+
+
+def empty(model: type[Table]) -> pl.DataFrame:
+    """Make a frame of no rows with the columns of a table."""
+    return pl.DataFrame(schema=polars_schema(model))
+
+
+def conform(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
+    """Select and cast the columns of a table, in order.
+
+    Args:
+        frame: A frame with at least the table's columns.
+        model: The table's contract.
+
+    Returns:
+        The table's columns in their types.
+
+    Raises:
+        ContractError: A column is absent.
+    """
+    schema = polars_schema(model)
+    absent = [name for name in schema if name not in frame.columns]
+    if absent:
+        raise ContractError(
+            f"{model.__name__}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}"
+        )
+    return frame.select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
+
+
+def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
+    """Check a frame against its contract.
+
+    Args:
+        frame: The table.
+        model: Its contract.
+
+    Returns:
+        The frame, unchanged.
+
+    Raises:
+        ContractError: The contract is broken; the message lists the failed checks and some of the values.
+    """
+    try:
+        return model.validate(frame, lazy=True)
+    except (SchemaErrors, SchemaError) as error:
+        raise ContractError(f"{model.__name__}: {_describe(error)}") from error
+
+
+def _describe(error: SchemaErrors | SchemaError) -> str:
+    cases = error.failure_cases
+    if not isinstance(cases, pl.DataFrame):
+        return str(error)
+    first_cases = cases.unique(["column", "check"], keep="first", maintain_order=True).head(8)
+    return "; ".join(
+        f"the table fails {row['check']}"
+        if row["schema_context"] == "DataFrameSchema"
+        else f"{row['column']} fails {row['check']} (for example {str(row['failure_case'])[:80]!r})"
+        for row in first_cases.to_dicts()
+    )

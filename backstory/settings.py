@@ -1,0 +1,310 @@
+"""Settings: one frozen model per stage, and what the environment says.
+
+This module is the only reader of the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from backstory.errors import AuthenticationError, WorkspaceError
+
+SETTINGS_FILE = "backstory.yaml"
+WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
+CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
+KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+class Stage(BaseModel):
+    """What every group of settings shares: frozen, and an unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ConversationSettings(Stage):
+    """Where chat exports lie and how to read them."""
+
+    folder: str = "chats"
+    """Folder of the chat exports, relative to the workspace. A subfolder is one conversation, whatever its files."""
+    timezone: str = "UTC"
+    """Zone of the clock in exports that do not say theirs."""
+    date_order: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
+    """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
+    timestamp_column: str = "timestamp"
+    """Column of the time in tabular exports."""
+    author_column: str = "author"
+    """Column of the author in tabular exports."""
+    message_column: str = "message"
+    """Column of the text in tabular exports."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"{value!r} is not a time zone; give a name such as Europe/Berlin") from error
+        return value
+
+
+class PrivacySettings(Stage):
+    """Whether authors become keyed pseudonyms before anything else sees a message."""
+
+    pseudonyms: bool = True
+    """Whether authors, and mentions of them, become pseudonyms keyed by the secret of the workspace."""
+
+
+class PartitionSettings(Stage):
+    """The calendar grain of the tables, and the first day that Dagster offers."""
+
+    grain: Literal["hour", "day", "week", "month"] = "day"
+    """Calendar unit of one partition, in UTC."""
+    start: str = "2009-01-01"
+    """First day that Dagster offers (YYYY-MM-DD)."""
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _date_text(cls, value: Any) -> str:
+        from datetime import date
+
+        text = str(value)
+        try:
+            return date.fromisoformat(text).isoformat()
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
+
+
+class WindowSettings(Stage):
+    """How a partition's messages are cut into windows."""
+
+    unit: Literal["messages", "tokens", "bytes", "minutes", "hours", "day"] = "messages"
+    """What `size` and `overlap` count; `day` makes one window per partition."""
+    size: int = Field(default=500, ge=1)
+    """Most of that unit in one window."""
+    overlap: int = Field(default=0, ge=0)
+    """How much of the window before is repeated at the beginning of the next."""
+
+    @model_validator(mode="after")
+    def _overlap_below_size(self) -> WindowSettings:
+        if self.unit == "day" and self.overlap:
+            raise ValueError(f"unit day takes no overlap (found {self.overlap}); set overlap to 0")
+        if self.unit != "day" and self.overlap >= self.size:
+            raise ValueError(f"overlap {self.overlap} must be below size {self.size}")
+        return self
+
+
+class DocumentSettings(Stage):
+    """Where documents lie, and what is assumed of those that do not say."""
+
+    folder: str = "posts"
+    """Folder of the documents, relative to the workspace."""
+    pattern: str = "**/*"
+    """Glob of the files to read."""
+    kind: str = "post"
+    """Kind of documents that do not name one."""
+    tenant: str = ""
+    """Tenant of documents that do not name one."""
+
+
+class ChunkSettings(Stage):
+    """How documents are cut; the ceiling is the smaller of ``max_tokens`` and the embedder's limit."""
+
+    max_tokens: int = Field(default=1800, ge=16)
+    """Most tokens of a chunk; the embedder may take less."""
+    overlap_tokens: int = Field(default=150, ge=0)
+    """Most tokens that a chunk repeats of the one before."""
+
+    @model_validator(mode="after")
+    def _overlap_below_ceiling(self) -> ChunkSettings:
+        if self.overlap_tokens >= self.max_tokens:
+            raise ValueError(
+                f"overlap_tokens {self.overlap_tokens} must be below max_tokens {self.max_tokens}"
+            )
+        return self
+
+
+class QuerySettings(Stage):
+    """How a window is cut into query chunks; it is searched at every granularity."""
+
+    granularities: tuple[int, ...] = (1, 6)
+    """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
+
+    @field_validator("granularities")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or any(size < 0 for size in value) or len(set(value)) != len(value):
+            raise ValueError("granularities must be one or more different whole numbers, 0 or more")
+        return value
+
+
+class EmbeddingSettings(Stage):
+    """Which model turns text into vectors, and within what limits."""
+
+    provider: Literal["local", "gemini", "hashing"] = "local"
+    """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
+    model_dir: str | None = None
+    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`."""
+    model: str = "gemini-embedding-001"
+    """Name of the model for `gemini`."""
+    dimension: int = Field(default=768, ge=8, le=3072)
+    """Width of the vectors of `gemini`."""
+    base_url: str | None = None
+    """Address of the Gemini API, in place of the public one."""
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    """How long one call to `gemini` may take."""
+    max_attempts: int = Field(default=6, ge=1)
+    """How often one call is tried."""
+    texts_per_minute: int = Field(default=100, ge=1)
+    """Most texts sent to `gemini` per minute; its quota counts texts, not calls."""
+    tokens_per_minute: int = Field(default=30_000, ge=1)
+    """Most tokens sent per minute."""
+    threads: int = Field(default=4, ge=1)
+    """Calls to `gemini` that may be under way at once."""
+
+
+class IndexSettings(Stage):
+    """How the search index is built and kept."""
+
+    ann_min_rows: int = Field(default=300_000, ge=0)
+    """Chunks from which `mode: ann` searches through DuckDB VSS; below it the exact engine answers."""
+    hnsw_m: int = Field(default=16, ge=2)
+    """Links per row of the HNSW graph."""
+    hnsw_ef_construction: int = Field(default=128, ge=8)
+    """Candidates looked at while the graph is built."""
+    ef_search: int = Field(default=64, ge=1)
+    """Candidates looked at by a search."""
+    keep_snapshots: int = Field(default=3, ge=1)
+    """Published snapshots to keep."""
+    language: str = "english"
+    """Language of stemming and stop words for keywords."""
+
+
+class RAGSettings(Stage):
+    """Retrieval, selection and deduplication: the ``rag:`` block of the original design, and its additions."""
+
+    enabled: bool = True
+    """Whether windows are given any context."""
+    top_k: int = Field(default=5, ge=1)
+    """Most documents in a context."""
+    mode: Literal["ann", "exact"] = "ann"
+    """`ann` allows approximation; `exact` does not."""
+    nprobe: int | None = Field(default=None, ge=1)
+    """Accepted for compatibility and taken as `ef_search`, with a warning."""
+    overfetch: int | None = Field(default=None, ge=1)
+    """How many times `top_k` an approximate search fetches as candidates."""
+    chunks_per_query: int = Field(default=5, ge=1)
+    """Hits taken per query chunk."""
+    dedup_strategy: Literal["document", "none"] = "document"
+    """`document` keeps the best chunks of each document; `none` keeps all."""
+    dedup_max_per_doc: int = Field(default=1, ge=1)
+    """Chunks to keep per document."""
+    near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
+    """Cosine from which two chunks count as the same; null keeps both."""
+    min_similarity: float | None = Field(default=None, ge=-1, le=1)
+    """Cosine below which a hit is dropped; null takes the embedder's own."""
+    plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
+    """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
+    adaptive_max_messages: int = Field(default=100, ge=1)
+    """Most messages of a window that `adaptive` asks as a whole."""
+    ranking: Literal["dense", "keyword", "hybrid"] = "dense"
+    """Order of the hits of a query chunk: by vectors, by keywords (BM25), or both fused."""
+    keyword_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of keywords in `ranking: hybrid`."""
+    strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
+    """How a context is chosen from the hits."""
+    mmr_lambda: float = Field(default=0.5, ge=0, le=1)
+    """Weight of relevance against difference in `strategy: mmr`."""
+    as_of: bool = True
+    """Whether documents published after the window began are hidden."""
+    kinds: tuple[str, ...] = ()
+    """Only documents of these kinds; empty for all."""
+    tags: tuple[str, ...] = ()
+    """Only documents with one of these tags; empty for all."""
+    document_ids: tuple[str, ...] = ()
+    """Only these documents; empty for all."""
+    tenant: str | None = None
+    """Only documents of this tenant; null for all."""
+
+
+class ContextSettings(Stage):
+    """The text that a writer is given."""
+
+    max_tokens: int = Field(default=4000, ge=1)
+    """Most tokens of a context."""
+    snippet_characters: int = Field(default=400, ge=1)
+    """Characters shown of each chunk."""
+
+
+class Settings(Stage):
+    """All settings of a workspace."""
+
+    conversations: ConversationSettings = ConversationSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    partitions: PartitionSettings = PartitionSettings()
+    windows: WindowSettings = WindowSettings()
+    documents: DocumentSettings = DocumentSettings()
+    chunks: ChunkSettings = ChunkSettings()
+    queries: QuerySettings = QuerySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    index: IndexSettings = IndexSettings()
+    rag: RAGSettings = RAGSettings()
+    context: ContextSettings = ContextSettings()
+
+
+def find_workspace(given: Path | None = None) -> Path:
+    """Say which folder is the workspace.
+
+    Args:
+        given: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+
+    Returns:
+        The absolute path of a folder that holds ``backstory.yaml``.
+
+    Raises:
+        WorkspaceError: The folder is not a workspace.
+    """
+    named = os.environ.get(WORKSPACE_VARIABLE)
+    folder = (given or (Path(named) if named else Path.cwd())).expanduser().resolve()
+    if not (folder / SETTINGS_FILE).is_file():
+        raise WorkspaceError(
+            f"{folder} holds no {SETTINGS_FILE}; name a workspace with --workspace or {WORKSPACE_VARIABLE}, "
+            f"or make one with `backstory init {folder}`"
+        )
+    return folder
+
+
+def read_api_key() -> SecretStr:
+    """Take the Gemini key from the environment, wrapped so that it is never printed.
+
+    Raises:
+        AuthenticationError: Neither variable is set.
+    """
+    for variable in KEY_VARIABLES:
+        value = os.environ.get(variable, "").strip()
+        if value:
+            return SecretStr(value)
+    raise AuthenticationError(
+        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or set `embedding: {{provider: local}}` "
+        f"in {SETTINGS_FILE}"
+    )
+
+
+def cache_folder() -> Path:
+    """Say where built models are kept: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser().resolve()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "backstory"

@@ -1,0 +1,74 @@
+"""A new workspace: its folders and a commented settings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from backstory.errors import InputError
+from backstory.settings import SETTINGS_FILE
+
+TEMPLATE = """\
+# Settings of this workspace. Every line that is commented out shows the default.
+# All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
+
+conversations:
+  folder: chats            # WhatsApp .txt or .zip, Parquet, CSV, JSONL; one subfolder per conversation if you like
+  timezone: UTC            # zone of the clock in the exports, such as Europe/Berlin
+  # date_order: auto       # auto, dmy, mdy or ymd; needed only where a file alone is ambiguous
+  # timestamp_column: timestamp
+  # author_column: author
+  # message_column: message
+
+privacy:
+  pseudonyms: true         # false only for public chats
+
+partitions:
+  grain: day               # hour, day, week or month
+  # start: 2009-01-01      # first day that the Dagster UI offers; set it to the chat's first day
+
+windows:
+  unit: messages           # messages, tokens, bytes, minutes, hours, or day (one window per day)
+  size: 500
+  # overlap: 0
+
+documents:
+  folder: posts            # Markdown with YAML or TOML front matter
+  # kind: post
+
+# embedding:
+#   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), hashing (no model, for dry runs)
+
+# rag:
+#   enabled: true
+#   top_k: 5               # documents in a context
+#   chunks_per_query: 5    # hits taken per query chunk
+#   strategy: coverage     # coverage, similarity or mmr
+#   dedup_strategy: document
+#   dedup_max_per_doc: 1
+#   as_of: true            # hide documents published after the window began
+"""
+
+
+def create_workspace(folder: Path) -> Path:
+    """Make the folders and the settings file of a workspace.
+
+    Args:
+        folder: Where; it may exist, as long as it holds no settings file.
+
+    Returns:
+        The absolute path.
+
+    Raises:
+        InputError: The folder is a workspace already; nothing is changed.
+    """
+    root = folder.expanduser().resolve()
+    settings = root / SETTINGS_FILE
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        with settings.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError as error:
+        raise InputError(f"{settings} is already there; nothing was changed") from error
+    for name in ("chats", "posts"):
+        (root / name).mkdir(exist_ok=True)
+    return root
