@@ -1,0 +1,1 @@
+"""Speed and retrieval quality, runnable by anyone: ``python -m benchmarks.search`` and its neighbours."""

@@ -1,0 +1,149 @@
+"""Tables against plain Polars: windows to Markdown, and writing a partition.
+
+Run as ``python -m benchmarks.tables``; prints one JSON line. Times are CPU seconds, the median of interleaved
+repeats; a ratio is the library over its reference, measured in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+
+from backstory.markdown import consolidate_windows
+from backstory.tables import write_partition
+
+_DISTINCT_TEXTS = 20_000
+
+
+def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.DataFrame:
+    """Make table ``messages`` as a chat has them: a tenth of several lines, a few that look like Markdown."""
+    rng = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    vocabulary = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(3_000)]
+    texts = [" ".join(rng.choices(vocabulary, k=rng.randint(*words))) for _ in range(_DISTINCT_TEXTS)]
+    texts = [text.replace(" ", "\n", 3) if number % 10 == 0 else text for number, text in enumerate(texts)]
+    texts = [f"## {text}" if number % 500 == 0 else text for number, text in enumerate(texts)]
+    start = datetime(2025, 1, 15, tzinfo=UTC)
+    return pl.DataFrame(
+        {
+            "message_id": [f"{number:032x}" for number in range(count)],
+            "conversation_id": ["team"] * count,
+            "timestamp": [start + timedelta(seconds=37 * number) for number in range(count)],
+            "seq": range(count),
+            "author": [f"member-{rng.randrange(20):010x}" for _ in range(count)],
+            "text": rng.choices(texts, k=count),
+            "kind": ["message"] * count,
+            "source": ["chat.txt"] * count,
+        },
+        schema_overrides={"timestamp": pl.Datetime("us", "UTC")},
+    )
+
+
+def join_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
+    """Write windows with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
+    written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
+    message = pl.format("**{}** ({}): {}", pl.col("author"), written, pl.col("text"))
+    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+
+
+def join_alike_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
+    """Write the library's own format with one plain Polars expression: nothing escaped, nothing checked."""
+    written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
+    heading = "## Message {}\n**Author:** {}\n**Timestamp:** {}\n\n{}"
+    message = pl.format(heading, pl.int_range(1, pl.len() + 1), pl.col("author"), written, pl.col("text"))
+    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+
+
+def time_interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Give the median CPU seconds of each function, called in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            started = time.process_time()
+            function()
+            seconds[name].append(time.process_time() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def peak_megabytes() -> float:
+    """Give the largest memory that the process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def measure_markdown(windows: int, messages: int, repeats: int) -> dict[str, float]:
+    """Compare windows to Markdown with the plain Polars forms."""
+    frame = make_messages(windows * messages, words=(5, 60)).with_columns(
+        window_id=pl.format("window-{}", pl.int_range(pl.len()) // messages)
+    )
+    before = peak_megabytes()
+    consolidate_windows(frame)
+    peak = peak_megabytes() - before
+    seconds = time_interleaved(
+        {
+            "library": lambda: consolidate_windows(frame),
+            "reference": lambda: join_with_polars(frame),
+            "alike": lambda: join_alike_with_polars(frame),
+        },
+        repeats,
+    )
+    return {
+        "seconds": seconds["library"],
+        "reference_seconds": seconds["reference"],
+        "ratio": seconds["library"] / seconds["reference"],
+        "same_format_seconds": seconds["alike"],
+        "same_format_ratio": seconds["library"] / seconds["alike"],
+        "peak_mb_over_input": peak,
+    }
+
+
+def measure_writing(rows: int, repeats: int) -> dict[str, float]:
+    """Compare writing a changed partition with Polars' ``write_parquet``, and writing it unchanged."""
+    frame = make_messages(rows, words=(150, 350))
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        turns = iter(range(2 * repeats))
+        seconds = time_interleaved(
+            {
+                "reference": lambda: frame.write_parquet(root / "plain.parquet", compression="zstd"),
+                "changed": lambda: write_partition(root, "messages", f"p{next(turns)}", frame),
+                "unchanged": lambda: write_partition(root, "messages", "p0", frame),
+            },
+            repeats,
+        )
+    return {
+        "write_seconds": seconds["changed"],
+        "write_reference_seconds": seconds["reference"],
+        "write_ratio": seconds["changed"] / seconds["reference"],
+        "write_unchanged_ratio": seconds["unchanged"] / seconds["reference"],
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--windows", type=int, default=1_000)
+    parser.add_argument("--messages", type=int, default=500, help="per window")
+    parser.add_argument("--rows", type=int, default=50_000, help="of the partition that is written")
+    parser.add_argument("--repeats", type=int, default=9)
+    given = parser.parse_args()
+    markdown = measure_markdown(given.windows, given.messages, given.repeats)
+    writing = measure_writing(given.rows, given.repeats)
+    figures = {name: round(value, 4) for name, value in {**markdown, **writing}.items()}
+    sizes = {"windows": given.windows, "messages": given.messages, "rows": given.rows}
+    print(json.dumps({"benchmark": "tables", **sizes, **figures, "peak_mb": round(peak_megabytes(), 1)}))
+
+
+if __name__ == "__main__":
+    main()
