@@ -1,0 +1,273 @@
+"""Where the paragraphs and headings of a Markdown text lie, as character offsets.
+
+Blank lines, fenced code and headings follow CommonMark, except that a line of any whitespace is blank and
+that an underlined heading is a single line. A fenced block ends with the text if nothing closes it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Offsets: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint32]
+
+_LINE_FEED, _CARRIAGE_RETURN, _SPACE = ord("\n"), ord("\r"), ord(" ")
+_WIDE_LINE_ENDS = (0x85, 0x2028, 0x2029)
+_BEYOND_ASCII = 0x80
+_INDENTED = bytes(code for code in range(_SPACE + 1) if code != _LINE_FEED) + bytes([_BEYOND_ASCII])
+_END = b"\n"  # so that the character after the last line's first ones can be looked up
+_DEEPEST_HEADING = 6
+_INDENT_OF_CODE = 4
+
+_INDENTATION = re.compile(r"[^\S\n\r\v\f\x85\u2028\u2029]+")
+_FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*", re.DOTALL)
+_UNDERLINE = re.compile(r"(=+|-+)\s*")
+
+
+@dataclass(frozen=True)
+class MarkdownOutline:
+    """The paragraphs and headings of one text.
+
+    Attributes:
+        text: The text.
+        starts: Offset of the first character of each paragraph; a fenced code block is one paragraph.
+        ends: Offset after the last character of each paragraph, its line end left out.
+        heading_starts: Offset of the line of each heading.
+        heading_ends: Offset after that line.
+        heading_levels: 1 to 6.
+    """
+
+    text: str
+    starts: Offsets
+    ends: Offsets
+    heading_starts: Offsets
+    heading_ends: Offsets
+    heading_levels: Offsets
+    _paths: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def headings_at(self, offsets: Offsets) -> list[str]:
+        """Give the headings above each offset, outermost first, as ``"A > B"``.
+
+        Args:
+            offsets: Character offsets; a heading that starts at one counts.
+
+        Returns:
+            The paths, empty before the first heading.
+        """
+        positions = self.heading_starts.searchsorted(offsets, side="right") - 1
+        return [self._path(position) for position in positions.tolist()]
+
+    def heading_paths(self) -> list[str]:
+        """List the path of every heading, in order."""
+        return [self._path(position) for position in range(len(self.heading_starts))]
+
+    def _path(self, position: int) -> str:
+        if position < 0:
+            return ""
+        if position not in self._paths:
+            title = _read_heading(self.text[self.heading_starts[position] : self.heading_ends[position]])
+            outer = self._path(self._parent(position))
+            self._paths[position] = f"{outer} > {title}" if outer and title else outer or title
+        return self._paths[position]
+
+    def _parent(self, position: int) -> int:
+        level = self.heading_levels[position]
+        parent = -1
+        for above, positions in self._positions_by_level:
+            if above >= level:
+                break
+            place = int(positions.searchsorted(position)) - 1
+            parent = max(parent, int(positions[place]) if place >= 0 else -1)
+        return parent
+
+    @cached_property
+    def _positions_by_level(self) -> list[tuple[int, Offsets]]:
+        levels = self.heading_levels
+        found = np.bincount(levels).nonzero()[0].tolist()
+        return [(level, (levels == level).nonzero()[0]) for level in found]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a text.
+
+    Attributes:
+        text: The text.
+        codes: Code points of its characters, and of a line feed at the end.
+        starts: Offset of each line.
+        ends: Offset of each line's end.
+        content: Offset of the first character of each line that is not whitespace, the end if there is none.
+        first: Code point there.
+        heads: The same as bytes, everything beyond ASCII being one value, to look for kinds of lines quickly.
+        filled: Whether a line holds more than whitespace.
+        outer: Whether it does and is indented too little for code.
+    """
+
+    text: str
+    codes: Codes
+    starts: Offsets
+    ends: Offsets
+    content: Offsets
+    first: Codes
+    heads: bytes
+    filled: Flags
+    outer: Flags
+
+
+def outline_markdown(text: str) -> MarkdownOutline:
+    """Find the paragraphs and headings of a text.
+
+    Args:
+        text: Markdown, or plain text.
+
+    Returns:
+        The outline; it covers every character except whitespace between paragraphs.
+    """
+    if not text:
+        nothing = np.zeros(0, np.int64)
+        return MarkdownOutline(text, nothing, nothing, nothing, nothing, nothing)
+    lines = _read_lines(text)
+    filled, outer = lines.filled, lines.outer
+    breaks = np.ones(len(filled), bool)
+    if b"`" in lines.heads or b"~" in lines.heads:
+        opening, inside = _find_fences(lines)
+        filled = filled | inside
+        outer = outer & ~inside
+        breaks[1:] = ~filled[:-1] | opening[1:] | (inside[:-1] & ~inside[1:])
+    else:
+        np.logical_not(filled[:-1], out=breaks[1:])
+    begins = filled & breaks
+    finishes = filled.copy()
+    finishes[:-1] &= ~filled[1:] | breaks[1:]
+    headings, levels = _find_headings(lines, outer, breaks)
+    return MarkdownOutline(
+        text=text,
+        starts=lines.starts[begins],
+        ends=lines.ends[finishes],
+        heading_starts=lines.starts[headings],
+        heading_ends=lines.ends[headings],
+        heading_levels=levels,
+    )
+
+
+def _read_lines(text: str) -> _Lines:
+    codes: Codes
+    if text.isascii():
+        codes = np.frombuffer(text.encode("ascii") + _END, np.uint8)
+    else:
+        codes = np.frombuffer((text + "\n").encode("utf-32-le", "surrogatepass"), np.uint32)
+    starts, ends = _find_lines(text, codes)
+    first = codes[starts]
+    heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
+    content = starts
+    if any(code in heads for code in _INDENTED):
+        content = _skip_indentation(text, starts, heads)
+        first = codes[content]
+        heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
+    filled = content < ends
+    outer = filled if content is starts else filled & (content - starts < _INDENT_OF_CODE)
+    return _Lines(text, codes, starts, ends, content, first, heads, filled, outer)
+
+
+def _find_lines(text: str, codes: Codes) -> tuple[Offsets, Offsets]:
+    codes = codes[: len(text)]
+    breaks = codes == _LINE_FEED
+    if "\r" in text or "\v" in text or "\f" in text:
+        breaks |= (codes > _LINE_FEED) & (codes <= _CARRIAGE_RETURN)
+    if codes.dtype != np.uint8:
+        breaks |= np.isin(codes, _WIDE_LINE_ENDS)
+    positions = breaks.nonzero()[0]
+    starts = np.empty(len(positions) + 1, np.int64)
+    ends = np.empty(len(positions) + 1, np.int64)
+    starts[0], ends[-1] = 0, len(text)
+    np.add(positions, 1, out=starts[1:])
+    ends[:-1] = positions
+    if "\r" in text:
+        pairs = (codes[positions[:-1]] == _CARRIAGE_RETURN) & (codes[positions[:-1] + 1] == _LINE_FEED)
+        starts = np.delete(starts, pairs.nonzero()[0] + 1)
+        ends = np.delete(ends, pairs.nonzero()[0] + 1)
+    return starts, ends
+
+
+def _skip_indentation(text: str, starts: Offsets, heads: bytes) -> Offsets:
+    content = starts.copy()
+    for row in np.isin(np.frombuffer(heads, np.uint8), list(_INDENTED)).nonzero()[0].tolist():
+        match = _INDENTATION.match(text, starts[row])
+        if match:
+            content[row] = match.end()
+    return content
+
+
+def _find_fences(lines: _Lines) -> tuple[Flags, Flags]:
+    opening = np.zeros(len(lines.starts), bool)
+    inside = np.zeros(len(lines.starts), bool)
+    fence, opened_at = "", 0
+    candidates = lines.outer & ((lines.first == ord("`")) | (lines.first == ord("~")))
+    for row in candidates.nonzero()[0].tolist():
+        line = lines.text[lines.content[row] : lines.ends[row]]
+        match = _FENCE.fullmatch(line)
+        marks = (match[1] or match[2]) if match else ""
+        if marks and not fence:
+            fence, opened_at = marks, row
+            opening[row] = True
+        elif marks and line.rstrip() == marks and marks.startswith(fence):
+            inside[opened_at : row + 1] = True
+            fence = ""
+    if fence:
+        inside[opened_at:] = True
+    return opening, inside
+
+
+def _find_headings(lines: _Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
+    found: list[Offsets] = []
+    levels: list[Offsets] = []
+    if b"#" in lines.heads:
+        rows = (outer & (lines.first == ord("#"))).nonzero()[0]
+        for level in range(1, _DEEPEST_HEADING + 1):
+            following = lines.codes[lines.content[rows] + level]
+            headings = rows[following <= _SPACE]
+            if len(headings):
+                found.append(headings)
+                levels.append(np.full(len(headings), level))
+            rows = rows[following == ord("#")]
+            if not len(rows):
+                break
+    if b"=" in lines.heads or b"-" in lines.heads:
+        underlined = _find_underlined(lines, outer, breaks)
+        found.append(np.array([row for row, _ in underlined], np.int64))
+        levels.append(np.array([level for _, level in underlined], np.int64))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if len(found) == 1:
+        return found[0], levels[0]
+    rows = np.concatenate(found)
+    order = np.argsort(rows, kind="stable")
+    return rows[order], np.concatenate(levels)[order]
+
+
+def _find_underlined(lines: _Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
+    found = []
+    marked = outer[1:] & ((lines.first[1:] == ord("=")) | (lines.first[1:] == ord("-")))
+    under_single_line = marked & outer[:-1] & breaks[:-1] & ~breaks[1:]
+    for above in under_single_line.nonzero()[0].tolist():
+        match = _UNDERLINE.fullmatch(lines.text, lines.content[above + 1], lines.ends[above + 1])
+        if match:
+            found.append((above, 1 if match[1].startswith("=") else 2))
+    return found
+
+
+def _read_heading(line: str) -> str:
+    title = line.strip()
+    if title.startswith("#"):
+        title = title.lstrip("#").strip()
+        unclosed = title.rstrip("#")
+        if not unclosed or unclosed[-1].isspace():
+            title = unclosed
+    return " ".join(title.split())

@@ -1,0 +1,91 @@
+"""Sentences, words and grapheme clusters of a text, as character offsets.
+
+Every function takes a range of a text and returns the ranges of its units in order. What lies between two
+units is whitespace, and nothing else is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TypeAlias
+
+import regex
+
+Range: TypeAlias = tuple[int, int]
+
+_WORD = re.compile(r"\S+")
+_GRAPHEME = regex.compile(r"\X")
+_SENTENCE_BREAK = re.compile(
+    r"""
+      [\n\r\v\f\x85\u2028\u2029]\s*                         # a line end
+    | (?<=[.!?…。！？｡])\s+
+    | (?<=[.!?…。！？｡]["'”’»)\]」』】）])\s+
+    # no space follows in Chinese and Japanese
+    | (?<=[。！？｡])(?![。！？｡"'”’»)\]」』】）\s\u0300-\u036f\ufe00-\ufe0f])
+    | (?<=[。！？｡][”’」』】）])(?!\s)
+    """,
+    re.VERBOSE,
+)
+
+
+def split_sentences(text: str, start: int, end: int) -> list[Range]:
+    """Split a range after the ends of sentences and lines.
+
+    Args:
+        text: The whole text.
+        start: First offset of the range.
+        end: Offset after the range.
+
+    Returns:
+        Start and end of every sentence, the whitespace around it left out.
+    """
+    return _strip(text, start, end, (match.end() for match in _SENTENCE_BREAK.finditer(text, start, end)))
+
+
+def split_words(text: str, start: int, end: int) -> list[Range]:
+    """Split a range at its whitespace.
+
+    Args:
+        text: The whole text.
+        start: First offset of the range.
+        end: Offset after the range.
+
+    Returns:
+        Start and end of every run of characters without whitespace.
+    """
+    return [match.span() for match in _WORD.finditer(text, start, end)]
+
+
+def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
+    """Split a range into parts of about the same length, never inside a user-perceived character.
+
+    Grapheme clusters are those of Unicode Standard Annex 29.
+
+    Args:
+        text: The whole text.
+        start: First offset of the range.
+        end: Offset after the range.
+        parts: Parts to aim for, 2 or more; there are fewer where clusters are long.
+
+    Returns:
+        Start and end of every part. A single cluster is returned whole.
+    """
+    boundaries = [match.start() for match in _GRAPHEME.finditer(text, start, end)]
+    wanted = (start + (end - start) * part // parts for part in range(1, parts))
+    cuts = (boundaries[min(bisect_left(boundaries, place), len(boundaries) - 1)] for place in wanted)
+    return _strip(text, start, end, cuts)
+
+
+def _strip(text: str, start: int, end: int, cuts: Iterable[int]) -> list[Range]:
+    edges = sorted({start, *cuts, end})
+    ranges = []
+    for left, right in pairwise(edges):
+        body = text[left:right]
+        stripped = body.strip()
+        if stripped:
+            offset = left + len(body) - len(body.lstrip())
+            ranges.append((offset, offset + len(stripped)))
+    return ranges

@@ -1,0 +1,75 @@
+"""Token counts: the type of every counter, and an estimate for models whose tokenizer is not at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+CountTokens: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
+
+_SPECIAL_TOKENS = 2
+_UNITS_PER_TOKEN = 32
+_SPACE = ord(" ")
+_REPEATED_SPACE_UNITS = 18
+_SEPARATOR = b"\xc0"  # never part of UTF-8, so it can stand between texts
+_BLOCK_CHARACTERS = 200_000  # a block and its weights stay in the processor's cache
+
+
+def _weigh_bytes() -> bytes:
+    """Give every byte its weight in 1/32 tokens.
+
+    The weights are an upper bound, fitted by linear programming to the counts of a byte-level BPE vocabulary
+    of 50,000 entries over prose, chats, code, JSON with hashes, base64, URLs and several scripts. English
+    words are mostly one token whatever their length; capitals, digits and symbols break a run of characters
+    up. Outside ASCII only the continuation bytes of UTF-8 weigh: their number says how rare a character is.
+    """
+    weights = np.full(256, 52, np.uint8)  # symbols and control characters
+    weights[ord("a") : ord("z") + 1] = 5
+    weights[ord("A") : ord("Z") + 1] = 46
+    weights[ord("0") : ord("9") + 1] = 33
+    weights[_SPACE] = 16
+    weights[[ord("\t"), ord("\n"), ord("\r")]] = 26
+    weights[0x80:0xC0] = 45
+    weights[0xC0:] = 0
+    return weights.tobytes()
+
+
+_WEIGHTS = _weigh_bytes()
+
+
+def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Estimate the tokens of each text without a tokenizer, erring towards too many.
+
+    For English prose the estimate is about 1.4 times the count of a byte-level BPE tokenizer. Unlike a
+    quarter of the characters it does not fall below that count for hexadecimal digits, base64, URLs, code,
+    Chinese or emoji. Words of other languages in plain Latin letters, and random letters, may come out too
+    low.
+
+    Args:
+        texts: Any number of texts.
+
+    Returns:
+        One estimate per text, two special tokens included, shape ``(len(texts),)``.
+    """
+    estimates = np.empty(len(texts), np.int64)
+    average = sum(map(len, texts)) // max(len(texts), 1)
+    block = max(1, _BLOCK_CHARACTERS // (average + 1))
+    for start in range(0, len(texts), block):
+        estimates[start : start + block] = _estimate_block(texts[start : start + block])
+    return estimates
+
+
+def _estimate_block(texts: Sequence[str]) -> NDArray[np.int64]:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    starts = np.zeros(len(encoded), np.int64)
+    np.cumsum(lengths[:-1] + 1, out=starts[1:])
+    joined = _SEPARATOR.join(encoded) + _SEPARATOR
+    weights = np.frombuffer(bytearray(joined.translate(_WEIGHTS)), np.uint8)
+    spaces = np.frombuffer(joined, np.uint8) == _SPACE
+    weights[1:] += (spaces[1:] & spaces[:-1]).view(np.uint8) * np.uint8(_REPEATED_SPACE_UNITS)
+    totals = np.add.reduceat(weights, starts, dtype=np.int64)
+    return _SPECIAL_TOKENS - (-totals // _UNITS_PER_TOKEN)

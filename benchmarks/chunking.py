@@ -1,0 +1,161 @@
+"""How fast texts are cut into chunks, beside a plain paragraph packer in the same process.
+
+``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per second of
+processor time, the best of several rounds in which both are measured in turn. The counter is a quarter of the
+characters, so that neither measures a tokenizer; the speed with :func:`backstory.tokens.estimate_tokens` is
+given beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.chunks import Span, cut_chunks
+from backstory.tokens import CountTokens, estimate_tokens
+
+MAX_TOKENS = 1800
+OVERLAP_TOKENS = 150
+MESSAGES_PER_WINDOW = 500
+WORDS = """the a of to in it we you is that and but so not maybe think should really again tomorrow train
+tickets harbour meeting release build server index query recipe flour oven bread salt weather rain window
+probably everybody forgot remember screenshot question answer thanks morning evening projector hotel"""
+
+Result = TypeVar("Result")
+
+
+def generate_windows(megabytes: float, seed: int = 1) -> list[str]:
+    """Make windows of a group chat in the form of ``consolidate_messages_to_markdown``.
+
+    Args:
+        megabytes: Least total size.
+        seed: Chooses the messages.
+
+    Returns:
+        One Markdown text per window of 500 messages.
+    """
+    source = random.Random(seed)
+    words = WORDS.split()
+    windows: list[str] = []
+    size = 0
+    while size < megabytes * 1e6:
+        text = "\n\n".join(
+            _write_message(source, words, number) for number in range(1, MESSAGES_PER_WINDOW + 1)
+        )
+        windows.append(text)
+        size += len(text)
+    return windows
+
+
+def _write_message(source: random.Random, words: list[str], number: int) -> str:
+    length = 1 + int(source.lognormvariate(2.9, 0.8))
+    text = " ".join(source.choices(words, k=length)).capitalize()
+    author = f"member-{source.getrandbits(40):010x}"
+    timestamp = f"2025-01-15 10:{number % 60:02d}"
+    return f"## Message {number}\n**Author:** {author}\n**Timestamp:** {timestamp}\n\n{text}."
+
+
+def count_quarters(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Count a token for every four characters begun."""
+    return np.fromiter(map(len, texts), np.int64, len(texts)) // 4 + 1
+
+
+def pack_paragraphs(text: str, max_tokens: int, overlap_tokens: int) -> list[str]:
+    """Pack paragraphs as one would by hand: no offsets, no checks, no paragraph ever cut."""
+    chunks: list[str] = []
+    current: list[str] = []
+    total = 0
+    for paragraph in text.split("\n\n"):
+        tokens = len(paragraph) // 4 + 1
+        if current and total + tokens > max_tokens:
+            chunks.append("\n\n".join(current))
+            kept: list[str] = []
+            total = 0
+            for previous in reversed(current):
+                size = len(previous) // 4 + 1
+                if total + size > overlap_tokens:
+                    break
+                kept.append(previous)
+                total += size
+            current = kept[::-1]
+        current.append(paragraph)
+        total += tokens
+    if current:
+        chunks.append("\n\n".join(current))
+    return chunks
+
+
+def count_losses(
+    texts: Sequence[str], spans: Sequence[list[Span]], count_tokens: CountTokens
+) -> tuple[int, int]:
+    """Count the characters that no chunk holds, whitespace aside, and the chunks over the ceiling."""
+    lost = oversize = 0
+    for text, cut in zip(texts, spans, strict=True):
+        covered = 0
+        for span in cut:
+            lost += len("".join(text[covered : max(span.start, covered)].split()))
+            covered = span.end
+        lost += len("".join(text[covered:].split()))
+        counts = count_tokens([text[span.start : span.end] for span in cut])
+        oversize += int((counts > MAX_TOKENS).sum())
+    return lost, oversize
+
+
+def measure(run: Callable[[], Result]) -> tuple[float, Result]:
+    """Run something and give its processor seconds and its result."""
+    started = time.process_time()
+    result = run()
+    return time.process_time() - started, result
+
+
+def main() -> None:
+    """Measure and print one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--megabytes", type=float, default=20.0)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    texts = generate_windows(arguments.megabytes)
+    megabytes = sum(map(len, texts)) / 1e6
+
+    def cut(count_tokens: CountTokens) -> list[list[Span]]:
+        return cut_chunks(
+            texts, max_tokens=MAX_TOKENS, overlap_tokens=OVERLAP_TOKENS, count_tokens=count_tokens
+        )
+
+    seconds: dict[str, list[float]] = {"chunks": [], "plain": [], "estimate": []}
+    for _ in range(arguments.rounds):
+        elapsed, spans = measure(lambda: cut(count_quarters))
+        seconds["chunks"].append(elapsed)
+        elapsed, _plain = measure(
+            lambda: [pack_paragraphs(text, MAX_TOKENS, OVERLAP_TOKENS) for text in texts]
+        )
+        seconds["plain"].append(elapsed)
+        elapsed, estimated = measure(lambda: cut(estimate_tokens))
+        seconds["estimate"].append(elapsed)
+    losses = count_losses(texts, spans, count_quarters)
+    losses_estimated = count_losses(texts, estimated, estimate_tokens)
+    speeds = {name: megabytes / min(values) for name, values in seconds.items()}
+    line = {
+        "benchmark": "chunking",
+        "megabytes": round(megabytes, 1),
+        "chunks": sum(map(len, spans)),
+        "mb_per_cpu_second": round(speeds["chunks"], 1),
+        "reference": "plain paragraph packer",
+        "reference_mb_per_cpu_second": round(speeds["plain"], 1),
+        "ratio": round(speeds["plain"] / speeds["chunks"], 3),
+        "estimate_tokens_mb_per_cpu_second": round(speeds["estimate"], 1),
+        "lost": losses[0] + losses_estimated[0],
+        "oversize": losses[1] + losses_estimated[1],
+    }
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()
