@@ -1,0 +1,200 @@
+"""Windows -> Markdown: messages under numbered headings that no message can forge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import polars as pl
+
+from backstory.errors import InputError, UnsupportedTableError
+
+_TEXT_COLUMNS = ("message", "text")
+_MICROSECONDS_PER_MINUTE = 60_000_000
+_MINUTES_PER_DAY = 24 * 60
+_TIMES_OF_DAY = pl.Series(f" {minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER_DAY))
+
+_BREAK = r"[\n\r\x0B\x0C\x1C-\x1E\x{85}\x{2028}\x{2029}]"
+_INDENT = r"[\t\p{Zs}\p{Cf}]*"
+# What a line of a message may not begin with, since it reads as structure of the whole or hides what follows:
+# a heading, either kind; the two lines below a heading; a code fence; HTML that does not end at a blank line.
+_STRUCTURE = (
+    r"#(?:[# \t]|$)|(?:=+|-+)[ \t]*$|(?:\*\*|__)(?i:author|timestamp)|```|~~~"
+    r"|<(?:[!?]|(?i:script|pre|style|textarea)\b)"
+)
+# Cheap tests that every text with such a line passes, and few others do.
+_SUSPECT_START = rf"^{_INDENT}[\\#=\-*_`~<]"
+_SUSPECT_LINE = rf"{_BREAK}{_INDENT}[\\#=\-*_`~<]"
+_ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({_INDENT})(\\*(?:{_STRUCTURE}))"
+
+
+class ArrowStream(Protocol):
+    """A table that gives its columns through the Arrow stream interface, such as pyarrow's and Ibis's."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Messages = pl.DataFrame | pl.LazyFrame | ArrowStream | Iterable[Mapping[str, Any]]
+"""Messages in the forms that are accepted: Polars, Arrow, Ibis, or an iterable of mappings."""
+
+
+def consolidate_messages_to_markdown(table: Messages) -> str:
+    r"""Write a conversation as Markdown.
+
+    Each message is a heading ``## Message 1``, the lines ``**Author:** …`` and ``**Timestamp:** 2025-01-15
+    10:30`` (absent where the value is null), a blank line, and its text. A line of a text that would read as
+    a heading, as one of those two lines, as a code fence or as the start of an HTML block gets a backslash
+    before its first visible character. So does a line that begins with such backslashes already: taking one
+    away from each restores the text.
+
+    Args:
+        table: Messages in order, with columns ``author``, ``timestamp`` (datetime or text) and ``message`` or
+            ``text``: a pyarrow.Table, a Polars frame, an Ibis table or an iterable of mappings.
+
+    Returns:
+        The Markdown; empty for no messages.
+
+    Raises:
+        UnsupportedTableError: A pandas DataFrame, or something that is no table, was passed.
+        InputError: A column is absent.
+    """
+    frame = to_polars(table)
+    if frame.is_empty():
+        return ""
+    markdown: str = consolidate_windows(frame.with_columns(window_id=pl.lit(""))).item(0, "markdown")
+    return markdown
+
+
+def consolidate_windows(frame: pl.DataFrame, by: str = "window_id") -> pl.DataFrame:
+    """Write many windows as Markdown, each as :func:`consolidate_messages_to_markdown` would.
+
+    Args:
+        frame: One row per window and message, with the columns of that function and ``by``. The messages of a
+            window are taken in the order of the rows.
+        by: Column that names the window.
+
+    Returns:
+        Columns ``by`` and ``markdown``, one row per window, in the order of their first messages.
+
+    Raises:
+        InputError: A column is absent.
+    """
+    text = next((name for name in _TEXT_COLUMNS if name in frame.columns), _TEXT_COLUMNS[0])
+    absent = [name for name in (by, "author", "timestamp", text) if name not in frame.columns]
+    if absent:
+        raise InputError(
+            f"the messages have no column {', '.join(absent)}; found {', '.join(frame.columns) or 'none'}"
+        )
+    date, time = _format_timestamps(frame["timestamp"])
+    runs = frame.select(
+        by,
+        run=pl.col(by).rle_id(),
+        author=_fold_lines(frame["author"].cast(pl.String)),
+        date=date,
+        time=time,
+        text=_escape(frame[text].cast(pl.String)),
+    )
+    if runs["run"].n_unique() != runs[by].n_unique():
+        first = runs.select(pl.col("run").min().over(by)).to_series()
+        runs = runs.with_columns(run=first).sort("run", maintain_order=True)
+    lengths = runs["run"].rle().struct.field("len")
+    message = pl.concat_str(
+        pl.lit("## Message "),
+        pl.int_ranges(1, lengths + 1, eager=True).explode(),
+        pl.when(pl.col("author").is_not_null()).then(pl.lit("\n**Author:** ")),
+        pl.col("author"),
+        pl.when(pl.col("date").is_not_null()).then(pl.lit("\n**Timestamp:** ")),
+        pl.col("date"),
+        pl.col("time"),
+        pl.lit("\n\n"),
+        pl.col("text"),
+        ignore_nulls=True,
+    )
+    # Runs ascend, so that groups are slices of the frame. Joining lists is much faster than joining strings.
+    written = runs.select(by, "run", messages=message).set_sorted("run")
+    listed = written.group_by("run", maintain_order=True).agg(pl.col(by).first(), "messages")
+    return listed.select(by, markdown=pl.col("messages").list.join("\n\n"))
+
+
+def to_polars(table: Messages) -> pl.DataFrame:
+    """Take a table in any accepted form.
+
+    Args:
+        table: A Polars frame, an object with the Arrow stream interface (pyarrow.Table, Ibis table), or an
+            iterable of mappings, of which author, timestamp and text are taken, as text.
+
+    Returns:
+        The same rows.
+
+    Raises:
+        UnsupportedTableError: It is a pandas DataFrame, or no table.
+    """
+    if any(base.__module__.partition(".")[0] == "pandas" for base in type(table).__mro__):
+        raise UnsupportedTableError(
+            f"a pandas {type(table).__name__} is not accepted; pass pyarrow.Table.from_pandas(df), "
+            "polars.from_pandas(df) or df.to_dict('records')"
+        )
+    if isinstance(table, pl.LazyFrame):
+        return table.collect()
+    if isinstance(table, pl.DataFrame):
+        return table
+    if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pl.Series):
+        return pl.DataFrame(table)
+    if isinstance(table, (str, bytes, Mapping, pl.Series)) or not isinstance(table, Iterable):
+        raise UnsupportedTableError(
+            f"a {type(table).__name__} is no table of messages; pass a pyarrow.Table, a Polars frame, "
+            "an Ibis table or an iterable of mappings"
+        )
+    return _from_mappings(table)
+
+
+def _from_mappings(rows: Iterable[Any]) -> pl.DataFrame:
+    listed = list(rows)
+    for position, row in enumerate(listed):
+        if not isinstance(row, Mapping):
+            raise UnsupportedTableError(
+                f"row {position} is a {type(row).__name__}; an iterable of messages must hold mappings, "
+                "such as {'timestamp': ..., 'author': ..., 'message': ...}"
+            )
+    wanted = ("author", "timestamp", *_TEXT_COLUMNS)
+    present = [name for name in wanted if any(name in row for row in listed)]
+    return pl.DataFrame(
+        {name: [_to_text(row.get(name)) for row in listed] for name in present},
+        schema=dict.fromkeys(present, pl.String),
+    )
+
+
+def _to_text(value: object) -> str | None:
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")[:16]
+    return None if value is None else str(value)
+
+
+def _format_timestamps(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    if not isinstance(values.dtype, pl.Datetime):
+        return _fold_lines(values.cast(pl.String)), pl.repeat("", len(values), eager=True)
+    local = values.dt.replace_time_zone(None).dt.cast_time_unit("us")
+    minutes = local.to_physical() // _MICROSECONDS_PER_MINUTE
+    days = minutes // _MINUTES_PER_DAY
+    # Looked up instead of formatted: there are few days, and 1,440 times of a day.
+    distinct = days.drop_nulls().unique()
+    dates = days.replace_strict(distinct, distinct.cast(pl.Int32).cast(pl.Date).dt.to_string("%Y-%m-%d"))
+    return dates, _TIMES_OF_DAY.gather(minutes - days * _MINUTES_PER_DAY)
+
+
+def _fold_lines(values: pl.Series) -> pl.Series:
+    return _replace_where(values, values.str.contains(_BREAK), rf"{_BREAK}+", " ")
+
+
+def _escape(texts: pl.Series) -> pl.Series:
+    suspects = texts.str.contains(_SUSPECT_START) | texts.str.contains(_SUSPECT_LINE)
+    return _replace_where(texts, suspects, _ESCAPED_LINE, r"${1}${2}\${3}")
+
+
+def _replace_where(values: pl.Series, mask: pl.Series, pattern: str, replacement: str) -> pl.Series:
+    """Replace a pattern in the rows of a mask only: it is dear, and they are few."""
+    rows = mask.fill_null(value=False).arg_true()
+    if rows.is_empty():
+        return values
+    return values.clone().scatter(rows, values.gather(rows).str.replace_all(pattern, replacement))

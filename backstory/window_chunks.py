@@ -1,0 +1,235 @@
+"""Windows -> query chunks: runs of whole messages, at more than one granularity."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory import schemas
+from backstory.chunks import cut_chunks
+from backstory.errors import ContractError
+from backstory.ids import digest
+from backstory.settings import QuerySettings
+from backstory.tokens import CountTokens
+
+logger = logging.getLogger(__name__)
+
+PACKED = "packed"
+SEPARATOR = "\n\n"
+
+_VISIBLE = r"[^\s\p{C}]"
+# Token counts nearly add up: a run whose messages sum to less than this share of the ceiling is below it.
+_CERTAIN_SHARE = 0.5
+
+Rows = NDArray[np.int64]
+
+
+def cut_window_chunks(
+    windows: pl.DataFrame,
+    messages: pl.DataFrame,
+    settings: QuerySettings,
+    *,
+    max_tokens: int,
+    count_tokens: CountTokens,
+) -> pl.DataFrame:
+    """Cut windows into query chunks.
+
+    A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, one of ``packed``
+    as many as fit below the ceiling. Messages are kept whole: a run that would pass the ceiling is closed
+    early, and only a message that is over the ceiling by itself is cut, into chunks of its own. System lines
+    and messages without text are passed over. The text of a chunk is the messages' texts joined by a blank
+    line, without authors or headings. A granularity that cuts a window where an earlier one does is left out.
+
+    Args:
+        windows: Table ``windows``; only ``window_id`` and ``message_ids`` are used.
+        messages: Table ``messages`` with every message that the windows name; only ``message_id``, ``text``
+            and ``kind`` are used.
+        settings: The granularities.
+        max_tokens: Most tokens of a chunk, as ``count_tokens`` counts them.
+        count_tokens: The embedder's counter. Each distinct text is counted once, all in one batch; runs of
+            several messages that may come near the ceiling are counted once more as they are.
+
+    Returns:
+        Table ``window_chunks``, in the order of the windows, granularities and messages. ``token_count`` is
+        the count of the chunk's text, or the sum of its messages' counts where that is far below the ceiling.
+
+    Raises:
+        ContractError: A window names a message that is not among the messages.
+    """
+    pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, count_tokens)
+    cuts = [
+        pieces.cut(granularity).with_columns(
+            granularity=pl.lit(f"messages:{granularity}" if granularity else PACKED), order=pl.lit(order)
+        )
+        for order, granularity in enumerate(settings.granularities)
+    ]
+    chunks = _drop_repeated(pl.concat(cuts)).sort("window", "order", "chunk_index")
+    logger.info(
+        "cut window chunks windows=%d texts=%d chunks=%d", len(windows), len(pieces.frame), len(chunks)
+    )
+    named = chunks.with_columns(window_id=windows["window_id"].gather(chunks["window"]))
+    return schemas.conform(_identify(named), schemas.WindowChunks)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """What chunks are made of: whole messages, and the parts of those that are over the ceiling.
+
+    Attributes:
+        frame: ``window`` (its row) and ``position`` of the message, ``text``, ``tokens``, and ``whole``,
+            false for a part.
+        max_tokens: The ceiling.
+        special: Tokens that a text has besides its words.
+        joint: Tokens that the blank line between two messages adds.
+        count_tokens: The counter.
+    """
+
+    frame: pl.DataFrame
+    max_tokens: int
+    special: int
+    joint: int
+    count_tokens: CountTokens
+
+    @classmethod
+    def read(cls, texts: pl.DataFrame, max_tokens: int, count_tokens: CountTokens) -> _Pieces:
+        distinct = texts["text"].unique(maintain_order=True)
+        probes = ["", SEPARATOR, "a", f"a{SEPARATOR}a"]
+        counts = np.asarray(count_tokens([*probes, *distinct.to_list()]), np.int64)
+        empty, blank, single, double = counts[: len(probes)].tolist()
+        counted = pl.DataFrame({"text": distinct, "tokens": counts[len(probes) :]})
+        over = counted.filter(pl.col("tokens") > max_tokens)["text"].to_list()
+        whole = texts.join(counted, on="text", how="left", maintain_order="left")
+        frame = whole.with_columns(part=pl.lit(0), whole=pl.lit(value=True))
+        if over:
+            parts = _cut_texts(over, max_tokens, count_tokens)
+            cut = texts.join(parts, on="text").with_columns(text="part_text", whole=pl.lit(value=False))
+            kept = frame.filter(pl.col("tokens") <= max_tokens)
+            frame = pl.concat([kept, cut.select(kept.columns)]).sort("window", "position", "part")
+        joint = max(0, blank - empty, double + empty - 2 * single)
+        return cls(frame, max_tokens, empty, joint, count_tokens)
+
+    def cut(self, granularity: int) -> pl.DataFrame:
+        """Make the chunks of one granularity: all columns but the names of window, granularity and chunk."""
+        bounds, tokens = self._fit(self._pack(granularity))
+        starts, stops = bounds[:-1], bounds[1:]
+        runs = pl.Series(np.repeat(np.arange(len(starts)), stops - starts))
+        listed = self.frame.select("text", run=runs).set_sorted("run").group_by("run", maintain_order=True)
+        return pl.DataFrame(
+            {
+                "window": self.frame["window"].gather(starts),
+                "text": listed.agg("text")["text"].list.join(SEPARATOR),
+                "token_count": tokens,
+                "first_message": self.frame["position"].gather(starts),
+                "last_message": self.frame["position"].gather(stops - 1),
+            }
+        ).with_columns(chunk_index=pl.int_range(pl.len()).over("window"))
+
+    def _pack(self, granularity: int) -> Rows:
+        """Give the bounds of runs as long as granularity and ceiling allow, by the sums of token counts."""
+        sums: list[int] = self._token_sums().tolist()
+        room = self.max_tokens + self.joint - self.special
+        bounds = [0]
+        for end in self._segment_ends():
+            start = bounds[-1]
+            while start < end:
+                limit = min(start + granularity, end) if granularity else end
+                fitting = bisect_right(sums, sums[start] + room, start, limit + 1) - 1
+                start = max(fitting, start + 1)
+                bounds.append(start)
+        return np.asarray(bounds, np.int64)
+
+    def _token_sums(self) -> Rows:
+        weights = self.frame["tokens"].to_numpy() - self.special + self.joint
+        return np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
+
+    def _segment_ends(self) -> list[int]:
+        """Give the rows where a run must end: after each window, and around parts of a message."""
+        window, whole = self.frame["window"].to_numpy(), self.frame["whole"].to_numpy()
+        breaks = (window[1:] != window[:-1]) | ~whole[1:] | ~whole[:-1]
+        ends: list[int] = (np.flatnonzero(breaks) + 1).tolist()
+        return [*ends, len(window)]
+
+    def _fit(self, bounds: Rows) -> tuple[Rows, Rows]:
+        """Halve the runs whose joined text is over the ceiling after all; give bounds and token counts."""
+        sums = self._token_sums()
+        counted: dict[tuple[int, int], int] = {}
+        cuts: list[int] = []
+        while True:
+            starts, stops = bounds[:-1], bounds[1:]
+            tokens = sums[stops] - sums[starts] - self.joint + self.special
+            doubtful = (
+                (tokens > _CERTAIN_SHARE * self.max_tokens) | np.isin(starts, cuts) | np.isin(stops, cuts)
+            )
+            near = np.flatnonzero((stops - starts > 1) & doubtful)
+            runs = list(zip(starts[near].tolist(), stops[near].tolist(), strict=True))
+            unknown = [run for run in runs if run not in counted]
+            if not unknown:
+                tokens[near] = [counted[run] for run in runs]
+                return bounds, tokens
+            texts = self.frame["text"].to_list()
+            counts = self.count_tokens([SEPARATOR.join(texts[start:stop]) for start, stop in unknown])
+            counted.update(zip(unknown, counts.tolist(), strict=True))
+            cuts += [(start + stop) // 2 for start, stop in unknown if counted[start, stop] > self.max_tokens]
+            bounds = np.union1d(bounds, np.asarray(cuts, np.int64))
+
+
+def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """Give window (its row), position (in the window) and text of every message that can be asked with."""
+    if messages["message_id"].n_unique() != len(messages):
+        raise ContractError("messages: message_id is not unique; materialize messages again")
+    named = (
+        windows.select(
+            "window_id",
+            pl.int_range(pl.len()).alias("window"),
+            pl.int_ranges(pl.col("message_ids").list.len()).alias("position"),
+            pl.col("message_ids").alias("message_id"),
+        )
+        .filter(pl.col("message_id").list.len() > 0)
+        .explode("position", "message_id")
+    )
+    known = messages.select("message_id", "text", "kind")
+    joined = named.join(known, on="message_id", how="left", maintain_order="left")
+    unknown = joined.filter(pl.col("kind").is_null())
+    if len(unknown):
+        window_id, message_id = unknown.select("window_id", "message_id").row(0)
+        raise ContractError(
+            f"window {window_id} names message {message_id}, which is not among the messages "
+            f"({len(unknown)} such); materialize windows again"
+        )
+    visible = (pl.col("kind") != "system") & pl.col("text").str.contains(_VISIBLE)
+    return joined.filter(visible).select("window", "position", "text")
+
+
+def _cut_texts(texts: list[str], max_tokens: int, count_tokens: CountTokens) -> pl.DataFrame:
+    """Cut texts that are over the ceiling: one row per part with the whole text and the part's own."""
+    spans = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=0, count_tokens=count_tokens)
+    rows = [
+        (text, part, text[span.start : span.end], span.token_count)
+        for text, cut in zip(texts, spans, strict=True)
+        for part, span in enumerate(cut)
+    ]
+    schema = {"text": pl.String, "part": pl.Int32, "part_text": pl.String, "tokens": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _drop_repeated(chunks: pl.DataFrame) -> pl.DataFrame:
+    """Leave out a granularity where an earlier one cuts the same window at the same messages."""
+    spans = chunks.group_by("window", "order", maintain_order=True).agg(
+        pl.format("{}-{}", "first_message", "last_message").alias("spans")
+    )
+    joined = spans.with_columns(pl.col("spans").list.join(" "))
+    distinct = joined.unique(["window", "spans"], keep="first", maintain_order=True)
+    return chunks.join(distinct, on=["window", "order"], how="semi", maintain_order="left")
+
+
+def _identify(chunks: pl.DataFrame) -> pl.DataFrame:
+    cuts = chunks.select("window_id", "granularity").unique(maintain_order=True)
+    named = cuts.with_columns(cut_id=pl.Series([digest(cut) for cut in cuts.iter_rows()], dtype=pl.String))
+    return chunks.join(named, on=["window_id", "granularity"], maintain_order="left").with_columns(
+        chunk_id=pl.format("{}-{}", "cut_id", "chunk_index")
+    )
