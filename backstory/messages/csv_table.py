@@ -1,0 +1,92 @@
+"""Chats as CSV tables, whatever their delimiter."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+
+from backstory.errors import ExportError
+from backstory.messages.reader import ParsedExport
+from backstory.messages.tabular import Record, parse_records, require_columns
+from backstory.messages.text_lines import decode_head, decode_lines
+from backstory.settings import ConversationSettings
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SUFFIXES = (".csv", ".tsv")
+
+
+class CsvReader:
+    """Reads a table with a line of column names; fields may be quoted and hold line breaks.
+
+    A record that is no record, for example because a quote is never closed, costs its own first line only:
+    reading goes on at the line after it.
+    """
+
+    name = "csv"
+
+    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
+        """Say whether the first line names columns: those that are set, or any in a file named as a table."""
+        head = decode_head(content)
+        names = _split_names(head[0]) if head else []
+        if name.lower().endswith(_SUFFIXES):
+            return bool(names)
+        return {settings.timestamp_column, settings.message_column} <= set(names)
+
+    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+        """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
+        text = decode_lines(content)
+        if not text.lines:
+            raise ExportError(f"{source}: the table is empty; its first line must name the columns")
+        names = _split_names(text.lines[0])
+        require_columns(names, settings, source)
+        unread = dict(text.undecodable)
+        positions = [
+            names.index(column)
+            for column in (settings.timestamp_column, settings.author_column, settings.message_column)
+        ]
+        delimiter = _find_delimiter(text.lines[0])
+        records = _split_records(text.lines, len(names), positions, delimiter, unread)
+        return parse_records(records, unread, settings)
+
+
+def _split_records(
+    lines: Sequence[str], width: int, positions: Sequence[int], delimiter: str, unread: dict[int, str]
+) -> Iterator[Record]:
+    timestamp, author, message = positions
+    undecodable = frozenset(unread)
+    begin = 1
+    while begin < len(lines):
+        start = begin
+        reader = csv.reader(
+            (f"{lines[position]}\n" for position in range(start, len(lines))),
+            delimiter=delimiter,
+            strict=True,
+        )
+        try:
+            for fields in reader:
+                end = start + reader.line_num
+                if len(fields) not in (0, width):
+                    raise csv.Error(f"{len(fields)} fields instead of {width}")  # noqa: TRY301 (read on below)
+                numbers = range(begin + 1, end + 1)
+                if undecodable.isdisjoint(numbers):
+                    if fields:
+                        yield begin + 1, fields[timestamp], fields[author], fields[message]
+                else:
+                    for number in numbers:
+                        unread.setdefault(number, "belongs to a record with a line that is not UTF-8")
+                begin = end
+        except csv.Error as error:
+            unread.setdefault(begin + 1, f"not a record: {error}")
+            begin += 1
+
+
+def _split_names(line: str) -> list[str]:
+    try:
+        names = next(csv.reader([line], delimiter=_find_delimiter(line), strict=True), [])
+    except csv.Error:
+        return []
+    return [name.strip() for name in names] if len(names) > 1 else []
+
+
+def _find_delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)

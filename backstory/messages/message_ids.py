@@ -1,0 +1,39 @@
+"""Identities of messages, the same in every export of a conversation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.ids import digest
+from backstory.schemas import Messages, conform
+
+_CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
+
+
+def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order messages, name them, and keep one of those that several exports of a conversation share.
+
+    A message is known by its conversation, time, author, text and kind, and by how many equal ones precede it
+    in its export; so what somebody wrote twice stays twice, and what two exports both hold is kept once.
+
+    Args:
+        frame: Messages of any number of exports, without ids.
+
+    Returns:
+        The columns of :class:`backstory.schemas.Messages`, sorted by timestamp, source and place in the
+        source.
+    """
+    ordered = frame.sort("timestamp", "source", "seq").with_columns(
+        pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence")
+    )
+    parts = ordered.select(
+        "conversation_id",
+        pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
+        pl.concat_str(pl.lit("="), "author").fill_null("").alias("author"),
+        pl.concat_str(pl.lit("="), "text").fill_null("").alias("text"),
+        "kind",
+        pl.col("occurrence").cast(pl.String),
+    )
+    ids = pl.Series("message_id", [digest(row) for row in parts.iter_rows()], dtype=pl.String)
+    named = ordered.with_columns(ids).unique("message_id", keep="first", maintain_order=True)
+    return conform(named, Messages)

@@ -1,0 +1,85 @@
+"""Timestamps and texts in the cells of a table that someone else wrote."""
+
+from __future__ import annotations
+
+import re
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
+_COMPACT_DATE_LENGTH = 8
+_LONG_NUMBER_LENGTH = 21
+_EPOCH_LIMIT = 1e20
+_MICROSECONDS_PER_UNIT = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (_EPOCH_LIMIT, 1e-3))
+"""Below the first number, an epoch counts units of the second: seconds, milli-, micro-, nanoseconds."""
+
+
+def read_timestamp(value: object) -> datetime:
+    """Read the timestamp of a record.
+
+    Args:
+        value: A datetime or date; text in ISO 8601, with or without an offset; or seconds, milliseconds,
+            microseconds or nanoseconds since 1970, told apart by their size.
+
+    Returns:
+        A datetime in UTC, or without a zone if the value names none.
+
+    Raises:
+        ValueError: The value is no timestamp.
+    """
+    moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
+    if not MINYEAR < moment.year < MAXYEAR:  # in another time zone it could have no year at all
+        raise ValueError("the timestamp is out of range")
+    return moment
+
+
+def read_text(value: object, column: str) -> str | None:
+    """Read an author or a message; numbers become their digits.
+
+    Raises:
+        ValueError: The value is a list or an object, or no valid Unicode.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"the column {column} holds half of a UTF-16 surrogate pair") from error
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    raise ValueError(f"the column {column} holds a {type(value).__name__}, not text")
+
+
+def _read_moment(value: object) -> datetime:
+    if isinstance(value, datetime):
+        try:
+            return value.astimezone(UTC) if value.tzinfo else value
+        except OverflowError as error:
+            raise ValueError("the timestamp is out of range") from error
+    if isinstance(value, date):
+        return datetime.combine(value, time())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _from_epoch(value)
+    raise ValueError(
+        "there is no timestamp" if value is None else "the timestamp is neither text nor a number"
+    )
+
+
+def _from_text(text: str) -> datetime | float:
+    if _NUMBER.fullmatch(text) and len(text) != _COMPACT_DATE_LENGTH:
+        return int(text) if text.isdigit() and len(text) < _LONG_NUMBER_LENGTH else float(text)
+    if not text:
+        raise ValueError("there is no timestamp")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError("the timestamp is neither ISO 8601 nor a number of seconds since 1970") from error
+
+
+def _from_epoch(number: float) -> datetime:
+    if not abs(number) < _EPOCH_LIMIT:
+        raise ValueError("the timestamp is out of range")
+    unit = next(unit for limit, unit in _MICROSECONDS_PER_UNIT if abs(number) < limit)
+    return _EPOCH + timedelta(microseconds=round(number * unit))

@@ -1,0 +1,95 @@
+"""Chats as tables with a timestamp, an author and a message: what Parquet, CSV and JSONL share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import polars as pl
+
+from backstory.errors import ExportSettingError
+from backstory.messages.local_time import local_to_utc
+from backstory.messages.reader import ROW_SCHEMA, ParsedExport, unread_frame
+from backstory.messages.table_values import read_text, read_timestamp
+from backstory.messages.whatsapp_markers import classify_messages
+from backstory.settings import ConversationSettings
+
+Record = tuple[int, object, object, object]
+"""Line or record number from 1, timestamp, author, message."""
+
+
+def parse_records(
+    records: Iterable[Record], unread: dict[int, str], settings: ConversationSettings
+) -> ParsedExport:
+    """Make messages of a table's records.
+
+    Args:
+        records: In the order of the table.
+        unread: What could not even be read as a record: reason by line. Records that cannot be used are
+            added.
+        settings: Time zone of timestamps that name none.
+
+    Returns:
+        The messages, and the records that are none.
+    """
+    zoned: list[datetime | None] = []
+    naive: list[datetime | None] = []
+    authors: list[str | None] = []
+    texts: list[str | None] = []
+    for line, timestamp, author, message in records:
+        try:
+            moment = read_timestamp(timestamp)
+            name = read_text(author, settings.author_column)
+            text = read_text(message, settings.message_column)
+        except ValueError as error:
+            unread[line] = str(error)
+            continue
+        if text is None and not name:
+            unread[line] = "there is neither an author nor a message"
+            continue
+        zoned.append(moment if moment.tzinfo else None)
+        naive.append(None if moment.tzinfo else moment)
+        authors.append((name or "").strip() or None)
+        texts.append(text)
+    return ParsedExport(_make_rows(zoned, naive, authors, texts, settings.timezone), unread_frame(unread))
+
+
+def _make_rows(
+    zoned: Sequence[datetime | None],
+    naive: Sequence[datetime | None],
+    authors: Sequence[str | None],
+    texts: Sequence[str | None],
+    timezone: str,
+) -> pl.DataFrame:
+    local = local_to_utc(pl.Series("local", naive, dtype=pl.Datetime("us")), timezone, in_order=False)
+    rows = pl.DataFrame(
+        {
+            "timestamp": pl.Series(zoned, dtype=pl.Datetime("us", "UTC")).fill_null(local),
+            "seq": pl.int_range(len(texts), dtype=pl.Int64, eager=True),
+            "author": pl.Series(authors, dtype=pl.String),
+            "text": pl.Series(texts, dtype=pl.String),
+        }
+    )
+    return classify_messages(rows).select(ROW_SCHEMA.names())
+
+
+def require_columns(found: Iterable[str], settings: ConversationSettings, source: str) -> None:
+    """Check that a table has the columns that the settings name.
+
+    Raises:
+        ExportSettingError: It has not; the message names the settings and the columns found.
+    """
+    present = list(found)
+    wanted = {
+        "timestamp_column": settings.timestamp_column,
+        "author_column": settings.author_column,
+        "message_column": settings.message_column,
+    }
+    absent = [
+        f"`conversations.{setting}` ({name})" for setting, name in wanted.items() if name not in present
+    ]
+    if absent:
+        raise ExportSettingError(
+            f"{source}: there is no column as named by {', '.join(absent)}; found {', '.join(present)}. "
+            "Set these, or move the file out of the folder if it is no chat"
+        )

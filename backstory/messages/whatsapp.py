@@ -1,0 +1,187 @@
+"""WhatsApp chats exported as text, by Android or iOS, in any locale."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.errors import ExportError, ExportSettingError
+from backstory.messages.date_order import decide_date_order, read_date
+from backstory.messages.local_time import local_to_utc
+from backstory.messages.reader import ROW_SCHEMA, ParsedExport, unread_frame
+from backstory.messages.text_lines import TextLines, decode_head, decode_lines
+from backstory.messages.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
+from backstory.messages.whatsapp_markers import classify_messages
+from backstory.settings import ConversationSettings
+
+_CLOSING_QUOTES = '[”“»"]'
+_MAX_AUTHOR_LENGTH = 100
+_AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
+
+
+class WhatsAppTextReader:
+    """Reads the text file of a WhatsApp export.
+
+    A message goes from its header to the next one. A header is recognized by the style of the whole file, so
+    a message may hold lines that begin with a date. A line with a header but without an author is a system
+    line.
+    """
+
+    name = "whatsapp_text"
+
+    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
+        """Say whether a line at the beginning of the file is the header of a message."""
+        return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
+
+    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+        """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
+        return parse_whatsapp(decode_lines(content), settings, source)
+
+
+def parse_whatsapp(lines: TextLines, settings: ConversationSettings, source: str) -> ParsedExport:
+    """Read the lines of a WhatsApp export.
+
+    Args:
+        lines: All lines of the file.
+        settings: Time zone and date order.
+        source: What error messages call the file.
+
+    Returns:
+        The messages, and the lines that belong to none.
+
+    Raises:
+        ExportSettingError: The order of day and month must be set.
+        ExportError: There is no message in the file.
+    """
+    written = pl.Series("text", lines.lines, dtype=pl.String)
+    headers = find_headers(written)
+    if headers.is_empty():
+        raise ExportError(
+            f"{source}: no line begins as a WhatsApp message does; export the chat again as text"
+        )
+    headers = _with_local_time(headers, settings, source)
+    blocks = _split_into_blocks(written, headers, lines.undecodable)
+    rows = (
+        blocks.filter(pl.col("reason").is_null())
+        .group_by("block", maintain_order=True)
+        .agg("text", pl.col("author", "local").first())
+        .with_columns(pl.col("text").list.join("\n").str.strip_chars_end("\n"))
+    )
+    rows = rows.with_columns(
+        local_to_utc(rows["local"], settings.timezone, in_order=True).alias("timestamp"),
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
+    )
+    unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
+    return ParsedExport(
+        classify_messages(rows).select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
+        unread_frame(dict(unread.iter_rows())),
+    )
+
+
+def _with_local_time(headers: pl.DataFrame, settings: ConversationSettings, source: str) -> pl.DataFrame:
+    """Add ``local``, the time of each header, and ``reason`` where there is no such time."""
+    parts = ("first", "second", "third")
+    headers = headers.with_columns(pl.struct(parts).rle_id().alias("run"))
+    runs = headers.group_by("run", maintain_order=True).agg(pl.col(parts).first(), pl.len().alias("lines"))
+    dates = [((first, second, third), lines) for _, first, second, third, lines in runs.iter_rows()]
+    order = decide_date_order(dates, settings.date_order, source)
+    days = pl.Series("day", [read_date(date, order) for date, _ in dates], dtype=pl.Date)
+    impossible = sum(lines for (_, lines), day in zip(dates, days, strict=True) if day is None)
+    if settings.date_order != "auto" and 2 * impossible > len(headers):
+        raise ExportSettingError(
+            f"{source}: {impossible} of {len(headers)} dates are impossible with "
+            f"`conversations.date_order` {settings.date_order}; set it to auto, or to the order of this file"
+        )
+    no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *parts)
+    no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
+    return (
+        headers.join(runs.select("run", days), on="run", how="left", maintain_order="left")
+        .with_columns(time_of_day().alias("time"))
+        .with_columns(
+            (pl.col("day").cast(pl.Datetime("us")) + pl.col("time")).alias("local"),
+            pl.when(pl.col("day").is_null())
+            .then(no_day)
+            .when(pl.col("time").is_null())
+            .then(no_time)
+            .alias("reason"),
+        )
+    )
+
+
+def _split_into_blocks(
+    written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
+) -> pl.DataFrame:
+    """Give each line its block (the header it follows), and the reason if it cannot be read."""
+    headers = _with_author(headers).with_columns(pl.col("line").cast(pl.Int64) + 1)
+    broken = pl.DataFrame(
+        {"line": list(undecodable), "undecodable": list(undecodable.values())},
+        schema={"line": pl.Int64, "undecodable": pl.String},
+    )
+    lines = (
+        pl.DataFrame({"text": written})
+        .with_row_index("line", offset=1)
+        .with_columns(pl.col("line").cast(pl.Int64))
+        .join(
+            headers.select("line", "author", "first_text", "local", "reason"),
+            on="line",
+            how="left",
+            maintain_order="left",
+        )
+        .join(broken, on="line", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("first_text").is_not_null().alias("is_header"),
+            pl.coalesce("undecodable", "reason").alias("reason"),
+            pl.coalesce("first_text", "text").alias("text"),
+        )
+        .with_columns(pl.col("is_header").cum_sum().alias("block"))
+    )
+    unreadable_headers = lines.filter(pl.col("is_header"), pl.col("reason").is_not_null()).select(
+        "block", pl.col("line").alias("after")
+    )
+    lines = lines.join(unreadable_headers, on="block", how="left", maintain_order="left").with_columns(
+        pl.when(pl.col("reason").is_not_null())
+        .then("reason")
+        .when(pl.col("block") == 0)
+        .then(pl.lit("stands before the first message"))
+        .when(pl.col("after").is_not_null())
+        .then(pl.format("belongs to line {}, which cannot be read", "after"))
+        .alias("reason")
+    )
+    is_blank_outside = (
+        pl.col("reason").is_not_null() & ~pl.col("is_header") & (pl.col("text").str.strip_chars() == "")
+    )
+    return lines.filter(~is_blank_outside).select("line", "block", "author", "text", "local", "reason")
+
+
+def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
+    split = headers.with_columns(
+        pl.col("rest").str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1).alias("author")
+    )
+    end = pl.col("author").str.len_chars() + 2
+    split = split.with_columns(pl.col("rest").str.slice(end).alias("text"))
+    names = split["author"].drop_nulls().unique().to_list()
+    clean = {name: _clean_author(name) for name in names}
+    quoting = [name for name in names if _has_open_quote(name)]
+    is_sentence = pl.col("author").is_in(quoting) & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(
+        value=False
+    )
+    author = pl.when(~is_sentence).then(
+        pl.col("author").replace_strict(clean, default=None, return_dtype=pl.String)
+    )
+    first_text = pl.when(author.is_null()).then("rest").otherwise(pl.col("text").fill_null(""))
+    return split.with_columns(author.alias("author"), first_text.alias("first_text"))
+
+
+def _clean_author(name: str) -> str | None:
+    """Take direction marks and the sign of an unsaved contact off a name."""
+    clean = "".join(character for character in name if character not in BIDI_MARKS).strip()
+    words = clean.split(maxsplit=1)
+    if len(words) > 1 and words[0] == "~":
+        return words[1]
+    return clean or None
+
+
+def _has_open_quote(name: str) -> bool:
+    """Say whether a name ends inside a quotation, as in: Ann changed the subject to "Plan: B"."""
+    if "„" in name:
+        return name.count("„") > name.count("“") + name.count("”")
+    return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1

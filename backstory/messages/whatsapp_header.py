@@ -1,0 +1,184 @@
+"""The beginning of a WhatsApp message: date, time, and what separates them from the rest of the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import polars as pl
+
+BIDI_MARKS: Final = "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+
+_DIGITS = "0-9٠-٩۰-۹०-९"
+_ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०" for value in range(10)}
+_MARKS = f"[{BIDI_MARKS}]*"
+_SPACE = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
+_HEADER = (
+    f"^(?P<open>{_MARKS}\\[)?{_MARKS}"
+    f"(?P<first>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}}){_MARKS}(?P<separator>[./-]){_SPACE}?{_MARKS}"
+    f"[{_DIGITS}]{{1,2}}{_MARKS}(?P<again>[./-]){_SPACE}?{_MARKS}"
+    f"(?P<third>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}})\\.?{_MARKS}"
+    f"(?P<joint>[,،]?){_SPACE}+(?:(?:à|às|um|at){_SPACE}+)?"
+    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*"
+    f"[{_DIGITS}]{{1,2}}(?P<colon>[:.])[{_DIGITS}]{{2}}(?P<seconds>[:.][{_DIGITS}]{{2}})?"
+    f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
+    f"(?:(?P<close>\\])|{_SPACE}[-‐‑‒–—−])(?:{_SPACE}|$)"
+)
+_HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
+_NUMBERS = ("first", "second", "third", "hour", "minute", "seconds")
+_PERIOD_NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
+_PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
+    **dict.fromkeys(
+        (
+            "am",
+            "a",
+            "vorm",
+            "vormittags",
+            "πμ",
+            "ص",
+            "上午",
+            "午前",
+            "오전",
+            "öö",
+            "de",
+            "fm",
+            "sa",
+            "قظ",
+            "ptg",
+        ),
+        "am",
+    ),
+    **dict.fromkeys(
+        (
+            "pm",
+            "p",
+            "nachm",
+            "nachmittags",
+            "μμ",
+            "م",
+            "下午",
+            "午後",
+            "오후",
+            "ös",
+            "du",
+            "em",
+            "ch",
+            "بظ",
+            "ptgh",
+        ),
+        "pm",
+    ),
+}
+"""Marks of the two halves of a day, in lower case without spaces and full stops."""
+
+_NOON = 12
+_WIDE_YEAR = 4
+
+
+def find_headers(lines: pl.Series) -> pl.DataFrame:
+    """Find the lines that begin as messages of this export do.
+
+    An export is written in one style throughout: brackets, separators, comma, width of the year, seconds and
+    half-day marks. A line in another style is something that a message quotes. The style is that of the first
+    line that looks like a header, unless another has more than ten times as many lines.
+
+    Args:
+        lines: All lines of the file.
+
+    Returns:
+        ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
+        ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null); and
+        ``rest`` (the line after the header); in the order of the file.
+    """
+    found = (
+        pl.DataFrame({"text": lines})
+        .with_row_index("line")
+        .with_columns(pl.col("text").str.replace(_HEADER_WITHOUT_GROUPS, "").alias("rest"))
+        .filter(pl.col("text") != pl.col("rest"))
+        .with_columns(pl.col("text").str.strip_suffix(pl.col("rest")).alias("header"))
+    )
+    if not found["header"].str.contains("^[\x00-\x7f]*$").all():
+        found = found.with_columns(pl.col("header").str.replace_many(_ASCII_DIGITS))
+    shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
+    found = found.with_columns(shape.alias("shape"))
+    found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
+    found = found.filter(pl.col("style") == _style_of_export(found["style"])).with_columns(
+        pl.col("header").str.extract_all("[0-9]+").alias("numbers")
+    )
+    numbers = (
+        pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
+        for place, name in enumerate(_NUMBERS)
+    )
+    return found.select("line", *numbers, "period", pl.col("rest").str.strip_chars_start(BIDI_MARKS))
+
+
+def time_of_day() -> pl.Expr:
+    """Compute the time of day from the columns of :func:`find_headers`.
+
+    The hour is 0 to 23, or 1 to 12 with a half-day mark; with a mark, midnight and noon may also be written
+    as 0, and an hour over 12 may carry the mark of the afternoon.
+
+    Returns:
+        An expression of type ``Duration("us")``, null where there is no such time.
+    """
+    hour, period = pl.col("hour"), pl.col("period")
+    hour_of_day = (
+        pl.when((period == "pm") & (hour < _NOON))
+        .then(hour + _NOON)
+        .when((period == "am") & (hour == _NOON))
+        .then(0)
+        .otherwise(hour)
+    )
+    is_possible = (
+        (hour <= 23)
+        & (pl.col("minute") <= 59)
+        & (pl.col("seconds").fill_null(0) <= 59)
+        & ~((period == "am") & (hour > _NOON)).fill_null(value=False)
+    )
+    time = pl.duration(hours=hour_of_day, minutes="minute", seconds=pl.col("seconds").fill_null(0))
+    return pl.when(is_possible).then(time)
+
+
+def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
+    """Tell style and half-day mark of headers whose digits are all written as 0."""
+    mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
+    return (
+        pl.DataFrame({"shape": shapes.unique()})
+        .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
+        .unnest("groups")
+        .with_columns(mark.alias("mark"))
+        .with_columns(
+            pl.col("mark").replace_strict(_PERIODS, default=None, return_dtype=pl.String).alias("period")
+        )
+        .filter(
+            pl.col("open").is_not_null() == pl.col("close").is_not_null(),
+            pl.col("separator") == pl.col("again"),
+            (pl.col("mark") == "") | pl.col("period").is_not_null(),
+        )
+        .select(
+            "shape",
+            "period",
+            pl.concat_str(
+                pl.col("open").is_not_null(),
+                "separator",
+                pl.col("first").str.len_chars() == _WIDE_YEAR,
+                pl.col("third").str.len_chars() == _WIDE_YEAR,
+                "joint",
+                "colon",
+                pl.col("seconds").is_not_null(),
+                pl.col("before") != "",
+                pl.col("period").is_not_null(),
+                separator=" ",
+            ).alias("style"),
+        )
+    )
+
+
+def _style_of_export(styles: pl.Series) -> str:
+    if styles.is_empty():
+        return ""
+    counts = dict(styles.value_counts().iter_rows())
+    first = str(styles[0])
+    most = max(counts, key=lambda style: (counts[style], style == first, style))
+    return str(most) if counts[most] > 10 * counts[first] else first

@@ -1,0 +1,102 @@
+"""WhatsApp chats exported as a ZIP archive, with or without media, read without unpacking to disk."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from pathlib import PurePosixPath
+
+from backstory.errors import ExportError
+from backstory.messages.reader import ParsedExport
+from backstory.messages.whatsapp import WhatsAppTextReader
+from backstory.settings import ConversationSettings
+
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024
+"""Largest text that is unpacked: a chat of some millions of messages."""
+
+_IOS_NAME = "_chat.txt"
+_HEAD_BYTES = 65_536
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
+
+
+class WhatsAppZipReader:
+    """Reads the text inside a ZIP export: ``_chat.txt`` of iOS, ``WhatsApp Chat with ….txt`` of Android."""
+
+    name = "whatsapp_zip"
+
+    def __init__(self, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> None:
+        self._max_unpacked_bytes = max_unpacked_bytes
+        self._text_reader = WhatsAppTextReader()
+
+    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
+        """Say whether the file is an archive with a chat, or one that cannot be looked into."""
+        if not content.startswith(b"PK\x03\x04"):
+            return False
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                texts = _list_texts(archive)
+                return any(_is_encrypted(text) for text in texts) or bool(self._find_chats(archive, settings))
+        except _UNREADABLE:
+            return name.lower().endswith(".zip")
+
+    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+        """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
+        return self._text_reader.read(self._unpack(content, settings, source), settings, source)
+
+    def _unpack(self, content: bytes, settings: ConversationSettings, source: str) -> bytes:
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                if any(_is_encrypted(text) for text in _list_texts(archive)):
+                    raise ExportError(
+                        f"{source}: the archive has a password; unpack it and put the text here"
+                    )
+                chat = self._choose_chat(archive, settings, source)
+                with archive.open(chat) as file:
+                    text = file.read(self._max_unpacked_bytes + 1)
+        except _UNREADABLE as error:
+            raise ExportError(f"{source}: a damaged ZIP archive ({error}); export the chat again") from error
+        if len(text) > self._max_unpacked_bytes:
+            raise ExportError(
+                f"{source}: the chat in the archive unpacks to more than {self._max_unpacked_bytes:,} bytes; "
+                "unpack it yourself if it is a chat"
+            )
+        return text
+
+    def _choose_chat(
+        self, archive: zipfile.ZipFile, settings: ConversationSettings, source: str
+    ) -> zipfile.ZipInfo:
+        """Prefer the names that the app gives, since a chat's media may hold other text files."""
+        chats = self._find_chats(archive, settings)
+        named = [chat for chat in chats if PurePosixPath(chat.filename).name == _IOS_NAME] or [
+            chat for chat in chats if "whatsapp" in chat.filename.casefold()
+        ]
+        candidates = named or chats
+        if len(candidates) != 1:
+            raise ExportError(
+                f"{source}: the archive holds {len(candidates)} chats; put each into a file of its own"
+            )
+        return candidates[0]
+
+    def _find_chats(self, archive: zipfile.ZipFile, settings: ConversationSettings) -> list[zipfile.ZipInfo]:
+        chats = []
+        for text in _list_texts(archive):
+            with archive.open(text) as file:
+                head = file.read(_HEAD_BYTES)
+            if self._text_reader.detects(head, text.filename, settings):
+                chats.append(text)
+        return chats
+
+
+def _list_texts(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    return [
+        entry
+        for entry in archive.infolist()
+        if entry.filename.lower().endswith(".txt")
+        and not PurePosixPath(entry.filename).name.startswith(".")
+        and "__MACOSX" not in PurePosixPath(entry.filename).parts
+    ]
+
+
+def _is_encrypted(entry: zipfile.ZipInfo) -> bool:
+    return bool(entry.flag_bits & 0x1)
