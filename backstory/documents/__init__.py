@@ -1,0 +1,6 @@
+"""Files -> documents: one reader per file type behind one registry."""
+
+from backstory.documents.folder import read_documents
+from backstory.documents.reader import READERS, DocumentReader, ParsedDocument
+
+__all__ = ["READERS", "DocumentReader", "ParsedDocument", "read_documents"]
