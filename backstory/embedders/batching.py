@@ -1,0 +1,54 @@
+"""Grouping texts into the batches that a model takes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) -> list[NDArray[np.int64]]:
+    """Group texts of similar length, so that little is computed for padding.
+
+    The longest come first: memory peaks at the start of a run and not hours into it.
+
+    Args:
+        token_counts: Tokens of each text.
+        max_padded_tokens: Most tokens of a batch, each text counted as long as its longest. A single text
+            over it makes a batch of its own.
+
+    Returns:
+        Positions of the texts, each exactly once, batch by batch.
+    """
+    order = np.argsort(-token_counts, kind="stable")
+    batches: list[NDArray[np.int64]] = []
+    start = 0
+    while start < len(order):
+        longest = max(1, int(token_counts[order[start]]))
+        size = max(1, max_padded_tokens // longest)
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+def group_in_order(
+    token_counts: NDArray[np.int64], *, max_texts: int, max_tokens: int
+) -> list[NDArray[np.int64]]:
+    """Group neighbouring texts until a batch is full.
+
+    Args:
+        token_counts: Tokens of each text.
+        max_texts: Most texts of a batch.
+        max_tokens: Most tokens of a batch. A single text over it makes a batch of its own.
+
+    Returns:
+        Positions of the texts, each exactly once and in order, batch by batch.
+    """
+    starts: list[int] = []
+    texts = tokens = 0
+    for position, count in enumerate(token_counts.tolist()):
+        if not starts or texts == max_texts or tokens + count > max_tokens:
+            starts.append(position)
+            texts = tokens = 0
+        texts += 1
+        tokens += count
+    return np.split(np.arange(len(token_counts)), starts[1:]) if starts else []

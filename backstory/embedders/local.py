@@ -1,0 +1,159 @@
+"""A model on this machine, run by onnxruntime: no network, no key."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embedders.batching import group_by_length
+from backstory.embedders.bert_model import BertModel
+from backstory.embedders.checks import require_text, require_within_limit
+from backstory.embedders.graph_file import require_graph_file
+from backstory.embedders.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
+from backstory.embedders.protocol import Task, Vectors
+from backstory.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+MAX_PADDED_TOKENS = 4096
+
+_TOKENIZED_AT_ONCE = 4096
+_LOG_ERRORS = 3
+
+
+class LocalEmbedder:
+    """Runs a BERT-type model in float32, so that a text has the same vector in every batch.
+
+    One session uses all cores the process may use. The model's graph is built into the cache by the first
+    process that embeds; constructing the embedder loads neither onnxruntime nor the tokenizer.
+
+    Attributes:
+        graph_path: Where the built graph is kept.
+    """
+
+    def __init__(self, model: BertModel, *, graphs: Path) -> None:
+        """Take a model.
+
+        Args:
+            model: The model to run.
+            graphs: Folder in which built graphs are kept.
+        """
+        self._model = model
+        self.dimension = model.hidden_size
+        self.id = f"local:{model.name}:{model.checksum[:12]}:{self.dimension}"
+        self.max_input_tokens = model.max_input_tokens
+        self.default_min_similarity = model.min_similarity
+        self.workers = 1
+        version = hashlib.sha256(f"{model.checksum} graph {GRAPH_VERSION}".encode()).hexdigest()[:12]
+        self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
+        self._loading = threading.Lock()
+        self._session: InferenceSession | None = None
+        self._tokenizer: Tokenizer | None = None
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count with the model's own tokenizer, special tokens and the longer prompt included."""
+        require_text(texts)
+        counts = np.zeros(len(texts), np.int64)
+        for prompt in sorted({"", *self._model.prompts.values()}):
+            np.maximum(counts, self._count(prompt, texts), out=counts)
+        return counts
+
+    def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Group texts of similar length into at most 4,096 padded tokens."""
+        return group_by_length(token_counts, max_padded_tokens=MAX_PADDED_TOKENS)
+
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
+        """Embed texts; more than a batch of them are run batch by batch.
+
+        Args:
+            texts: Any number of texts.
+            task: Chooses the prompt, of models that have one.
+
+        Returns:
+            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
+
+        Raises:
+            EmbeddingInputError: A text is over ``max_input_tokens``.
+            ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
+        """
+        require_text(texts)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        if not len(texts):
+            return vectors
+        tokens = self._tokenize(self._model.prompts.get(task, ""), texts)
+        counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        require_within_limit(counts, self.max_input_tokens, self.id)
+        session = self._load_session()
+        for batch in self.plan_batches(counts):
+            vectors[batch] = session.run(None, _pad([tokens[position] for position in batch]))[0]
+        return vectors
+
+    def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
+        tokenizer = self._load_tokenizer()
+        counts = np.empty(len(texts), np.int64)
+        for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
+            block = [prompt + text for text in texts[start : start + _TOKENIZED_AT_ONCE]]
+            counts[start : start + len(block)] = [len(found) for found in tokenizer.encode_batch_fast(block)]
+        return counts
+
+    def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
+        return [
+            found.ids for found in self._load_tokenizer().encode_batch_fast([prompt + text for text in texts])
+        ]
+
+    def _load_tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        with self._loading:
+            if self._tokenizer is None:
+                try:
+                    tokenizer = Tokenizer.from_buffer(self._model.tokenizer)
+                except ValueError as error:
+                    raise ModelFileError(
+                        f"the tokenizer.json of {self._model.name} cannot be used ({error}); "
+                        "fetch the model again"
+                    ) from error
+                tokenizer.no_truncation()
+                tokenizer.no_padding()
+                self._tokenizer = tokenizer
+            return self._tokenizer
+
+    def _load_session(self) -> InferenceSession:
+        import onnxruntime
+
+        with self._loading:
+            if self._session is None:
+                require_graph_file(self.graph_path, lambda: build_graph(self._model))
+                options = onnxruntime.SessionOptions()
+                options.intra_op_num_threads = _available_cores()
+                options.inter_op_num_threads = 1
+                options.log_severity_level = _LOG_ERRORS
+                self._session = onnxruntime.InferenceSession(
+                    self.graph_path, options, providers=["CPUExecutionProvider"]
+                )
+            return self._session
+
+
+def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:
+    width = max(map(len, tokens))
+    input_ids = np.zeros((len(tokens), width), np.int64)
+    attention_mask = np.zeros((len(tokens), width), np.int64)
+    for row, ids in enumerate(tokens):
+        input_ids[row, : len(ids)] = ids
+        attention_mask[row, : len(ids)] = 1
+    return {INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask}
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,79 @@
+"""What every embedder provides, whatever model stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Task = Literal["query", "document"]
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one space."""
+
+    @property
+    def id(self) -> str:
+        """Name of the space: provider, model, revision, width. Different spaces are never compared."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Width of a vector."""
+        ...
+
+    @property
+    def max_input_tokens(self) -> int:
+        """Longest text, counted by :meth:`count_tokens`, that is embedded whole."""
+        ...
+
+    @property
+    def default_min_similarity(self) -> float:
+        """Cosine similarity below which a hit of this model is no evidence."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """Number of batches that may be under way at once."""
+        ...
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count the tokens of each text, special tokens included, never below what the model sees.
+
+        Args:
+            texts: Any number of texts.
+
+        Returns:
+            One count per text, shape ``(len(texts),)``.
+        """
+        ...
+
+    def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Group texts into batches that :meth:`embed` takes at once.
+
+        Args:
+            token_counts: Tokens of each text.
+
+        Returns:
+            Positions of the texts, each exactly once, batch by batch.
+        """
+        ...
+
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
+        """Embed one batch.
+
+        Args:
+            texts: The texts of one batch; none over ``max_input_tokens``.
+            task: Whether the texts are queries or documents.
+
+        Returns:
+            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
+
+        Raises:
+            EmbeddingInputError: A text is over the limit.
+            EmbeddingError: The model failed or answered with unusable vectors.
+        """
+        ...

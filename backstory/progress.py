@@ -1,0 +1,66 @@
+"""Progress of long steps: a bar on a terminal, log lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
+
+_LOGGED_STEPS = 10
+
+
+@contextmanager
+def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far a step has come.
+
+    Args:
+        label: What the step does, such as ``embedding documents``.
+
+    Yields:
+        A function to be called with what is done and the total. On a terminal it moves a bar on standard
+        error; otherwise it writes a log line at every further tenth. A step with nothing left to do shows
+        nothing.
+    """
+    if sys.stderr.isatty():
+        with _show_bar(label) as report:
+            yield report
+    else:
+        yield _log_tenths(label)
+
+
+@contextmanager
+def _show_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task(label, total=None)
+
+    def report(done: int, total: int) -> None:
+        if done < total:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield report
+    finally:
+        bar.stop()
+
+
+def _log_tenths(label: str) -> Callable[[int, int], None]:
+    reached: int | None = None
+
+    def report(done: int, total: int) -> None:
+        nonlocal reached
+        tenth = done * _LOGGED_STEPS // total if total else _LOGGED_STEPS
+        if reached is None:
+            reached = tenth
+        elif tenth > reached:
+            reached = tenth
+            logger.info("%s done=%d total=%d", label, done, total)
+
+    return report

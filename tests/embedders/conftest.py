@@ -1,0 +1,57 @@
+"""Embedders as the tests of this folder use them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from backstory.embedders.gemini import GeminiEmbedder
+from backstory.embedders.granite_pack import read_granite_pack
+from backstory.embedders.local import LocalEmbedder
+from backstory.settings import EmbeddingSettings
+from tests.embedders.gemini_server import GeminiServer, run_gemini_server
+from tests.embedders.instant_time import InstantTime
+
+KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
+
+
+@pytest.fixture(scope="session")
+def granite(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
+    return LocalEmbedder(read_granite_pack(), graphs=tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def api_key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Put a key where users put it."""
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_gemini_server() as running:
+        yield running
+
+
+@pytest.fixture
+def instant_time() -> InstantTime:
+    return InstantTime()
+
+
+@pytest.fixture
+def connect(server: GeminiServer, instant_time: InstantTime, api_key: str) -> Callable[..., GeminiEmbedder]:
+    """Make embedders that call the loopback server and never wait in real time."""
+
+    def make(**settings: Any) -> GeminiEmbedder:
+        defaults = {"provider": "gemini", "base_url": server.url, "dimension": 16}
+        limits = {"texts_per_minute": 100_000, "tokens_per_minute": 10_000_000}
+        return GeminiEmbedder(
+            EmbeddingSettings.model_validate(defaults | limits | settings),
+            api_key=SecretStr(api_key),
+            clock=instant_time.clock,
+            wait=instant_time.wait,
+        )
+
+    return make

@@ -1,0 +1,153 @@
+"""A loopback server that answers like the Gemini API, or fails as it is told to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server received: one ``batchEmbedContents`` call."""
+
+    path: str
+    headers: Mapping[str, str]
+    entries: list[dict[str, Any]]
+
+    @property
+    def texts(self) -> list[str]:
+        return [entry["content"]["parts"][0]["text"] for entry in self.entries]
+
+    @property
+    def dimension(self) -> int:
+        return int(self.entries[0]["outputDimensionality"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server sends back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Behaviour = Callable[[Request], Answer | None]
+
+
+def vector_of(text: str, dimension: int) -> NDArray[np.float64]:
+    """Give the server's vector of a text, which is not of length 1."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    vector: NDArray[np.float64] = np.random.default_rng(seed).normal(size=dimension)
+    return vector
+
+
+def answer_vectors(vectors: list[Any]) -> Answer:
+    return Answer(200, json.dumps({"embeddings": [{"values": values} for values in vectors]}).encode())
+
+
+def succeed(request: Request) -> Answer:
+    return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts])
+
+
+def fail(
+    status: int,
+    message: str = "it failed",
+    *,
+    details: list[dict[str, Any]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Behaviour:
+    error = {"code": status, "message": message, "status": "FAILED", "details": details or []}
+    return lambda _: Answer(status, json.dumps({"error": error}).encode(), headers or {})
+
+
+def send(status: int, body: bytes) -> Behaviour:
+    return lambda _: Answer(status, body)
+
+
+def truncate(request: Request) -> Answer:
+    return Answer(200, succeed(request).body[:-20])
+
+
+def drop(_: Request) -> Answer | None:
+    """Close the connection without an answer."""
+    return None
+
+
+def exceed(quota_id: str, *, delay: str | None = None) -> Behaviour:
+    details: list[dict[str, Any]] = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}
+    ]
+    if delay:
+        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})
+    return fail(429, "quota exceeded", details=details)
+
+
+class GeminiServer:
+    """Plays a script of behaviours, one for each request, and succeeds when the script is over."""
+
+    def __init__(self, url: str, silence: threading.Event) -> None:
+        self.url = url
+        self.requests: list[Request] = []
+        self.script: deque[Behaviour] = deque()
+        self._silence = silence
+        self._lock = threading.Lock()
+
+    def stay_silent(self, _: Request) -> Answer | None:
+        """Answer nothing until the test is over."""
+        self._silence.wait()
+        return None
+
+    def answer(self, request: Request) -> Answer | None:
+        with self._lock:
+            self.requests.append(request)
+            behaviour = self.script.popleft() if self.script else succeed
+        return behaviour(request)
+
+
+@contextmanager
+def run_gemini_server() -> Iterator[GeminiServer]:
+    """Run a server on a free port of the loopback interface."""
+    silence = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found = server.answer(
+                Request(
+                    self.path, {name.lower(): value for name, value in self.headers.items()}, body["requests"]
+                )
+            )
+            if found is None:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(found.status)
+            for name, value in {"Content-Length": str(len(found.body)), **found.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(found.body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        server = GeminiServer(f"http://127.0.0.1:{listener.server_port}", silence)
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            silence.set()
+            listener.shutdown()
+            thread.join()
