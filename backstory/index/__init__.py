@@ -1,0 +1,17 @@
+"""The search index: chunks and vectors to a published, immutable snapshot, and the search over it."""
+
+from backstory.index.build import IndexBuild, build_index
+from backstory.index.filters import Filters
+from backstory.index.publication import current_version
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex, open_index
+
+__all__ = [
+    "Filters",
+    "IndexBuild",
+    "SearchIndex",
+    "SearchResult",
+    "build_index",
+    "current_version",
+    "open_index",
+]

@@ -1,0 +1,205 @@
+"""Exact search: a blocked matrix product over the mapped rows, with a running bar for each query.
+
+As in the exhaustive search of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs" (2017),
+selection costs little beside the product: only scores above the best seen so far are looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embedders.protocol import Vectors
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, pair_similarities, rank_within, take_best
+
+QUERIES_AT_ONCE = 2048
+QUERIES_PER_POOL = 128
+SCORES_AT_ONCE = 1 << 23
+GATHERED_BYTES = 16 << 20
+SAMPLED_SCORES = 1024
+CROWD = 32
+SELECTION_THREADS = 4
+# Scores in single precision stray from the true similarity of unit vectors by less than half of this.
+SLACK = 1e-5
+
+Scores = NDArray[np.float32]
+Positions = NDArray[np.int32]
+
+
+class ExactEngine:
+    """Compares every query with every row that it may be given.
+
+    Args:
+        vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
+    """
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+
+    def search(self, queries: Vectors, limit: int, min_similarity: float | None, scope: Scope) -> Matches:
+        """Find exactly the best rows for each query; see :class:`backstory.index.matches.Engine`."""
+        # Queries that may see most rows come first: those that a block concerns are then the leading ones.
+        order = np.argsort(-scope.stop, kind="stable")
+        rows = _Rows.of(self._vectors, scope)
+        stop = rows.positions_before(scope.stop[order])
+        ordered = np.ascontiguousarray(queries[order], np.float32)
+        pools = [
+            _Pool(ordered[first : first + QUERIES_PER_POOL], first, rows, limit, min_similarity)
+            for first in range(0, len(ordered), QUERIES_PER_POOL)
+        ]
+        width = min(len(ordered), QUERIES_AT_ONCE)
+        step = min(self._rows_at_once(width, rows.gathers), rows.count)
+        buffer = np.empty(width * step, np.float32)
+        with ThreadPoolExecutor(min(SELECTION_THREADS, os.cpu_count() or 1)) as threads:
+            run = threads.map if len(pools) > 1 else map
+            for start in range(0, rows.count, max(1, step)):
+                block = rows.block(start, min(start + step, rows.count))
+                concerned = int(np.count_nonzero(stop > start))
+                for first in range(0, concerned, QUERIES_AT_ONCE):
+                    last = min(first + QUERIES_AT_ONCE, concerned)
+                    scores = buffer[: (last - first) * len(block)].reshape(last - first, len(block))
+                    np.matmul(ordered[first:last], block.T, out=scores)
+                    _hide_rows_from(scores, stop[first:last] - start)
+                    parts = [
+                        scores[part : part + QUERIES_PER_POOL]
+                        for part in range(0, len(scores), QUERIES_PER_POOL)
+                    ]
+                    some_pools = pools[first // QUERIES_PER_POOL :]
+                    deque(run(_Pool.add, some_pools, parts, repeat(start)), maxlen=0)
+            found = list(run(_Pool.finish, pools))
+        best = Matches.joined(found)
+        return take_best(Matches(order[best.query], best.row, best.score), limit)
+
+    def _rows_at_once(self, query_count: int, gathers: bool) -> int:
+        step = SCORES_AT_ONCE // max(1, query_count)
+        if gathers:
+            step = min(step, GATHERED_BYTES // (4 * self._vectors.shape[1]))
+        return max(1, step)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows that at least one query may be given, numbered from 0."""
+
+    vectors: Vectors
+    chosen: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, vectors: Vectors, scope: Scope) -> _Rows:
+        return cls(vectors, None if scope.mask is None else np.flatnonzero(scope.mask))
+
+    @property
+    def gathers(self) -> bool:
+        return self.chosen is not None
+
+    @property
+    def count(self) -> int:
+        return len(self.vectors) if self.chosen is None else len(self.chosen)
+
+    def positions_before(self, stop: NDArray[np.int64]) -> NDArray[np.int64]:
+        return stop if self.chosen is None else np.searchsorted(self.chosen, stop).astype(np.int64)
+
+    def block(self, start: int, stop: int) -> Vectors:
+        return self.vectors[start:stop] if self.chosen is None else self.vectors[self.chosen[start:stop]]
+
+    def original(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return positions if self.chosen is None else self.chosen[positions]
+
+
+def _hide_rows_from(scores: Scores, stop: NDArray[np.int64]) -> None:
+    """Take the scores of rows that a query may not be given out of the contest."""
+    partly = int(np.count_nonzero(stop >= scores.shape[1]))
+    if partly < len(scores):
+        scores[partly:][np.arange(scores.shape[1]) >= stop[partly:, None]] = -np.inf
+
+
+class _Pool:
+    """Candidates of a few queries, and the score that a further row has to exceed for each of them."""
+
+    def __init__(
+        self, queries: Vectors, first: int, rows: _Rows, limit: int, min_similarity: float | None
+    ) -> None:
+        self._queries = queries
+        self._first = first
+        self._rows = rows
+        self._limit = limit
+        self._min_similarity = min_similarity
+        lowest = -np.inf if min_similarity is None else min_similarity - SLACK
+        self._bar = np.full(len(queries), lowest, np.float32)
+        self._query = np.empty(0, np.int32)
+        self._row = np.empty(0, np.int32)
+        self._score = np.empty(0, np.float32)
+        self._pending: list[tuple[Positions, Positions, Scores]] = []
+        self._pending_count = 0
+
+    def add(self, scores: Scores, start: int) -> None:
+        """Take the scores above the bar.
+
+        Args:
+            scores: Scores of the leading queries of the pool with a block of rows.
+            start: Number of the block's first row.
+        """
+        is_first = start == 0
+        if is_first:
+            self._raise_bar(scores)
+        above = self._above_bar(scores)
+        if len(above) > CROWD * self._limit * len(scores) and not is_first:
+            self._raise_bar(scores)
+            above = self._above_bar(scores)
+        query, row = np.divmod(above, np.int32(scores.shape[1]))
+        self._pending.append((query, row + np.int32(start), scores.ravel()[above]))
+        self._pending_count += len(above)
+        if is_first or self._pending_count > self._limit * len(scores):
+            self._merge()
+
+    def finish(self) -> Matches:
+        """Give the best candidates with their true similarities."""
+        self._merge()
+        best = self._settle()
+        if self._min_similarity is not None:
+            best = best.where(best.score >= self._min_similarity)
+        return Matches(best.query + self._first, self._rows.original(best.row), best.score)
+
+    def _above_bar(self, scores: Scores) -> Positions:
+        return np.flatnonzero(scores > self._bar[: len(scores), None]).astype(np.int32)
+
+    def _raise_bar(self, scores: Scores) -> None:
+        """Raise the bar to the limit-th best score of an evenly spaced sample of the block."""
+        sample = scores[:, :: max(1, scores.shape[1] // max(SAMPLED_SCORES, 16 * self._limit))]
+        if sample.shape[1] >= self._limit:
+            best = np.partition(sample, -self._limit, axis=1)[:, -self._limit]
+            np.maximum(self._bar[: len(scores)], best - np.float32(SLACK), out=self._bar[: len(scores)])
+
+    def _merge(self) -> None:
+        """Join the pending scores to the candidates, raise the bar, drop what lies below it."""
+        query = np.concatenate([self._query, *(query for query, _, _ in self._pending)])
+        row = np.concatenate([self._row, *(row for _, row, _ in self._pending)])
+        score = np.concatenate([self._score, *(score for _, _, score in self._pending)])
+        self._pending.clear()
+        self._pending_count = 0
+        order = np.lexsort((-score, query))
+        query, row, score = query[order], row[order], score[order]
+        rank = rank_within(query)
+        last = rank == self._limit - 1
+        bar = self._bar
+        bar[query[last]] = np.maximum(bar[query[last]], score[last] - np.float32(SLACK))
+        kept = score > bar[query]
+        self._query, self._row, self._score = query[kept], row[kept], score[kept]
+        if len(self._query) > 4 * self._limit * len(bar) + SAMPLED_SCORES:
+            # Rows that repeat each other crowd the margin below the bar: true similarities tell them apart.
+            self._settle()
+
+    def _settle(self) -> Matches:
+        query, row = self._query.astype(np.int64), self._row.astype(np.int64)
+        similarity = pair_similarities(self._queries, self._rows.vectors, query, self._rows.original(row))
+        best = take_best(Matches(query, row, similarity), self._limit)
+        self._query, self._row = best.query.astype(np.int32), best.row.astype(np.int32)
+        self._score = best.score.astype(np.float32)
+        return best

@@ -1,0 +1,94 @@
+"""Keyword search: BM25 (Robertson and Zaragoza 2009, in Lucene's form) by bm25s, mapped from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import bm25s
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, take_best
+from backstory.index.words import Words
+
+
+class KeywordIndex:
+    """Ranks rows by the words that they share with a query.
+
+    Args:
+        ranker: The BM25 scores, or None if no row holds any word.
+        words: How texts are split.
+    """
+
+    def __init__(self, ranker: bm25s.BM25 | None, words: Words) -> None:
+        self._ranker = ranker
+        self._words = words
+
+    def search(self, texts: Sequence[str], limit: int, scope: Scope) -> Matches:
+        """Find the rows that share words with each query.
+
+        Args:
+            texts: The queries.
+            limit: Most rows to find for one query.
+            scope: The rows that each query may be given.
+
+        Returns:
+            Rows with a BM25 score above zero.
+        """
+        found = Matches.joined(
+            self._search_one(query, text, limit, int(scope.stop[query]), scope.mask)
+            for query, text in enumerate(texts)
+        )
+        return take_best(found, limit)
+
+    def _search_one(
+        self, query: int, text: str, limit: int, stop: int, mask: NDArray[np.bool_] | None
+    ) -> Matches:
+        numbers = [] if self._ranker is None else self._ranker.get_tokens_ids(self._words.split(text))
+        if self._ranker is None or not numbers:
+            return Matches.none()
+        scores: NDArray[np.float32] = self._ranker.get_scores_from_ids(numbers)[:stop]
+        if mask is not None:
+            scores *= mask[:stop]
+        lowest = np.partition(scores, -limit)[-limit] if limit < len(scores) else 0.0
+        row = np.flatnonzero((scores >= lowest) & (scores > 0)).astype(np.int64)
+        return Matches(np.full(len(row), query, np.int64), row, scores[row].astype(np.float64))
+
+
+def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
+    """Build the keyword index of rows and write it.
+
+    Args:
+        folder: An existing empty folder.
+        texts: What is searched of each row.
+        language: Language of the texts; see :class:`backstory.index.words.Words`.
+
+    Returns:
+        Number of distinct words.
+
+    Raises:
+        SettingsError: The language is not known.
+    """
+    words = Words(language)
+    split = [words.split(text) for text in texts]
+    vocabulary = {word: number for number, word in enumerate(sorted({word for row in split for word in row}))}
+    if vocabulary:
+        ranker = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+        numbers = [[vocabulary[word] for word in row] for row in split]
+        ranker.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
+        ranker.save(folder, show_progress=False)
+    return len(vocabulary)
+
+
+def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
+    """Open the keyword index that :func:`write_keywords` wrote, its scores mapped.
+
+    Args:
+        folder: Where it was written.
+        language: The language with which it was written.
+        word_count: The number of distinct words that was returned.
+    """
+    ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if word_count else None
+    return KeywordIndex(ranker, Words(language))

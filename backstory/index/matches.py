@@ -1,0 +1,148 @@
+"""What an engine finds: pairs of a query and a row, and the one definition of their similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embedders.protocol import Vectors
+from backstory.index.filters import Scope
+
+SIMILARITY_DECIMALS = 9
+UNIT_TOLERANCE = 1e-3
+_BYTES_AT_ONCE = 8 << 20
+_ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of a query and a row, ordered by query, then score (best first), then row.
+
+    Attributes:
+        query: Positions of queries, int64.
+        row: Positions of rows, int64.
+        score: Cosine similarity or keyword score, float64.
+    """
+
+    query: NDArray[np.int64]
+    row: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @classmethod
+    def none(cls) -> Matches:
+        """No pairs at all."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Matches]) -> Matches:
+        """All pairs of several finds, one after another."""
+        found = [cls.none(), *parts]
+        return cls(
+            np.concatenate([matches.query for matches in found]),
+            np.concatenate([matches.row for matches in found]),
+            np.concatenate([matches.score for matches in found]),
+        )
+
+    def where(self, mask: NDArray[np.bool_]) -> Matches:
+        """Keep the pairs that a mask names, in order."""
+        return Matches(self.query[mask], self.row[mask], self.score[mask])
+
+    def ranks(self) -> NDArray[np.int64]:
+        """Number the pairs of each query from 1."""
+        return rank_within(self.query) + 1
+
+
+class Engine(Protocol):
+    """Finds the rows that are most similar to each query."""
+
+    def search(
+        self, queries: Vectors, limit: int, min_similarity: float | None, scope: Scope
+    ) -> Matches | str:
+        """Find the best rows for each query.
+
+        Args:
+            queries: Unit rows, shape ``(queries, dimension)``.
+            limit: Most rows to find for one query.
+            min_similarity: Cosine similarity that a row must reach, or None.
+            scope: The rows that each query may be given.
+
+        Returns:
+            The matches, or the reason why this engine cannot answer completely.
+        """
+        ...
+
+
+def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the members of each run of equal values from 0."""
+    if not len(groups):
+        return np.empty(0, np.int64)
+    starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
+    lengths = np.diff(np.r_[starts, len(groups)])
+    return np.arange(len(groups)) - np.repeat(starts, lengths)
+
+
+def take_best(matches: Matches, limit: int) -> Matches:
+    """Order pairs by score and keep the best of each query; among equal scores the lower row comes first.
+
+    Args:
+        matches: Pairs in any order.
+        limit: Most pairs to keep for one query.
+
+    Returns:
+        The kept pairs in order.
+    """
+    order = np.lexsort((matches.row, -matches.score, matches.query))
+    kept = order[rank_within(matches.query[order]) < limit]
+    return Matches(matches.query[kept], matches.row[kept], matches.score[kept])
+
+
+def find_stray_vector(vectors: Vectors) -> int | None:
+    """Find the first row that is not a finite unit vector.
+
+    Args:
+        vectors: Rows, shape ``(rows, dimension)``.
+
+    Returns:
+        Its position, or None if all are.
+    """
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        block = vectors[start : start + _ROWS_AT_ONCE]
+        squared = np.einsum("ij,ij->i", block, block)
+        strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * UNIT_TOLERANCE))
+        if len(strays):
+            return start + int(strays[0])
+    return None
+
+
+def pair_similarities(
+    queries: Vectors, vectors: Vectors, query: NDArray[np.int64], row: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compute the cosine similarity of single pairs.
+
+    The sums are made in double precision and rounded, so that a pair has one similarity whatever the engine,
+    the batch or the number of threads, and equal vectors tie.
+
+    Args:
+        queries: Unit rows, shape ``(queries, dimension)``.
+        vectors: Unit rows, shape ``(rows, dimension)``.
+        query: Positions of queries, one per pair.
+        row: Positions of rows, one per pair.
+
+    Returns:
+        One similarity per pair, within -1 and 1.
+    """
+    similarities = np.empty(len(query), np.float64)
+    step = max(1, _BYTES_AT_ONCE // (8 * max(1, queries.shape[1])))
+    for start in range(0, len(query), step):
+        part = slice(start, start + step)
+        left = queries[query[part]].astype(np.float64)
+        left *= vectors[row[part]]
+        similarities[part] = left.sum(axis=1)
+    return np.clip(similarities, -1.0, 1.0).round(SIMILARITY_DECIMALS)

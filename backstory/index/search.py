@@ -1,0 +1,304 @@
+"""One search over a published snapshot, whichever engine answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.embedders.protocol import Vectors
+from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
+from backstory.index.database import Database
+from backstory.index.exact import ExactEngine
+from backstory.index.filters import Filters, Scope, scope_of
+from backstory.index.fusion import fuse
+from backstory.index.matches import Matches, pair_similarities
+from backstory.index.publication import require_current
+from backstory.index.result import Mode, Ranking, SearchRequest, SearchResult, check_queries, tabulate
+from backstory.index.snapshot import (
+    DATABASE_FILE,
+    KEYWORDS_FOLDER,
+    REBUILD_COMMAND,
+    Manifest,
+    Snapshot,
+    find_damage,
+)
+from backstory.index.vss import LOW_RECALL, VssEngine
+
+if TYPE_CHECKING:
+    from backstory.index.keywords import KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+_NO_FILTERS = Filters()
+
+
+class SearchIndex:
+    """An open snapshot of the search index; use as a context manager, or call :meth:`close`.
+
+    Any number of processes may have a snapshot open while another one is published. What a search does not
+    need is not read.
+
+    Args:
+        snapshot: The open snapshot, which is closed with the index.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._exact = ExactEngine(snapshot.vectors)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the snapshot; the index cannot be searched afterwards."""
+        if "_database" in self.__dict__:
+            self._database.close()
+        self._snapshot.close()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the snapshot holds, and how it was made."""
+        return self._snapshot.manifest
+
+    @property
+    def version(self) -> str:
+        """Version of the snapshot: a hash of everything that went into it."""
+        return self.manifest.version
+
+    @property
+    def rows(self) -> int:
+        """Number of indexed chunks."""
+        return self.manifest.rows
+
+    @property
+    def embedder_id(self) -> str:
+        """The space of the vectors."""
+        return self.manifest.embedder_id
+
+    @property
+    def dimension(self) -> int:
+        """Width of a vector."""
+        return self.manifest.dimension
+
+    def search(
+        self,
+        queries: Vectors,
+        *,
+        texts: Sequence[str] | None = None,
+        top_k: int,
+        min_similarity: float | None = None,
+        mode: Mode = "ann",
+        ranking: Ranking = "dense",
+        keyword_weight: float = 0.5,
+        filters: Filters = _NO_FILTERS,
+        nprobe: int | None = None,
+        overfetch: int | None = None,
+    ) -> SearchResult:
+        """Find the best chunks for each query of a batch.
+
+        Args:
+            queries: Unit rows, float32, shape ``(queries, dimension)``.
+            texts: The queries' texts, needed unless the ranking is ``dense``.
+            top_k: Most hits for one query.
+            min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
+            mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
+            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by the fused ranks of the
+                best 100 chunks of each (or ``overfetch`` times ``top_k``, if that is more).
+            keyword_weight: Weight of the keywords in ``hybrid``, 0 to 1.
+            filters: Which documents may be returned.
+            nprobe: A parameter of another kind of index, taken as ``ef_search`` of this one, with a warning.
+            overfetch: How many times ``top_k`` to fetch as candidates, in place of the default of 4.
+
+        Returns:
+            The hits, the engine that answered and why. Equal scores are ordered by similarity, then by date
+            of publication and chunk id.
+
+        Raises:
+            EmbedderMismatchError: The queries have another width than the index.
+            InputError: An argument is out of its range.
+        """
+        started = time.perf_counter()
+        request = SearchRequest(top_k, min_similarity, mode, ranking, keyword_weight, nprobe, overfetch)
+        check_queries(queries, self.manifest)
+        if nprobe is not None:
+            warnings.warn(
+                "nprobe is a parameter of IVF indexes; the HNSW index takes it as ef_search, and the exact "
+                "search ignores it: set index.ef_search instead",
+                stacklevel=2,
+            )
+        scope = scope_of(filters, self._snapshot.documents, self._row_documents, len(queries))
+        keyword = None if ranking == "dense" else self._search_keywords(texts, request, scope)
+        if ranking == "keyword" and keyword is not None:
+            engine, reason, ranked = "bm25", "ranking keyword compares words only", keyword
+        else:
+            engine, reason, ranked = self._search_dense(queries, request, scope)
+            ranked = ranked if keyword is None else fuse(ranked, keyword, keyword_weight)
+        similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
+        hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)
+        logger.info(
+            "search queries=%d hits=%d engine=%s seconds=%.3f",
+            len(queries),
+            hits.height,
+            engine,
+            time.perf_counter() - started,
+            extra={"queries": len(queries), "hits": hits.height, "engine": engine, "reason": reason},
+        )
+        return SearchResult(hits, engine, reason)
+
+    def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
+        """Read chunks and what is known of their documents.
+
+        Args:
+            chunk_ids: Any chunks of this snapshot.
+
+        Returns:
+            One row per chunk in the order asked for: the columns of table ``document_chunks``, then the
+            document's uri, title, slug, published_at, tags, kind and tenant.
+
+        Raises:
+            InputError: A chunk is not in this snapshot.
+        """
+        return self._database.describe(self._rows_of(chunk_ids))
+
+    def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
+        """Read the vectors of chunks.
+
+        Args:
+            chunk_ids: Any chunks of this snapshot.
+
+        Returns:
+            Unit rows in the order asked for, shape ``(chunks, dimension)``.
+
+        Raises:
+            InputError: A chunk is not in this snapshot.
+        """
+        vectors: Vectors = np.array(self._snapshot.vectors[self._rows_of(chunk_ids)])
+        return vectors
+
+    def verify(self) -> None:
+        """Read every file of the snapshot and compare it with its checksum.
+
+        Raises:
+            SearchIndexError: A file differs.
+        """
+        if damage := find_damage(self._snapshot.folder, checksums=True):
+            raise SearchIndexError(damage)
+
+    @cached_property
+    def _row_documents(self) -> NDArray[np.int64]:
+        return self._snapshot.rows["document"].to_numpy()
+
+    @cached_property
+    def _row_of_chunk(self) -> dict[str, int]:
+        return {chunk_id: row for row, chunk_id in enumerate(self._snapshot.rows["chunk_id"])}
+
+    @cached_property
+    def _database(self) -> Database:
+        return Database(self._snapshot.folder / DATABASE_FILE)
+
+    @cached_property
+    def _vss(self) -> VssEngine:
+        return VssEngine(self._database, self._snapshot.vectors, self.manifest.settings.ef_search)
+
+    @cached_property
+    def _keywords(self) -> KeywordIndex:
+        # Loaded late: most searches compare vectors only.
+        from backstory.index.keywords import read_keywords
+
+        folder = self._snapshot.folder / KEYWORDS_FOLDER
+        return read_keywords(folder, self.manifest.settings.language, self.manifest.words)
+
+    def _search_keywords(self, texts: Sequence[str] | None, request: SearchRequest, scope: Scope) -> Matches:
+        query_count = len(scope.stop)
+        if texts is None or len(texts) != query_count:
+            count = "none" if texts is None else len(texts)
+            raise InputError(
+                f"ranking {request.ranking} needs one text for each of {query_count} queries; got {count}"
+            )
+        return self._keywords.search(texts, request.candidates, scope)
+
+    def _search_dense(
+        self, queries: Vectors, request: SearchRequest, scope: Scope
+    ) -> tuple[str, str, Matches]:
+        limit, least = request.candidates, request.min_similarity
+        reason = self._reason_for_exact(request.mode) or self._vss.starves(limit, scope)
+        if reason is None:
+            ef_search = request.nprobe or self.manifest.settings.ef_search
+            found = self._vss.search(
+                queries, limit, least, scope, ef_search=ef_search, overfetch=request.overfetch
+            )
+            if isinstance(found, Matches):
+                return "vss", f"HNSW index of {self.rows} rows with ef_search {ef_search}", found
+            reason = found
+        return "exact", reason, self._exact.search(queries, limit, least, scope)
+
+    def _reason_for_exact(self, mode: Mode) -> str | None:
+        if mode == "exact":
+            return "mode exact was asked for"
+        if not self.rows:
+            return "the index is empty"
+        hnsw = self.manifest.hnsw
+        if hnsw is None:
+            return f"{self.rows} rows are below ann_min_rows {self.manifest.settings.ann_min_rows}"
+        if hnsw.recall_at_5 < LOW_RECALL:
+            return f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
+        return None
+
+    def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
+        try:
+            return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
+        except KeyError as error:
+            raise InputError(f"chunk {error} is not in search index {self.version}") from error
+
+
+def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
+    """Open the current snapshot of the search index.
+
+    Args:
+        folder: The folder of the index.
+        embedder_id: The space of the queries to come; None to leave the comparison to the caller.
+
+    Returns:
+        The open index.
+
+    Raises:
+        NoIndexError: Nothing is published.
+        EmbedderMismatchError: The index holds vectors of another space.
+        SearchIndexError: The snapshot is damaged.
+    """
+    index = SearchIndex(_open_current(folder))
+    if embedder_id is not None and embedder_id != index.embedder_id:
+        index.close()
+        raise EmbedderMismatchError(
+            f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
+            f"`{REBUILD_COMMAND}` to build it again, or set the embedder back"
+        )
+    return index
+
+
+def _open_current(folder: Path) -> Snapshot:
+    version = require_current(folder)
+    while True:
+        try:
+            return Snapshot(folder / version)
+        except SearchIndexError:
+            # Between reading the pointer and opening, another may have been published and this one pruned.
+            newer = require_current(folder)
+            if newer == version:
+                raise
+            version = newer

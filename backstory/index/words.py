@@ -1,0 +1,90 @@
+"""Texts to the words that keyword search compares: words, numbers, and identifiers whole and in parts."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Protocol
+
+import regex
+import Stemmer
+from bm25s import stopwords
+
+from backstory.errors import SettingsError
+
+NO_LANGUAGE = "none"
+_STOP_WORDS: dict[str, tuple[str, ...]] = {
+    "danish": stopwords.STOPWORDS_DANISH,
+    "dutch": stopwords.STOPWORDS_DUTCH,
+    "english": stopwords.STOPWORDS_EN_PLUS,
+    "french": stopwords.STOPWORDS_FRENCH,
+    "german": stopwords.STOPWORDS_GERMAN,
+    "italian": stopwords.STOPWORDS_ITALIAN,
+    "norwegian": stopwords.STOPWORDS_NORWEGIAN,
+    "portuguese": stopwords.STOPWORDS_PORTUGUESE,
+    "russian": stopwords.STOPWORDS_RUSSIAN,
+    "spanish": stopwords.STOPWORDS_SPANISH,
+    "swedish": stopwords.STOPWORDS_SWEDISH,
+    "turkish": stopwords.STOPWORDS_TURKISH,
+}
+# Scripts that put no space between words.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_UNSPACED}]]"
+_WORDS = regex.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>{_SPACED}+(?:['’.\-]{_SPACED}+)*)", regex.VERSION1
+)
+_PARTS = regex.compile(r"[^_.\-]+")
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
+
+
+class Words:
+    """Splits texts into words of one language.
+
+    A word with an inner dot, hyphen or underscore (``v1.2.3``, ``CVE-2024-1234``, ``snake_case``) gives
+    itself and its parts. Words with a digit are never stemmed. Scripts without spaces give single characters
+    and pairs, as Lucene's CJK analyser does.
+
+    Args:
+        language: Name of a Snowball stemmer, or ``none`` for neither stemming nor stop words.
+
+    Raises:
+        SettingsError: There is no stemmer of that name.
+    """
+
+    def __init__(self, language: str) -> None:
+        known = Stemmer.algorithms()
+        if language != NO_LANGUAGE and language not in known:
+            raise SettingsError(
+                f"index.language {language!r} is not known; use one of {', '.join(known)}, or {NO_LANGUAGE}"
+            )
+        self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
+        self._stop_words = frozenset(_STOP_WORDS.get(language, ()))
+        self._stems: dict[str, str] = {}
+
+    def split(self, text: str) -> list[str]:
+        """Split a text into normalised words, in order, repeated ones included."""
+        return list(self._split(unicodedata.normalize("NFKC", text).casefold()))
+
+    def _split(self, text: str) -> Iterator[str]:
+        for match in _WORDS.finditer(text):
+            unspaced, spaced = match.group("unspaced", "spaced")
+            if unspaced:
+                yield from unspaced
+                yield from (unspaced[i : i + 2] for i in range(len(unspaced) - 1))
+                continue
+            word = spaced.replace("’", "'")
+            parts = _PARTS.findall(word)
+            if len(parts) > 1:
+                yield word
+            yield from (self._stem(part) for part in parts if part not in self._stop_words)
+
+    def _stem(self, word: str) -> str:
+        if self._stemmer is None or any(character.isdigit() for character in word):
+            return word
+        stem = self._stems.get(word)
+        if stem is None:
+            stem = self._stems[word] = self._stemmer.stemWord(word)
+        return stem

@@ -1,0 +1,218 @@
+"""How long a batch search takes beside the bare matrix product, and whether it finds what there is.
+
+``python -m benchmarks.search --n 100000 --q 2000 --dim 384 --engine exact --json`` prints one JSON line. The
+index is built, published and searched as in a workspace. Product and search take turns in one process, and
+their medians are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from backstory import schemas
+from backstory.embedders.protocol import Vectors
+from backstory.index import SearchIndex, SearchResult, build_index, open_index
+from backstory.settings import IndexSettings
+from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
+
+CHUNKS_PER_DOCUMENT = 10
+ROWS_AT_ONCE = 8192
+QUERIES_AT_ONCE = 2048
+SCORES_AT_ONCE = QUERIES_AT_ONCE * ROWS_AT_ONCE
+JUDGED_QUERIES = 200
+
+
+def make_vectors(
+    count: int, dimension: int, seed: int, topics: Vectors | None = None
+) -> tuple[Vectors, Vectors]:
+    """Draw unit vectors around topics, as embeddings of texts lie: a common mean, topics, and noise.
+
+    Args:
+        count: Number of vectors.
+        dimension: Their width.
+        seed: Of the random numbers.
+        topics: The topics, or None to draw them, too.
+
+    Returns:
+        The vectors, shape ``(count, dimension)``, and the topics.
+    """
+    random = np.random.default_rng(seed)
+    if topics is None:
+        mean = 0.3 * random.standard_normal(dimension, np.float32)
+        topics = mean + random.standard_normal((500, dimension), np.float32)
+    vectors = topics[random.integers(0, len(topics), count)]
+    for start in range(0, count, ROWS_AT_ONCE):
+        block = vectors[start : start + ROWS_AT_ONCE]
+        block += random.standard_normal(block.shape, np.float32)
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    return vectors, topics
+
+
+def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make documents and chunks with little text; every chunk's id says which vector is its own."""
+    number = pl.int_range(pl.len())
+    document_id = pl.format("d{}", number // CHUNKS_PER_DOCUMENT)
+    chunks = pl.select(pl.int_range(count).alias("number")).select(
+        pl.format("{}#rev:r#p:0#m:b#c:{}", document_id, number).alias("chunk_id"),
+        document_id.alias("document_id"),
+        pl.lit("r").alias("revision"),
+        (number % CHUNKS_PER_DOCUMENT).alias("chunk_index"),
+        *(pl.lit(None, pl.Int64).alias(name) for name in ("page_start", "page_end")),
+        *(pl.lit(0).alias(name) for name in ("char_start", "char_end", "token_count")),
+        pl.lit("").alias("heading"),
+        pl.format("chunk {}", number).alias("text"),
+    )
+    documents = chunks.select("document_id", "revision").unique(maintain_order=True)
+    names = [name for name in schemas.polars_schema(schemas.Documents) if name not in documents.columns]
+    values: dict[str, Any] = {"published_at": None, "tags": [], "status": "ok", "error": None}
+    documents = documents.with_columns(pl.lit(values.get(name, name)).alias(name) for name in names)
+    return schemas.conform(documents, schemas.Documents), schemas.conform(chunks, schemas.DocumentChunks)
+
+
+def multiply(queries: Vectors, vectors: Vectors, buffer: Vectors) -> None:
+    """Compute all similarities by the bare matrix product and keep none of them."""
+    step = SCORES_AT_ONCE // min(len(queries), QUERIES_AT_ONCE)
+    for first in range(0, len(queries), QUERIES_AT_ONCE):
+        some = queries[first : first + QUERIES_AT_ONCE]
+        for start in range(0, len(vectors), step):
+            block = vectors[start : start + step]
+            out = buffer[: len(some) * len(block)].reshape(len(some), len(block))
+            np.matmul(some, block.T, out=out)
+
+
+def seconds_of(action: Callable[[], object]) -> tuple[float, float]:
+    """Time one call by the clock and by the processor."""
+    started, worked = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - started, time.process_time() - worked
+
+
+def share_found(result: SearchResult, queries: Vectors, vectors: Vectors, top_k: int) -> float:
+    """Compare the hits of some queries with an oracle that computes every similarity in double precision."""
+    judged = np.unique(np.linspace(0, len(queries) - 1, min(JUDGED_QUERIES, len(queries))).astype(int))
+    similarities = np.empty((len(judged), len(vectors)))
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        similarities[:, part] = queries[judged].astype(np.float64) @ vectors[part].astype(np.float64).T
+    best = np.argsort(-similarities, axis=1, kind="stable")[:, :top_k]
+    number = pl.col("chunk_id").str.extract(r"#c:(\d+)$").cast(pl.Int64)
+    found = set(result.hits.select("query", number).iter_rows())
+    pairs = [(int(query), int(row)) for query, rows in zip(judged, best, strict=True) for row in rows]
+    return sum(pair in found for pair in pairs) / max(1, len(pairs))
+
+
+def measure(
+    count: int, query_count: int, dimension: int, engine: str, top_k: int, repeats: int
+) -> dict[str, Any]:
+    """Build, search and compare.
+
+    Args:
+        count: Number of chunks.
+        query_count: Number of queries in the batch.
+        dimension: Width of a vector.
+        engine: ``exact`` or ``vss``.
+        top_k: Hits for each query.
+        repeats: How often product and search take turns.
+
+    Returns:
+        The figures by name; sizes in megabytes, durations in seconds.
+    """
+    vectors, topics = make_vectors(count, dimension, seed=1)
+    queries, _ = make_vectors(query_count, dimension, seed=2, topics=topics)
+    settings = IndexSettings(ann_min_rows=0 if engine == "vss" else count + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        documents, chunks = make_tables(count)
+        build = build_index(
+            Path(folder), documents, chunks, vectors, embedder_id="benchmark", settings=settings
+        )
+        open_seconds = median(seconds_of(lambda: open_index(Path(folder)).close())[0] for _ in range(5))
+        with open_index(Path(folder), embedder_id="benchmark") as index:
+            figures = _compare(index, queries, vectors, top_k, repeats)
+    return {
+        "n": count,
+        "q": query_count,
+        "dim": dimension,
+        "top_k": top_k,
+        **figures,
+        "build_seconds": round(build.seconds, 3),
+        "open_seconds": round(open_seconds, 4),
+        "recall_when_built": build.recall,
+        "repeats": repeats,
+        "blas": blas_kernels(),
+        "processors": os.cpu_count(),
+    }
+
+
+def _compare(
+    index: SearchIndex, queries: Vectors, vectors: Vectors, top_k: int, repeats: int
+) -> dict[str, Any]:
+    def search() -> SearchResult:
+        return index.search(queries, top_k=top_k)
+
+    buffer = np.empty(SCORES_AT_ONCE, np.float32)
+    multiply(queries, vectors, buffer)
+    # Reads the rows of the mapped file, so that they are not taken for memory of the search.
+    index.search(queries[:1], top_k=top_k)
+    before = reset_peak_memory()
+    result = search()
+    extra = peak_memory() - before
+    turns = [
+        seconds_of(lambda: multiply(queries, vectors, buffer)) + seconds_of(search) for _ in range(repeats)
+    ]
+    product, product_cpu, searched, searched_cpu = (median(times) for times in zip(*turns, strict=True))
+    return {
+        "engine": result.engine,
+        "reason": result.reason,
+        "seconds": round(searched, 4),
+        "sgemm_seconds": round(product, 4),
+        "ratio": round(searched / product, 4),
+        "cpu_ratio": round(searched_cpu / max(product_cpu, 1e-9), 4),
+        "recall": round(share_found(result, queries, vectors, top_k), 5),
+        "extra_memory_mb": round(extra / 1e6, 1),
+    }
+
+
+def main() -> int:
+    """Run the benchmark.
+
+    Returns:
+        0, or 1 if another engine answered than the one asked for.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
+    parser.add_argument("--n", type=int, default=100_000, help="number of chunks")
+    parser.add_argument("--q", type=int, default=2_000, help="number of queries")
+    parser.add_argument("--dim", type=int, default=384, help="width of a vector")
+    parser.add_argument("--engine", choices=["exact", "vss"], default="exact")
+    parser.add_argument("--top-k", type=int, default=5, help="hits for each query")
+    parser.add_argument("--repeats", type=int, default=7, help="how often product and search take turns")
+    parser.add_argument("--json", action="store_true", help="print the JSON line only, without a summary")
+    arguments = parser.parse_args()
+    dropped = drop_pinned_kernels("benchmarks.search")
+    figures = measure(
+        arguments.n, arguments.q, arguments.dim, arguments.engine, arguments.top_k, arguments.repeats
+    )
+    print(json.dumps(figures | {"dropped_environment": dropped}))
+    if not arguments.json:
+        print(
+            f"{figures['engine']}: {figures['seconds']} s, {figures['ratio']} times the bare product "
+            f"({figures['sgemm_seconds']} s, {figures['blas']}); recall {figures['recall']}; "
+            f"{figures['extra_memory_mb']} MB above the matrix",
+            file=sys.stderr,
+        )
+    return 0 if figures["engine"] == arguments.engine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The search benchmark runs as documented and prints one JSON line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("engine", ["exact", "vss"])
+def test_the_benchmark_prints_one_line_of_json(engine: str) -> None:
+    command = [sys.executable, "-m", "benchmarks.search", "--n", "600", "--q", "20", "--dim", "16"]
+    finished = subprocess.run(
+        [*command, "--engine", engine, "--repeats", "1", "--json"],
+        cwd=ROOT,
+        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    (line,) = finished.stdout.splitlines()
+    figures = json.loads(line)
+    assert (figures["n"], figures["q"], figures["dim"], figures["engine"]) == (600, 20, 16, engine)
+    assert figures["recall"] == 1.0 if engine == "exact" else figures["recall"] > 0.9
+    assert figures["ratio"] > 0
+    assert figures["extra_memory_mb"] < 80
+    assert (figures["recall_when_built"] is None) is (engine == "exact")
+    assert "OPENBLAS_CORETYPE" in figures["dropped_environment"]

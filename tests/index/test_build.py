@@ -1,0 +1,254 @@
+"""What a build makes, when it makes nothing, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from backstory.errors import (
+    ContractError,
+    EmbedderMismatchError,
+    InputError,
+    NoIndexError,
+    SearchIndexError,
+    SettingsError,
+)
+from backstory.index import build_index, current_version, open_index
+from backstory.settings import IndexSettings
+
+
+@pytest.fixture
+def small(new_corpus: Any) -> Any:
+    return new_corpus(12)
+
+
+def replaced(corpus: Any, **changes: Any) -> Any:
+    return type(corpus)(
+        **{name: getattr(corpus, name) for name in ("documents", "chunks", "vectors")} | changes
+    )
+
+
+def test_the_same_content_is_built_once(small: Any, tmp_path: Path) -> None:
+    first, again = small.build(tmp_path), small.build(tmp_path)
+    assert (first.built, again.built) == (True, False)
+    assert first.version == again.version == current_version(tmp_path)
+    assert (again.rows, again.documents, again.recall) == (24, 12, None)
+
+
+def test_the_version_is_the_same_in_every_folder_and_order(small: Any, tmp_path: Path) -> None:
+    shuffled = replaced(
+        small,
+        documents=small.documents.reverse(),
+        chunks=small.chunks.reverse(),
+        vectors=np.ascontiguousarray(small.vectors[::-1]),
+    )
+    builds = [corpus.build(tmp_path / name) for name, corpus in (("a", small), ("b", shuffled))]
+    assert builds[0].version == builds[1].version
+    files = [
+        {
+            path.relative_to(build.folder): path.read_bytes()
+            for path in build.folder.rglob("*")
+            if path.is_file() and path.name not in ("index.duckdb", "manifest.json")
+        }
+        for build in builds
+    ]
+    assert files[0] == files[1]  # the database holds an identifier of its own
+    assert len(files[0]) == 8
+
+
+def changed_text(corpus: Any) -> Any:
+    return replaced(corpus, chunks=corpus.chunks.with_columns(text=pl.col("text") + "!"))
+
+
+def changed_title(corpus: Any) -> Any:
+    return replaced(corpus, documents=corpus.documents.with_columns(title=pl.lit("Other")))
+
+
+def changed_date(corpus: Any) -> Any:
+    return replaced(
+        corpus, documents=corpus.documents.with_columns(pl.col("published_at").dt.offset_by("1d"))
+    )
+
+
+def changed_vector(corpus: Any) -> Any:
+    vectors = corpus.vectors.copy()
+    vectors[3] = -vectors[3]
+    return replaced(corpus, vectors=vectors)
+
+
+@pytest.mark.parametrize("change", [changed_text, changed_title, changed_date, changed_vector])
+def test_every_change_of_content_is_another_version(small: Any, tmp_path: Path, change: Any) -> None:
+    first, second = small.build(tmp_path), change(small).build(tmp_path)
+    assert second.built
+    assert second.version != first.version
+    assert current_version(tmp_path) == second.version
+
+
+@pytest.mark.parametrize(
+    ("settings", "same"),
+    [
+        ({"ef_search": 65}, False),
+        ({"language": "german"}, False),
+        ({"ann_min_rows": 3}, False),
+        ({"embedder_id": "other"}, False),
+        ({"keep_snapshots": 9}, True),
+    ],
+)
+def test_every_setting_that_acts_on_the_index_is_part_of_the_version(
+    small: Any, tmp_path: Path, settings: dict[str, object], same: bool
+) -> None:
+    first, second = small.build(tmp_path), small.build(tmp_path, **settings)
+    assert (first.version == second.version) is same
+
+
+def test_going_back_publishes_the_earlier_snapshot_again(small: Any, tmp_path: Path) -> None:
+    first = small.build(tmp_path)
+    changed_text(small).build(tmp_path)
+    back = small.build(tmp_path)
+    assert (back.version, back.built) == (first.version, False)
+    assert current_version(tmp_path) == first.version
+
+
+def test_only_documents_that_are_searched_are_indexed(small: Any, tmp_path: Path) -> None:
+    statuses = ["ok"] * 9 + ["deleted", "superseded", "error"]
+    build = replaced(small, documents=small.documents.with_columns(status=pl.Series(statuses))).build(
+        tmp_path
+    )
+    assert (build.documents, build.rows) == (9, 18)
+    with open_index(tmp_path) as index:
+        found = index.search(small.vectors, top_k=100, mode="exact").hits
+        assert set(found["document_id"]) == {f"doc{number:05d}" for number in range(9)}
+
+
+def test_old_snapshots_are_pruned_but_never_the_current_one(new_corpus: Any, tmp_path: Path) -> None:
+    versions = [new_corpus(count).build(tmp_path, keep_snapshots=2).version for count in (3, 4, 5, 6)]
+    kept = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert kept == set(versions[-2:])
+    assert current_version(tmp_path) == versions[-1]
+
+
+def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None:
+    first = new_corpus(3)
+    first.build(tmp_path, keep_snapshots=1)
+    with open_index(tmp_path) as index:
+        new_corpus(4).build(tmp_path, keep_snapshots=1)
+        # What is only read when it is needed must still be there.
+        assert index.describe(first.chunks["chunk_id"]).height == 6
+        assert index.search(first.vectors, texts=["item1"] * 6, top_k=1, ranking="keyword").hits.height == 6
+        assert (tmp_path / index.version).is_dir()
+        kept = index.version
+    new_corpus(5).build(tmp_path, keep_snapshots=1)
+    assert not (tmp_path / kept).exists()
+
+
+def test_nothing_published_is_an_error_that_says_what_to_run(tmp_path: Path) -> None:
+    assert current_version(tmp_path) == ""
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(NoIndexError, match="python -m pipelines materialize"):
+            open_index(folder)
+
+
+def test_another_embedder_is_an_error_that_says_what_to_run(small: Any, tmp_path: Path) -> None:
+    small.build(tmp_path, embedder_id="local:granite")
+    with pytest.raises(
+        EmbedderMismatchError, match=r"local:granite.*gemini.*python -m pipelines materialize"
+    ):
+        open_index(tmp_path, embedder_id="gemini")
+    with open_index(tmp_path, embedder_id="local:granite") as index:
+        assert index.embedder_id == "local:granite"
+
+
+def cut(path: Any) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def garble(path: Any) -> None:
+    path.write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "what"),
+    [
+        ("vectors.npy", cut, "vectors.npy has 2431 bytes and should have 2432"),
+        ("index.duckdb", cut, "index.duckdb has"),
+        ("rows.arrow", lambda path: path.unlink(), "rows.arrow is absent"),
+        ("manifest.json", garble, "manifest.json cannot be read"),
+        ("manifest.json", lambda path: path.unlink(), "manifest.json is absent"),
+    ],
+)
+def test_a_damaged_snapshot_is_an_error_and_is_built_again(
+    small: Any, tmp_path: Path, name: str, damage: Any, what: str
+) -> None:
+    build = small.build(tmp_path)
+    damage(build.folder / name)
+    with pytest.raises(SearchIndexError, match=f"is damaged: {what}.*delete that folder and run `python -m"):
+        open_index(tmp_path)
+    assert small.build(tmp_path).built
+    with open_index(tmp_path) as index:
+        index.verify()
+
+
+def test_a_changed_byte_is_found_by_its_checksum(small: Any, tmp_path: Path) -> None:
+    build = small.build(tmp_path)
+    content = bytearray((build.folder / "vectors.npy").read_bytes())
+    content[-2] ^= 1
+    (build.folder / "vectors.npy").write_bytes(content)
+    with open_index(tmp_path) as index, pytest.raises(SearchIndexError, match="differs from its checksum"):
+        index.verify()
+
+
+def test_a_snapshot_of_another_format_is_an_error(small: Any, tmp_path: Path) -> None:
+    path = small.build(tmp_path).folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(SearchIndexError, match="has format 99"):
+        open_index(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (np.ones((24, 24), np.float32), "vector 0 is not a finite unit vector"),
+        (np.full((24, 24), np.nan, np.float32), "vector 0 is not a finite unit vector"),
+        (np.eye(24), "type float64; pass float32"),
+        (np.eye(23, 24, dtype=np.float32), "23 vectors for 24 chunks"),
+        (np.empty((24, 0), np.float32), r"shape \(24, 0\)"),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(small: Any, tmp_path: Path, vectors: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replaced(small, vectors=vectors).build(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tables_that_do_not_belong_together_are_refused(small: Any, tmp_path: Path) -> None:
+    with pytest.raises(ContractError, match=r"2 document chunks belong to no document, such as 'doc00000#"):
+        replaced(small, documents=small.documents[1:]).build(tmp_path)
+    with pytest.raises(ContractError, match="chunk 'doc00000#rev:r1#p:0#m:t#c:0' occurs twice"):
+        replaced(small, chunks=small.chunks[[0, *range(23)]]).build(tmp_path)
+    with pytest.raises(ContractError, match="document 'doc00011' occurs twice"):
+        replaced(small, documents=small.documents[[*range(12), 11]]).build(tmp_path)
+
+
+def test_an_unknown_language_is_refused_and_leaves_nothing_behind(small: Any, tmp_path: Path) -> None:
+    before = small.build(tmp_path)
+    with pytest.raises(SettingsError, match=r"index.language 'klingon' is not known; use one of arabic"):
+        small.build(tmp_path, language="klingon")
+    assert current_version(tmp_path) == before.version
+    small.build(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", before.version}
+
+
+def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) -> None:
+    one = new_corpus(1, chunks_each=1)
+    build = build_index(
+        tmp_path / "a folder", one.documents, one.chunks, one.vectors,
+        embedder_id="it's", settings=IndexSettings(ann_min_rows=1),
+    )  # fmt: skip
+    assert (build.rows, build.recall) == (1, 1.0)
+    with open_index(tmp_path / "a folder", embedder_id="it's") as index:
+        result = index.search(one.vectors, top_k=5)
+    assert result.engine == "vss"
+    assert result.hits["similarity"].to_list() == pytest.approx([1.0], abs=1e-7)

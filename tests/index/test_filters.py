@@ -1,0 +1,68 @@
+"""Any filters give what the definition gives, through every engine."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backstory.errors import InputError
+from backstory.index import Filters, SearchIndex
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+
+moments = st.none() | st.integers(-2, 62).map(lambda days: EPOCH + timedelta(days=days))
+any_filters = st.builds(
+    Filters,
+    as_of=st.none() | st.lists(moments, min_size=4, max_size=4),
+    kinds=st.lists(st.sampled_from(["post", "page", "digest", "absent"]), max_size=2),
+    tags=st.lists(st.sampled_from(["bitcoin", "lightning", "privacy", "mining", "absent"]), max_size=2),
+    document_ids=st.just([]) | st.lists(st.integers(0, 699).map("doc{:05d}".format), max_size=40),
+    tenant=st.none() | st.sampled_from(["north", "south", "absent"]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filters=any_filters, top_k=st.integers(1, 30), least=st.none() | st.floats(-0.2, 0.9))
+def test_filters_admit_what_they_say(
+    index: SearchIndex,
+    corpus: Any,
+    listed: Any,
+    share_found: Any,
+    filters: Filters,
+    top_k: int,
+    least: float | None,
+) -> None:
+    queries = corpus.queries(4)
+    result = index.search(queries, top_k=top_k, min_similarity=least, filters=filters)
+    found, expected = listed(result.hits, 4), corpus.nearest(queries, top_k, least, filters)
+    if result.engine == "exact":
+        assert found == expected
+    assert [len(hits) for hits in found] == [len(hits) for hits in expected]
+    assert share_found(found, expected) >= 0.95 or sum(map(len, expected)) < 20
+
+
+def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, corpus: Any) -> None:
+    dated = corpus.documents.filter(corpus.documents["published_at"].is_not_null())
+    document, moment = dated.select("document_id", "published_at").row(0)
+    query = index.vectors_of([f"{document}#rev:r1#p:0#m:t#c:0"])
+    just_then, before = (
+        index.search(query, top_k=1, filters=Filters(as_of=[at])).hits["document_id"].to_list()
+        for at in (moment, moment - timedelta(microseconds=1))
+    )
+    assert just_then == [document]
+    assert before != [document]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tags": "bitcoin"}, "filter tags is a single string"),
+        ({"as_of": EPOCH}, "filter as_of is a single time"),
+        ({"as_of": [EPOCH.replace(tzinfo=None)]}, "has no time zone"),
+    ],
+)
+def test_a_malformed_filter_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Filters(**arguments)

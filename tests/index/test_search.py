@@ -1,0 +1,212 @@
+"""One suite over every engine: the same calls, the same answers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from backstory.errors import EmbedderMismatchError, InputError
+from backstory.index import Filters, SearchIndex, open_index
+from backstory.index.result import Ranking
+
+COLUMNS = ["query", "chunk_id", "document_id", "similarity", "keyword_score", "score", "rank"]
+
+
+def test_search_agrees_with_comparing_every_pair(
+    engine: str, index: SearchIndex, corpus: Any, listed: Any, share_found: Any
+) -> None:
+    queries = corpus.queries(60)
+    result = index.search(queries, top_k=5)
+    assert result.engine == engine
+    found, expected = listed(result.hits, 60), corpus.nearest(queries, 5)
+    if engine == "exact":
+        assert found == expected
+    assert share_found(found, expected) >= 0.95
+
+
+def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, corpus: Any) -> None:
+    ann, exact = (index.search(corpus.queries(2), top_k=1, mode=mode) for mode in ("ann", "exact"))
+    reasons = {
+        "exact": f"{index.rows} rows are below ann_min_rows 1000000",
+        "vss": f"HNSW index of {index.rows} rows with ef_search 64",
+    }
+    assert (ann.engine, ann.reason) == (engine, reasons[engine])
+    assert (exact.engine, exact.reason) == ("exact", "mode exact was asked for")
+
+
+def test_hits_are_a_table_ordered_by_query_and_rank(index: SearchIndex, corpus: Any) -> None:
+    hits = index.search(corpus.queries(10), top_k=4).hits
+    assert hits.columns == COLUMNS
+    assert hits.schema["keyword_score"] == pl.Float64
+    assert hits["query"].to_list() == [query for query in range(10) for _ in range(4)]
+    assert hits["rank"].to_list() == [1, 2, 3, 4] * 10
+    assert hits["score"].equals(hits["similarity"], check_names=False)
+    assert hits["keyword_score"].null_count() == len(hits)
+
+
+def test_a_query_is_answered_alone_as_in_a_batch(index: SearchIndex, corpus: Any, listed: Any) -> None:
+    queries = corpus.queries(20)
+    together = listed(index.search(queries, top_k=5).hits, 20)
+    alone = [listed(index.search(queries[i : i + 1], top_k=5).hits, 1)[0] for i in range(20)]
+    assert together == alone
+
+
+def test_searching_twice_gives_the_same_table(index: SearchIndex, corpus: Any) -> None:
+    queries = corpus.queries(30)
+    assert index.search(queries, top_k=7).hits.equals(index.search(queries, top_k=7).hits)
+
+
+def test_no_queries_give_no_hits(index: SearchIndex) -> None:
+    result = index.search(np.empty((0, index.dimension), np.float32), top_k=5)
+    assert result.hits.shape == (0, len(COLUMNS))
+
+
+def test_more_asked_for_than_there_is_gives_all(
+    engine: str, new_corpus: Any, tmp_path: Path, listed: Any
+) -> None:
+    small = new_corpus(9)
+    small.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    queries = small.queries(3)
+    with open_index(tmp_path) as index:
+        result = index.search(queries, top_k=500)
+    assert result.engine == engine
+    assert listed(result.hits, 3) == small.nearest(queries, 500)
+
+
+def test_an_empty_index_answers(engine: str, new_corpus: Any, tmp_path: Path) -> None:
+    nothing = new_corpus(0)
+    build = nothing.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    assert (build.rows, build.built) == (0, True)
+    query = np.eye(1, 24, dtype=np.float32)
+    with open_index(tmp_path) as index:
+        for ranking in ("dense", "keyword", "hybrid"):
+            result = index.search(query, texts=["words"], top_k=5, ranking=ranking)
+            assert result.hits.shape == (0, len(COLUMNS))
+        assert index.search(query, top_k=5).reason == "the index is empty"
+        index.verify()
+
+
+def test_a_threshold_admits_what_reaches_it(index: SearchIndex, corpus: Any, listed: Any) -> None:
+    queries = corpus.queries(15)
+    boundary = corpus.nearest(queries, 3)[0][2][1]
+    found = listed(index.search(queries, top_k=5, min_similarity=boundary).hits, 15)
+    assert found == corpus.nearest(queries, 5, boundary)
+    assert found[0][-1][1] == boundary
+    above = listed(index.search(queries, top_k=5, min_similarity=boundary + 1e-9).hits, 15)
+    assert above[0] == found[0][:-1]
+
+
+def test_equal_vectors_are_ordered_by_date_then_chunk(
+    engine: str, new_corpus: Any, tmp_path: Path, listed: Any
+) -> None:
+    twins = new_corpus(40)
+    twins.vectors[:] = twins.vectors[0]
+    twins.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    with open_index(tmp_path) as index:
+        result = index.search(twins.vectors[:2], top_k=80)
+    assert result.engine == engine
+    assert listed(result.hits, 2) == twins.nearest(twins.vectors[:2], 80)
+
+
+@pytest.mark.parametrize("ranking", ["keyword", "hybrid"])
+def test_similarity_is_the_cosine_under_every_ranking(
+    index: SearchIndex, corpus: Any, ranking: Ranking
+) -> None:
+    queries = corpus.queries(6)
+    texts = [f"topic{number} item{number * 3}" for number in range(6)]
+    hits = index.search(queries, texts=texts, top_k=8, ranking=ranking).hits
+    expected = dict(enumerate(dict(found) for found in corpus.nearest(queries, 10_000)))
+    assert hits.height == 48
+    for query, chunk_id, similarity in hits.select("query", "chunk_id", "similarity").iter_rows():
+        assert similarity == expected[query][chunk_id]
+
+
+@pytest.mark.parametrize("ranking", ["dense", "keyword", "hybrid"])
+def test_a_threshold_and_filters_hold_under_every_ranking(
+    index: SearchIndex, corpus: Any, ranking: Ranking
+) -> None:
+    queries = corpus.queries(6)
+    texts = [f"topic{number}" for number in range(6)]
+    filters = Filters(kinds=["post"], tenant="north")
+    hits = index.search(
+        queries, texts=texts, top_k=8, ranking=ranking, min_similarity=0.1, filters=filters
+    ).hits
+    admitted = {(q, c) for q, f in enumerate(corpus.nearest(queries, 9999, 0.1, filters)) for c, _ in f}
+    assert hits.height
+    assert set(hits.select("query", "chunk_id").iter_rows()) <= admitted
+    assert set(hits["rank"]) <= set(range(1, 9))
+
+
+def test_keywords_find_the_words_of_the_text(index: SearchIndex, corpus: Any) -> None:
+    result = index.search(corpus.queries(1), texts=["where is ITEM42?"], top_k=3, ranking="keyword")
+    assert result.engine == "bm25"
+    assert set(result.hits["document_id"]) == {"doc00042"}
+    assert result.hits["score"].equals(result.hits["keyword_score"], check_names=False)
+
+
+def test_hybrid_gives_both_rankings_their_weight(index: SearchIndex, corpus: Any) -> None:
+    query, texts = corpus.queries(1), ["item42"]
+    dense = index.search(query, top_k=3).hits["chunk_id"].to_list()
+    first = {
+        weight: index.search(query, texts=texts, top_k=3, ranking="hybrid", keyword_weight=weight)
+        .hits["chunk_id"]
+        .to_list()
+        for weight in (0.0, 0.9, 1.0)
+    }
+    assert first[0.0] == dense
+    assert first[0.9][0] == first[1.0][0] == "doc00042#rev:r1#p:0#m:t#c:0"
+    assert dense[0] in first[0.9]
+
+
+def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex, corpus: Any) -> None:
+    wanted = corpus.chunks["chunk_id"].gather([30, 3, 3, 17])
+    described = index.describe(wanted)
+    assert described.select(corpus.chunks.columns).equals(corpus.chunks[[30, 3, 3, 17]])
+    assert described["title"].to_list() == ["Post 15", "Post 1", "Post 1", "Post 8"]
+    assert described["published_at"].equals(corpus.documents["published_at"][[15, 1, 1, 8]])
+    assert np.array_equal(index.vectors_of(wanted), corpus.vectors[[30, 3, 3, 17]])
+    assert index.describe([]).height == 0
+    assert index.vectors_of([]).shape == (0, 24)
+    with pytest.raises(InputError, match=r"chunk 'other' is not in search index"):
+        index.describe(["other"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"top_k": 0}, "top_k 0 must be at least 1"),
+        ({"nprobe": 0}, "nprobe 0 must be at least 1"),
+        ({"overfetch": 0}, "overfetch 0 must be at least 1"),
+        ({"min_similarity": 1.5}, "min_similarity 1.5 must lie within -1 and 1"),
+        ({"keyword_weight": 1.5}, "keyword_weight 1.5 must lie within 0 and 1"),
+        ({"mode": "fast"}, "mode 'fast' is not known; use one of ann, exact"),
+        ({"ranking": "best"}, "ranking 'best' is not known; use one of dense, keyword, hybrid"),
+        ({"ranking": "keyword"}, "ranking keyword needs one text for each of 2 queries; got none"),
+        ({"ranking": "hybrid", "texts": ["one"]}, "needs one text for each of 2 queries; got 1"),
+        ({"filters": Filters(as_of=[None])}, "as_of has 1 times for 2 queries"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_that_says_so(
+    index: SearchIndex, corpus: Any, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        index.search(corpus.queries(2), **{"top_k": 5} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("queries", "error"),
+    [
+        (np.ones((2, 24), np.float32), InputError),
+        (np.full((2, 24), np.nan, np.float32), InputError),
+        (np.eye(2, 24), InputError),
+        (np.eye(1, 24, dtype=np.float32)[0], InputError),
+        (np.eye(2, 25, dtype=np.float32), EmbedderMismatchError),
+    ],
+)
+def test_queries_that_are_no_unit_rows_of_the_space_are_refused(
+    index: SearchIndex, queries: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        index.search(queries, top_k=5)
