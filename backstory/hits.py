@@ -1,0 +1,216 @@
+"""Query chunks x index -> hits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from backstory import schemas
+from backstory.embedders import Embedder, Vectors, resolve_embedder
+from backstory.embeddings import embed_texts
+from backstory.index import Filters, SearchIndex
+from backstory.index.vector_store import VectorStore
+from backstory.settings import RAGSettings
+
+logger = logging.getLogger(__name__)
+
+WHOLE_WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What the index is asked, one row per query.
+
+    Attributes:
+        frame: ``query_chunk_id``, ``window_id``, ``text`` and ``as_of`` of each query.
+        vectors: Their unit vectors, shape ``(queries, dimension)``, float32.
+    """
+
+    frame: pl.DataFrame
+    vectors: Vectors
+
+
+@dataclass(frozen=True)
+class FoundHits:
+    """The hits of a batch of windows.
+
+    Attributes:
+        frame: Table ``hits``.
+        engine: The engine that searched.
+        reason: Why it was this one.
+        queries: Number of queries asked.
+    """
+
+    frame: pl.DataFrame
+    engine: str
+    reason: str
+    queries: int
+
+
+def plan_queries(
+    windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors, settings: RAGSettings
+) -> Queries:
+    """Decide what is asked for each window.
+
+    The plan ``chunked`` asks every query chunk. ``hybrid`` also asks the whole window, whose vector is the mean
+    of its query chunks' vectors. ``adaptive`` asks only the whole window where that has at most
+    ``adaptive_max_messages`` messages, and its chunks elsewhere.
+
+    Args:
+        windows: Table ``windows``.
+        window_chunks: Table ``window_chunks``.
+        vectors: Unit vectors of the query chunks, in their order.
+        settings: The ``rag`` settings.
+
+    Returns:
+        The queries, window by window.
+    """
+    chunks = window_chunks.select("chunk_id", "window_id", "text").with_row_index("row")
+    starts = windows.select("window_id", "started_at", "message_count")
+    asked = chunks.join(starts, on="window_id", how="inner", maintain_order="left")
+    if settings.plan == "chunked":
+        return _queries(asked, vectors)
+    whole, whole_vectors = _whole_windows(asked, vectors)
+    if settings.plan == "adaptive":
+        small = pl.col("message_count") <= settings.adaptive_max_messages
+        whole_rows = whole.with_row_index("row")
+        kept = whole_rows.filter(small)
+        whole, whole_vectors = kept.drop("row"), whole_vectors[kept["row"].to_numpy()]
+        asked = asked.filter(~small)
+    parts = [_queries(asked, vectors), Queries(_columns(whole), whole_vectors)]
+    return Queries(pl.concat([part.frame for part in parts]), np.vstack([part.vectors for part in parts]))
+
+
+def _queries(asked: pl.DataFrame, vectors: Vectors) -> Queries:
+    return Queries(_columns(asked), vectors[asked["row"].to_numpy()])
+
+
+def _columns(asked: pl.DataFrame) -> pl.DataFrame:
+    return asked.select("window_id", "text", query_chunk_id="chunk_id", as_of="started_at")
+
+
+def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]:
+    """Average the vectors of each key.
+
+    Args:
+        keys: One key per vector.
+        vectors: Unit rows, shape ``(len(keys), dimension)``.
+
+    Returns:
+        The distinct keys in the order of their first appearance, and one unit vector for each; a zero mean
+        stays zero.
+    """
+    distinct = keys.unique(maintain_order=True)
+    places = keys.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64).to_numpy()
+    sums = np.zeros((len(distinct), vectors.shape[1]), dtype=np.float32)
+    np.add.at(sums, places, vectors)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return distinct, np.divide(sums, lengths, out=sums, where=lengths > 0)
+
+
+def _whole_windows(asked: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame, Vectors]:
+    frame = (
+        asked.group_by("window_id", "started_at", "message_count", maintain_order=True)
+        .agg(text=pl.col("text").str.join("\n\n"))
+        .with_columns(chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}")
+    )
+    return frame, mean_vectors(asked["window_id"], vectors[asked["row"].to_numpy()])[1]
+
+
+def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> FoundHits:
+    """Search for all queries of a batch at once.
+
+    No threshold is applied: a hit below it is judged, not lost (see :mod:`backstory.selection`).
+
+    Args:
+        queries: From :func:`plan_queries`.
+        index: An open snapshot of the same embedding space.
+        settings: The ``rag`` settings: ``chunks_per_query`` hits are taken per query.
+
+    Returns:
+        The hits, query by query, best first.
+    """
+    frame = queries.frame
+    as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
+    result = index.search(
+        queries.vectors,
+        texts=frame["text"].to_list() if settings.ranking != "dense" else None,
+        top_k=settings.chunks_per_query,
+        min_similarity=None,
+        mode=settings.mode,
+        ranking=settings.ranking,
+        keyword_weight=settings.keyword_weight,
+        filters=Filters(
+            as_of=as_of,
+            kinds=settings.kinds,
+            tags=settings.tags,
+            document_ids=settings.document_ids,
+            tenant=settings.tenant,
+        ),
+        nprobe=settings.nprobe,
+        overfetch=settings.overfetch,
+    )
+    asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
+    hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(
+        engine=pl.lit(result.engine), index_version=pl.lit(index.version)
+    )
+    logger.info(
+        "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
+    )
+    return FoundHits(schemas.conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def query_rag_per_chunk(
+    chunks: Sequence[str],
+    store: VectorStore,
+    embedding_model: str | Embedder,
+    top_k: int = 5,
+    min_similarity_threshold: float = 0.7,
+    retrieval_mode: Literal["ann", "exact"] = "ann",
+    retrieval_nprobe: int | None = None,
+    retrieval_overfetch: int | None = None,
+) -> list[dict[str, Any]]:
+    """Ask a store for every chunk of a text and collect all results.
+
+    All chunks are embedded and searched as one batch.
+
+    Args:
+        chunks: Texts from :func:`backstory.chunk_markdown`.
+        store: The store to search.
+        embedding_model: Name of the model, such as ``google-gla:gemini-embedding-001``, or an embedder.
+        top_k: Results per chunk.
+        min_similarity_threshold: Least cosine similarity of a result.
+        retrieval_mode: ``ann`` allows approximation, ``exact`` does not.
+        retrieval_nprobe: Accepted for compatibility; mapped to the HNSW index's ``ef_search``.
+        retrieval_overfetch: How many times more candidates an approximate search takes.
+
+    Returns:
+        Results chunk by chunk, best first, each with ``content``, ``similarity``, ``document_id``, ``post_slug``,
+        ``post_title``, ``post_date``, ``tags``, ``chunk_id``, ``chunk_index``, ``query_chunk`` (position of the
+        chunk that asked) and ``metadata``. No chunks give no results.
+
+    Raises:
+        EmbeddingError: The model failed.
+        SearchIndexError: The store could not be searched.
+    """
+    if not chunks:
+        return []
+    embedder = resolve_embedder(embedding_model)
+    vectors = embed_texts(embedder, list(chunks), task="query", cache=None).vectors
+    found = store.search_batch(
+        vectors,
+        top_k=top_k,
+        min_similarity_threshold=min_similarity_threshold,
+        mode=retrieval_mode,
+        nprobe=retrieval_nprobe,
+        overfetch=retrieval_overfetch,
+    )
+    per_chunk = found["query_chunk"].value_counts(sort=False).sort("query_chunk")["count"].to_list()
+    logger.info("collected results=%d chunks=%d per_chunk=%s", len(found), len(chunks), per_chunk)
+    return found.to_dicts()

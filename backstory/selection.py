@@ -1,0 +1,272 @@
+"""From hits to decisions: every hit is kept, or dropped with its cause."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory import schemas
+from backstory.embedders.protocol import Vectors
+from backstory.settings import RAGSettings
+
+logger = logging.getLogger(__name__)
+
+ChunkVectors = Callable[[Sequence[str]], Vectors]
+EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
+
+
+def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
+    """Keep the ``n`` best results of each document.
+
+    Args:
+        results: Results with ``document_id`` and ``similarity``; a missing similarity counts as 0, a result
+            without a document is dropped.
+        n: Number of results to keep per document.
+
+    Returns:
+        Copies of the kept results: documents in the order of their first appearance, the results of each by
+        falling similarity, equal ones in the order given.
+
+    Raises:
+        ValueError: ``n`` is below 1.
+    """
+    if n < 1:
+        raise ValueError(f"n is {n}; keep at least 1 result per document")
+    by_document: dict[Any, list[dict[str, Any]]] = {}
+    count = 0
+    for result in results:
+        count += 1
+        if result.get("document_id"):
+            by_document.setdefault(result["document_id"], []).append(dict(result))
+    kept = [
+        result
+        for group in by_document.values()
+        for result in sorted(group, key=lambda row: -float(row.get("similarity") or 0.0))[:n]
+    ]
+    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(kept), len(by_document), n)
+    return kept
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The hits of one window that passed threshold and dedup, as a matrix.
+
+    Attributes:
+        chunk_ids: Candidates, best score first, ties by id.
+        scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
+            query chunk did not find the candidate.
+    """
+
+    chunk_ids: list[str]
+    scores: NDArray[np.float64]
+
+    @property
+    def best(self) -> NDArray[np.float64]:
+        best: NDArray[np.float64] = self.scores.max(axis=0)
+        return best
+
+
+def judge_hits(
+    hits: pl.DataFrame,
+    settings: RAGSettings,
+    *,
+    min_similarity: float,
+    chunk_vectors: ChunkVectors,
+    entry_tokens: EntryTokens,
+    max_tokens: int,
+) -> pl.DataFrame:
+    """Judge the hits of any number of windows.
+
+    The order is: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
+    ``top_k`` chunks by the strategy, token budget.
+
+    Args:
+        hits: Table ``hits``.
+        settings: The ``rag`` settings.
+        min_similarity: Cosine below which a hit is no evidence.
+        chunk_vectors: Gives the unit vectors of stored chunks, shape ``(len(ids), dimension)``.
+        entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
+        max_tokens: Token budget of one context.
+
+    Returns:
+        Table ``decisions``, one row per hit, in the order of ``hits``.
+    """
+    judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
+    deduplicated = _drop_duplicates(judged.filter("passed"), settings)
+    survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
+    verdicts = [
+        _judge_window(window_id, group, settings, chunk_vectors, entry_tokens, max_tokens)
+        for (window_id,), group in survivors.group_by("window_id", maintain_order=True)
+    ]
+    verdict = pl.concat(verdicts) if verdicts else _no_verdicts()
+    keys = ["window_id", "query_chunk_id", "chunk_id"]
+    table = (
+        judged.join(deduplicated.select(*keys, "duplicate_of"), on=keys, how="left", maintain_order="left")
+        .join(verdict, on=["window_id", "chunk_id"], how="left", maintain_order="left")
+        .with_columns(
+            cause=pl.when(~pl.col("passed"))
+            .then(pl.lit("below_threshold"))
+            .when(pl.col("duplicate_of").is_not_null())
+            .then(pl.lit("duplicate_document"))
+            .otherwise(pl.col("verdict")),
+            because_of=pl.when(pl.col("passed")).then(pl.coalesce("duplicate_of", "gave_way_to")),
+        )
+        .with_columns(kept=pl.col("cause") == "kept")
+        .with_columns(rank=pl.when("kept").then("rank_in_context"))
+    )
+    return schemas.conform(table, schemas.Decisions)
+
+
+def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
+    if settings.dedup_strategy == "none":
+        return hits.with_columns(duplicate_of=pl.lit(None, dtype=pl.String))
+    order = ["window_id", "document_id", "best", "chunk_id"]
+    chunks = (
+        hits.group_by("window_id", "document_id", "chunk_id")
+        .agg(best=pl.col("score").max())
+        .sort(order, descending=[False, False, True, False])
+        .with_columns(
+            place=pl.int_range(pl.len()).over("window_id", "document_id"),
+            first=pl.col("chunk_id").first().over("window_id", "document_id"),
+        )
+        .with_columns(duplicate_of=pl.when(pl.col("place") >= settings.dedup_max_per_doc).then("first"))
+    )
+    return hits.join(
+        chunks.select("window_id", "chunk_id", "duplicate_of"),
+        on=["window_id", "chunk_id"],
+        how="left",
+        maintain_order="left",
+    )
+
+
+def _no_verdicts() -> pl.DataFrame:
+    return pl.DataFrame(
+        schema={
+            "window_id": pl.String,
+            "chunk_id": pl.String,
+            "verdict": pl.String,
+            "gave_way_to": pl.String,
+            "rank_in_context": pl.Int64,
+        }
+    )
+
+
+def _judge_window(
+    window_id: object,
+    group: pl.DataFrame,
+    settings: RAGSettings,
+    chunk_vectors: ChunkVectors,
+    entry_tokens: EntryTokens,
+    max_tokens: int,
+) -> pl.DataFrame:
+    window = _as_matrix(group)
+    near_duplicate_of = _near_duplicates(window, settings, chunk_vectors)
+    candidates = np.flatnonzero(near_duplicate_of < 0)
+    chosen = candidates[_STRATEGIES[settings.strategy](window, candidates, settings, chunk_vectors)]
+    costs = entry_tokens([window.chunk_ids[i] for i in chosen])
+    within = np.cumsum(costs) <= max_tokens
+    kept = chosen[within]
+    rows = []
+    for i, chunk_id in enumerate(window.chunk_ids):
+        verdict, gave_way_to, rank = "not_selected", None, None
+        if near_duplicate_of[i] >= 0:
+            verdict, gave_way_to = "near_duplicate", window.chunk_ids[near_duplicate_of[i]]
+        elif i in kept:
+            verdict, rank = "kept", int(np.flatnonzero(kept == i)[0]) + 1
+        elif i in chosen:
+            verdict = "over_budget"
+        rows.append((window_id, chunk_id, verdict, gave_way_to, rank))
+    return pl.DataFrame(rows, schema=_no_verdicts().schema, orient="row")
+
+
+def _as_matrix(group: pl.DataFrame) -> _Window:
+    chunk_ids = (
+        group.group_by("chunk_id")
+        .agg(pl.col("score").max())
+        .sort(["score", "chunk_id"], descending=[True, False])
+    )["chunk_id"]
+    query_ids = group["query_chunk_id"].unique(maintain_order=True)
+    scores = np.full((len(query_ids), len(chunk_ids)), -np.inf)
+    rows = group["query_chunk_id"].replace_strict(query_ids, range(len(query_ids))).to_numpy()
+    columns = group["chunk_id"].replace_strict(chunk_ids, range(len(chunk_ids))).to_numpy()
+    scores[rows, columns] = group["score"].to_numpy()
+    return _Window(chunk_ids.to_list(), scores)
+
+
+def _near_duplicates(
+    window: _Window, settings: RAGSettings, chunk_vectors: ChunkVectors
+) -> NDArray[np.int64]:
+    """Give for each candidate the position of the better one that it nearly repeats, or -1."""
+    duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
+    if settings.near_duplicate_similarity is None:
+        return duplicate_of
+    vectors = chunk_vectors(window.chunk_ids)
+    alike = vectors @ vectors.T >= settings.near_duplicate_similarity
+    for i in range(1, len(window.chunk_ids)):
+        earlier = np.flatnonzero(alike[i, :i] & (duplicate_of[:i] < 0))
+        if earlier.size:
+            duplicate_of[i] = earlier[0]
+    return duplicate_of
+
+
+def _select_by_similarity(
+    _window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, _: ChunkVectors
+) -> NDArray[np.int64]:
+    return np.arange(min(settings.top_k, len(candidates)))
+
+
+def _select_by_mmr(
+    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, chunk_vectors: ChunkVectors
+) -> NDArray[np.int64]:
+    """Select by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+    vectors = chunk_vectors([window.chunk_ids[i] for i in candidates])
+    relevance = window.best[candidates]
+    redundancy = np.zeros(len(candidates))
+    open_ = np.ones(len(candidates), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < min(settings.top_k, len(candidates)):
+        marginal = settings.mmr_lambda * relevance - (1 - settings.mmr_lambda) * redundancy
+        pick = int(np.argmax(np.where(open_, marginal, -np.inf)))
+        chosen.append(pick)
+        open_[pick] = False
+        redundancy = np.maximum(redundancy, vectors @ vectors[pick])
+    return np.array(chosen, dtype=np.int64)
+
+
+def _select_by_coverage(
+    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, _: ChunkVectors
+) -> NDArray[np.int64]:
+    """Serve every query chunk before serving any twice.
+
+    The unserved query chunk with the best open candidate is served by it, and so is every other query chunk
+    that found this candidate: neighbours that ask for the same count once. When all are served, a further round
+    begins.
+    """
+    scores = window.scores[:, candidates].copy()
+    found = np.isfinite(scores)
+    served = np.zeros(len(scores), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < min(settings.top_k, len(candidates)):
+        open_scores = np.where(served[:, None], -np.inf, scores)
+        best = open_scores.max(axis=0)
+        pick = int(np.argmax(best))
+        if best[pick] == -np.inf:
+            served[:] = False
+            continue
+        chosen.append(pick)
+        served |= found[:, pick]
+        scores[:, pick] = -np.inf
+    return np.array(chosen, dtype=np.int64)
+
+
+_STRATEGIES = {
+    "coverage": _select_by_coverage,
+    "similarity": _select_by_similarity,
+    "mmr": _select_by_mmr,
+}

@@ -1,0 +1,199 @@
+"""Contexts: the prompt's text, rows that trace back, and a summary per window."""
+
+from datetime import UTC, datetime
+
+import polars as pl
+
+from backstory.contexts import (
+    HEADING,
+    format_context,
+    format_entry,
+    make_contexts,
+    make_entry_counter,
+    make_window_contexts,
+)
+from backstory.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows, conform, validate
+from backstory.settings import ContextSettings
+from backstory.tokens import estimate_tokens
+
+DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
+
+
+def chunk_rows() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "chunk_id": ["c1", "c2"],
+            "document_id": ["d1", "d2"],
+            "revision": ["r1", "r2"],
+            "chunk_index": [0, 3],
+            "page_start": [None, 2],
+            "page_end": [None, 3],
+            "char_start": [0, 100],
+            "char_end": [11, 120],
+            "heading": ["", "Part"],
+            "text": ["Hello world", "## Forged\nbody"],
+            "token_count": [2, 4],
+            "uri": ["a.md", "b.md"],
+            "title": ["First [post]", "Second"],
+            "slug": ["first", "second"],
+            "published_at": [DAY, None],
+            "tags": [["x", "y"], []],
+            "kind": ["post", "post"],
+            "tenant": ["", ""],
+        },
+        schema_overrides={
+            "page_start": pl.Int64,
+            "page_end": pl.Int64,
+            "published_at": pl.Datetime("us", "UTC"),
+        },
+    )
+
+
+def decision_rows() -> pl.DataFrame:
+    frame = pl.DataFrame(
+        {
+            "window_id": ["w1"] * 4,
+            "query_chunk_id": ["q1", "q2", "q2", "q3"],
+            "chunk_id": ["c1", "c1", "c2", "c3"],
+            "document_id": ["d1", "d1", "d2", "d3"],
+            "similarity": [0.7, 0.9, 0.8, 0.1],
+            "score": [0.7, 0.9, 0.8, 0.1],
+            "kept": [True, True, True, False],
+            "rank": [1, 1, 2, None],
+            "cause": ["kept", "kept", "kept", "below_threshold"],
+            "because_of": [None] * 4,
+        },
+        schema_overrides={"because_of": pl.String},
+    )
+    return conform(frame, Decisions)
+
+
+def window_rows() -> pl.DataFrame:
+    frame = pl.DataFrame(
+        {
+            "window_id": ["w1", "w2"],
+            "conversation_id": ["c", "c"],
+            "partition": ["2025-01-15", "2025-01-15"],
+            "started_at": [DAY, DAY],
+            "ended_at": [DAY, DAY],
+            "message_count": [3, 1],
+            "token_count": [9, 1],
+            "message_ids": [["m1", "m2", "m3"], ["m4"]],
+        }
+    )
+    return conform(frame, Windows)
+
+
+def query_chunk_rows() -> pl.DataFrame:
+    frame = pl.DataFrame(
+        {
+            "chunk_id": ["q1", "q2", "q3", "q4"],
+            "window_id": ["w1", "w1", "w1", "w2"],
+            "granularity": ["messages:1"] * 4,
+            "chunk_index": [0, 1, 2, 0],
+            "text": ["a", "b", "c", "d"],
+            "token_count": [1, 1, 1, 1],
+            "first_message": [0, 1, 2, 0],
+            "last_message": [0, 1, 2, 0],
+        }
+    )
+    return conform(frame, WindowChunks)
+
+
+def test_an_entry_has_the_original_form() -> None:
+    record = {
+        "title": "A post",
+        "published_at": DAY,
+        "content": "Some text.",
+        "tags": ["x", "y"],
+        "similarity": 0.876,
+    }
+    assert format_entry(record, ContextSettings()) == (
+        "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
+    )
+
+
+def test_records_of_the_original_store_are_understood() -> None:
+    record = {
+        "post_title": "Old",
+        "post_date": "2024-05-01",
+        "content": "Text",
+        "tags": None,
+        "similarity": 0.7,
+    }
+    assert format_entry(record, ContextSettings()).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
+
+
+def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
+    contexts = make_contexts(decision_rows(), chunk_rows())
+    text = format_context(contexts.to_dicts(), ContextSettings())
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == [
+        "## Related Previous Posts (for continuity and linking):",
+        "### [First (post)] (2025-01-15)",
+        "### [Second] (undated)",
+    ]
+
+
+def test_no_records_give_no_text() -> None:
+    assert format_context([], ContextSettings()) == ""
+
+
+def test_the_snippet_length_is_a_setting() -> None:
+    record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
+    short, long = (format_entry(record, ContextSettings(snippet_characters=n)) for n in (20, 200))
+    assert len(short) < len(long)
+    assert "word word word word…" in short
+
+
+def test_contexts_join_decisions_and_chunks_best_first() -> None:
+    contexts = validate(make_contexts(decision_rows(), chunk_rows()), Contexts)
+    assert contexts.select("rank", "document_id", "revision", "chunk_id", "content").rows() == [
+        (1, "d1", "r1", "c1", "Hello world"),
+        (2, "d2", "r2", "c2", "## Forged\nbody"),
+    ]
+    assert contexts["similarity"].to_list() == [0.9, 0.8]
+    assert contexts["matched_query_chunks"].to_list() == [["q2", "q1"], ["q2"]]
+    assert contexts.select("page_start", "char_start", "char_end").row(1) == (2, 100, 120)
+
+
+def test_entries_are_counted_as_they_are_written() -> None:
+    count = make_entry_counter(chunk_rows(), ContextSettings())
+    row = {**chunk_rows().row(0, named=True), "content": "Hello world", "similarity": 0.0}
+    assert count(["c1"]).tolist() == estimate_tokens([format_entry(row, ContextSettings())]).tolist()
+    assert count([]).tolist() == []
+
+
+def summarize(*, enabled: bool = True) -> pl.DataFrame:
+    table = make_window_contexts(
+        window_rows(),
+        query_chunk_rows(),
+        decision_rows() if enabled else decision_rows().clear(),
+        make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
+        settings=ContextSettings(),
+        enabled=enabled,
+        embedder_id="hashing",
+        engine="exact",
+        index_version="v",
+        settings_hash="s",
+    )
+    return validate(table, WindowContexts)
+
+
+def test_every_window_gets_a_row_with_the_counts_of_every_stage() -> None:
+    first, second = summarize().to_dicts()
+    counts = ("query_chunk_count", "hit_count", "above_threshold_count", "after_dedup_count", "kept_count")
+    assert (first["status"], *(first[name] for name in counts)) == ("ok", 3, 4, 3, 3, 2)
+    assert first["coverage"] == 2 / 3
+    assert first["text"].startswith(HEADING)
+    assert first["token_count"] == estimate_tokens([first["text"]])[0]
+    assert (second["status"], second["text"], second["coverage"], second["hit_count"]) == (
+        "no_hits",
+        "",
+        0.0,
+        0,
+    )
+
+
+def test_a_switched_off_retrieval_says_so() -> None:
+    assert summarize(enabled=False)["status"].to_list() == ["disabled", "disabled"]
