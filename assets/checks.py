@@ -1,0 +1,84 @@
+"""Asset checks, one property each: blocking where rows would be wrong, a warning where quality is at stake."""
+
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+import polars as pl
+
+from assets.metadata import describe_cases
+from assets.workspace_resource import WorkspaceResource
+from backstory import integrity, stages
+from backstory.schemas import TABLES
+from backstory.workspace import Workspace
+
+FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
+
+_REFERENCES = (
+    ("window_chunks", "windows", ("window_id",)),
+    ("document_chunks", "documents", ("document_id", "revision")),
+    ("hits", "document_chunks", ("chunk_id",)),
+    ("decisions", "hits", ("query_chunk_id", "chunk_id")),
+    ("contexts", "decisions", ("window_id", "chunk_id")),
+    ("window_contexts", "windows", ("window_id",)),
+)
+_UNPARTITIONED = ("documents", "document_chunks")
+
+
+def make_checks() -> list[dg.AssetChecksDefinition]:
+    """Make the checks of all tables."""
+    checks = [_check(table, "contract", _contract(table)) for table in TABLES if table != "quarantine"]
+    checks += [
+        _check(child, f"refers_to_{parent}", _reference(child, parent, on))
+        for child, parent, on in _REFERENCES
+    ]
+    checks += [
+        _check("messages", "holds_no_real_name", stages.find_privacy_breaches),
+        _check("windows", "refers_to_messages", integrity.find_unknown_messages),
+        _check(
+            "document_chunks", "is_exact_slice", lambda workspace, _: integrity.find_inexact_chunks(workspace)
+        ),
+        _check(
+            "messages",
+            "every_line_was_read",
+            lambda workspace, _: integrity.find_unread_lines(workspace),
+            warn=True,
+        ),
+        _check(
+            "documents",
+            "every_file_was_read",
+            lambda workspace, _: integrity.find_unread_documents(workspace),
+            warn=True,
+        ),
+        _check("window_contexts", "every_window_is_served", integrity.find_unserved_windows, warn=True),
+    ]
+    return checks
+
+
+def _check(asset: str, name: str, find_cases: FindCases, *, warn: bool = False) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=asset, name=name, blocking=not warn)
+    def check(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
+        cases = find_cases(workspace.workspace, _partitions_of(context, asset))
+        return dg.AssetCheckResult(
+            passed=cases.is_empty(),
+            severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
+            metadata=describe_cases(cases),
+        )
+
+    return check
+
+
+def _partitions_of(context: dg.AssetCheckExecutionContext, asset: str) -> Sequence[str] | None:
+    run = context.op_execution_context
+    if asset in _UNPARTITIONED or not (run.has_partition_key or run.has_partition_key_range):
+        return None
+    return run.partition_keys
+
+
+def _contract(table: str) -> FindCases:
+    return lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions)
+
+
+def _reference(child: str, parent: str, on: Sequence[str]) -> FindCases:
+    return lambda workspace, partitions: integrity.find_orphans(
+        workspace, child, parent, on, partitions=partitions
+    )

@@ -1,0 +1,43 @@
+"""Assets of the group ``corpus``, which have no partitions."""
+
+import dagster as dg
+
+from assets.metadata import describe_columns, describe_report
+from assets.workspace_resource import WorkspaceResource
+from backstory import stages
+
+GROUP = "corpus"
+
+# Embedding is the one step that talks to a service: what is already embedded is in the cache, so a retry goes on.
+EMBEDDING_RETRIES = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL)
+
+
+def make_corpus_assets() -> list[dg.AssetsDefinition]:
+    """Make the assets of documents and their index."""
+
+    @dg.asset(group_name=GROUP, kinds={"parquet"}, metadata=describe_columns("documents"))
+    def documents(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+        """Every revision of every document, with its status and error."""
+        report = stages.materialize_documents(workspace.workspace)
+        return dg.MaterializeResult(metadata=describe_report(report))
+
+    @dg.asset(
+        group_name=GROUP, deps=["documents"], kinds={"parquet"}, metadata=describe_columns("document_chunks")
+    )
+    def document_chunks(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+        """Stored chunks of the documents that are searched."""
+        report = stages.materialize_document_chunks(workspace.workspace)
+        return dg.MaterializeResult(metadata=describe_report(report))
+
+    @dg.asset(
+        group_name=GROUP,
+        deps=["documents", "document_chunks"],
+        kinds={"duckdb"},
+        retry_policy=EMBEDDING_RETRIES,
+    )
+    def search_index(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+        """The published snapshot of vectors and keywords."""
+        report = stages.materialize_search_index(workspace.workspace)
+        return dg.MaterializeResult(metadata=describe_report(report))
+
+    return [documents, document_chunks, search_index]

@@ -1,0 +1,38 @@
+"""What an asset shows in the Dagster UI, made from tables and stage reports."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+import polars as pl
+
+from backstory.schemas import TABLES, describe_table
+from backstory.stage_report import StageReport, format_preview
+
+
+def describe_columns(table: str) -> Mapping[str, dg.TableSchema]:
+    """Give the definition metadata that renders as the Columns panel of a table's asset."""
+    columns = describe_table(TABLES[table])
+    schema = dg.TableSchema(
+        [dg.TableColumn(column.name, str(column.dtype), column.description) for column in columns]
+    )
+    return {"dagster/column_schema": schema}
+
+
+def describe_report(report: StageReport) -> dict[str, dg.MetadataValue | int | float | str]:
+    """Give the materialization metadata of a stage."""
+    return {
+        "dagster/row_count": report.rows,
+        "partitions": report.partitions,
+        "computed": report.computed,
+        "seconds": round(report.seconds, 3),
+        **{
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in report.counts.items()
+        },
+        "preview": dg.MetadataValue.md(format_preview(report.preview)),
+    }
+
+
+def describe_cases(cases: pl.DataFrame) -> dict[str, dg.MetadataValue | int]:
+    """Give the metadata of a check: how many rows fail, and the first of them."""
+    return {"failing_rows": len(cases), "examples": dg.MetadataValue.md(format_preview(cases))}

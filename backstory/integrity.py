@@ -1,0 +1,111 @@
+"""What the stored tables must keep true; every function gives the rows that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from backstory.errors import ContractError
+from backstory.schemas import TABLES, validate
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+
+Partitions = Sequence[str] | None
+
+
+def find_contract_breaches(workspace: Workspace, table: str, partitions: Partitions = None) -> pl.DataFrame:
+    """Check stored rows against the table's contract: columns, types, value ranges, uniqueness.
+
+    Args:
+        workspace: The workspace.
+        table: Name of the table.
+        partitions: Keys to look at, or None for all.
+
+    Returns:
+        ``table`` and ``breach``, no rows when the contract holds.
+    """
+    try:
+        validate(read_table(workspace.tables, table, partitions), TABLES[table])
+    except ContractError as error:
+        return pl.DataFrame({"table": [table], "breach": [str(error)]})
+    return pl.DataFrame(schema={"table": pl.String, "breach": pl.String})
+
+
+def find_orphans(
+    workspace: Workspace,
+    child: str,
+    parent: str,
+    on: Sequence[str],
+    *,
+    partitions: Partitions = None,
+    parent_partitions: Partitions = None,
+) -> pl.DataFrame:
+    """Find rows that refer to a row that is not there.
+
+    Args:
+        workspace: The workspace.
+        child: Table that refers.
+        parent: Table that is referred to.
+        on: Columns of the reference, of the same names in both tables.
+        partitions: Partitions of the child to look at, or None for all.
+        parent_partitions: Partitions of the parent to read, or None for all.
+
+    Returns:
+        The reference columns of the orphaned rows, each once.
+    """
+    known = read_table(workspace.tables, parent, parent_partitions).select(on).unique()
+    return (
+        read_table(workspace.tables, child, partitions)
+        .select(on)
+        .unique()
+        .join(known, on=list(on), how="anti")
+        .sort(on)
+    )
+
+
+def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find messages that a window names but that are not stored."""
+    named = (
+        read_table(workspace.tables, "windows", partitions)
+        .select("window_id", message_id="message_ids")
+        .explode("message_id")
+    )
+    known = read_table(workspace.tables, "messages").select("message_id")
+    return named.join(known, on="message_id", how="anti")
+
+
+def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
+    """Find stored chunks that are not the slice of their document's text that they claim to be."""
+    documents = read_table(workspace.tables, "documents").select("document_id", "revision", source="text")
+    chunks = read_table(workspace.tables, "document_chunks").join(documents, on=["document_id", "revision"])
+    length = pl.col("char_end") - pl.col("char_start")
+    exact = pl.col("source").str.slice(pl.col("char_start"), length) == pl.col("text")
+    return chunks.filter(~exact).select("chunk_id", "char_start", "char_end")
+
+
+def find_late_documents(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find context rows whose document was published after their window began."""
+    starts = read_table(workspace.tables, "windows", partitions).select("window_id", "started_at")
+    contexts = read_table(workspace.tables, "contexts", partitions)
+    late = contexts.join(starts, on="window_id").filter(pl.col("published_at") > pl.col("started_at"))
+    return late.select("window_id", "document_id", "published_at", "started_at")
+
+
+def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows that were searched and got no context."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    return contexts.filter(pl.col("status") == "no_hits").select(
+        "window_id", "query_chunk_count", "hit_count"
+    )
+
+
+def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
+    """Give the quarantined lines of all exports."""
+    return read_table(workspace.tables, "quarantine")
+
+
+def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
+    """Give the documents whose present file could not be read."""
+    documents = read_table(workspace.tables, "documents")
+    return documents.filter(pl.col("status") == "error").select("uri", "error")

@@ -1,0 +1,97 @@
+"""How every partitioned table is made: only the partitions whose inputs changed, each file at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import polars as pl
+
+from backstory.ids import digest, digest_json
+from backstory.ledger import Entry
+from backstory.settings import Stage
+from backstory.stage_report import StageReport, log_report
+from backstory.tables import list_partitions, write_partition
+from backstory.workspace import Workspace
+
+WHOLE = "all"
+"""Partition of a table that has none."""
+
+_PREVIEW_ROWS = 5
+
+Compute = Callable[[list[str]], Mapping[str, pl.DataFrame]]
+
+
+def settings_digest(*stages: Stage, extra: Sequence[str] = ()) -> str:
+    """Hash settings and further strings that rows depend on."""
+    return digest([*(digest_json(stage.model_dump(mode="json")) for stage in stages), *extra], length=16)
+
+
+def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
+    """Give the hash of the rows of each partition; empty for one that has none."""
+    entries = workspace.ledger.read(table)
+    return {key: entries[key].content if key in entries else "" for key in partitions}
+
+
+def materialize_partitions(
+    workspace: Workspace,
+    table: str,
+    inputs: Mapping[str, str],
+    compute: Compute,
+    *,
+    counts: dict[str, int | float | str] | None = None,
+) -> StageReport:
+    """Make the partitions of a table whose inputs changed.
+
+    Args:
+        workspace: The workspace.
+        table: Name of the table.
+        inputs: Hash of the inputs of each wanted partition.
+        compute: Gives the rows of the partitions that it is asked for.
+        counts: Figures of the stage; ``compute`` may add to it.
+
+    Returns:
+        What was done.
+    """
+    started = time.perf_counter()
+    pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
+    preview = pl.DataFrame()
+    if pending:
+        frames = compute(pending)
+        entries = {}
+        for key in pending:
+            written = write_partition(workspace.tables, table, key, frames[key])
+            entries[key] = Entry(inputs[key], written.content_hash, written.rows)
+            if preview.is_empty():
+                preview = frames[key].head(_PREVIEW_ROWS)
+        workspace.ledger.record(table, entries)
+    known = workspace.ledger.read(table)
+    report = StageReport(
+        table=table,
+        rows=sum(known[key].rows for key in inputs),
+        partitions=len(inputs),
+        computed=len(pending),
+        seconds=time.perf_counter() - started,
+        counts=dict(counts or {}),
+        preview=preview,
+    )
+    log_report(report)
+    return report
+
+
+def split_by_partition(
+    frame: pl.DataFrame, partitions: Sequence[str], *, keep_key: bool = False
+) -> dict[str, pl.DataFrame]:
+    """Cut a frame by its ``partition`` column.
+
+    Args:
+        frame: Rows with a column ``partition``.
+        partitions: The wanted keys; one without rows gives an empty frame.
+        keep_key: Whether the column stays.
+
+    Returns:
+        The rows of each wanted key, in their order.
+    """
+    groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
+    absent = frame.clear() if keep_key else frame.drop("partition").clear()
+    return {key: groups.get((key,), absent) for key in partitions}

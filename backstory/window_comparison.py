@@ -1,0 +1,111 @@
+"""One window's context beside what a single query of the whole window would have given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from backstory.contexts import make_contexts, make_entry_counter
+from backstory.embeddings import embed_texts
+from backstory.errors import InputError
+from backstory.hits import Queries, find_hits, plan_queries
+from backstory.index import SearchIndex, open_index
+from backstory.selection import judge_hits
+from backstory.settings import RAGSettings
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+
+_ANY_SIZE = 2**62
+
+
+@dataclass(frozen=True)
+class WindowComparison:
+    """What two ways of asking give for one window.
+
+    Attributes:
+        window: The row of ``windows``.
+        chosen: Rows of ``contexts`` by the workspace's settings, as materialized.
+        whole_window: Rows of ``contexts`` by one query of the whole window and the top by similarity.
+        engine: The engine that the settings lead to, and the reason.
+        agreement: Share of the exact hits that this engine found, over all query chunks of the window.
+    """
+
+    window: dict[str, object]
+    chosen: pl.DataFrame
+    whole_window: pl.DataFrame
+    engine: str
+    reason: str
+    agreement: float
+
+
+def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowComparison:
+    """Ask for one window in both ways.
+
+    Args:
+        workspace: A materialized workspace.
+        window_id: The window.
+
+    Returns:
+        Both answers, and how far the engine agrees with an exact search.
+
+    Raises:
+        InputError: There is no such window.
+    """
+    windows = read_table(workspace.tables, "windows").filter(pl.col("window_id") == window_id)
+    if windows.is_empty():
+        raise InputError(f"no window {window_id!r}; `backstory windows` lists them")
+    partition = windows["partition"].to_list()
+    chunks, contexts = (
+        read_table(workspace.tables, table, partition).filter(pl.col("window_id") == window_id)
+        for table in ("window_chunks", "contexts")
+    )
+    index = open_index(workspace.index, embedder_id=workspace.embedder.id)
+    embedded = embed_texts(
+        workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
+    )
+    settings = workspace.settings.rag
+    whole = settings.model_copy(
+        update={
+            "plan": "adaptive",
+            "adaptive_max_messages": _ANY_SIZE,
+            "strategy": "similarity",
+            "chunks_per_query": max(settings.chunks_per_query, settings.top_k),
+        }
+    )
+    asked = plan_queries(windows, chunks, embedded.vectors, settings)
+    return WindowComparison(
+        window=windows.row(0, named=True),
+        chosen=contexts,
+        whole_window=_answer(
+            workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole
+        ),
+        **_agreement(index, asked, settings),
+    )
+
+
+def _answer(
+    workspace: Workspace, index: SearchIndex, queries: Queries, settings: RAGSettings
+) -> pl.DataFrame:
+    hits = find_hits(queries, index, settings).frame
+    context = workspace.settings.context
+    decisions = judge_hits(
+        hits,
+        settings,
+        min_similarity=workspace.min_similarity,
+        chunk_vectors=index.vectors_of,
+        entry_tokens=make_entry_counter(
+            index.describe(hits["chunk_id"].unique(maintain_order=True)), context
+        ),
+        max_tokens=context.max_tokens,
+    )
+    kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+    return make_contexts(decisions, index.describe(kept))
+
+
+def _agreement(index: SearchIndex, queries: Queries, settings: RAGSettings) -> dict[str, str | float]:
+    found = find_hits(queries, index, settings)
+    exact = find_hits(queries, index, settings.model_copy(update={"mode": "exact"})).frame
+    shared = exact.join(found.frame, on=["query_chunk_id", "chunk_id"], how="semi")
+    agreement = len(shared) / len(exact) if len(exact) else 1.0
+    return {"engine": found.engine, "reason": found.reason, "agreement": agreement}

@@ -1,0 +1,95 @@
+"""A workspace: the folder that holds settings, chats, posts, tables and the search index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from backstory.embedders import make_embedder
+from backstory.embedders.protocol import Embedder
+from backstory.embeddings import EmbeddingCache
+from backstory.ledger import Ledger
+from backstory.settings import SETTINGS_FILE, Settings, find_workspace
+from backstory.settings_file import read_settings
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Paths and settings of one workspace, and what is opened once for all stages.
+
+    Attributes:
+        root: Absolute path of the folder.
+        settings: Its settings.
+    """
+
+    root: Path
+    settings: Settings
+
+    @property
+    def exports(self) -> Path:
+        """Folder of the chat exports."""
+        return self.root / self.settings.conversations.folder
+
+    @property
+    def posts(self) -> Path:
+        """Folder of the documents."""
+        return self.root / self.settings.documents.folder
+
+    @property
+    def tables(self) -> Path:
+        """Folder of the tables."""
+        return self.root / "data"
+
+    @property
+    def index(self) -> Path:
+        """Folder of the published snapshots."""
+        return self.root / "index"
+
+    @property
+    def secret(self) -> Path:
+        """File of the key of the pseudonyms."""
+        return self.root / ".backstory" / "secret.key"
+
+    @property
+    def dagster_home(self) -> Path:
+        """Folder of Dagster's instance."""
+        return self.root / ".dagster"
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What has been materialized from which inputs."""
+        return Ledger(self.tables / "ledger.sqlite")
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder of the settings, opened once."""
+        return make_embedder(self.settings.embedding)
+
+    @property
+    def min_similarity(self) -> float:
+        """The threshold in force: the setting, else the embedder's own."""
+        given = self.settings.rag.min_similarity
+        return self.embedder.default_min_similarity if given is None else given
+
+    @cached_property
+    def embeddings(self) -> EmbeddingCache:
+        """The cache of vectors that all stages share."""
+        return EmbeddingCache(self.tables / "embeddings.sqlite")
+
+
+def open_workspace(given: Path | None = None) -> Workspace:
+    """Open the workspace named by the caller, the environment or the current folder.
+
+    Args:
+        given: A folder, or None.
+
+    Returns:
+        The workspace.
+
+    Raises:
+        WorkspaceError: There is none.
+        SettingsError: Its settings are invalid.
+    """
+    root = find_workspace(given)
+    return Workspace(root, read_settings(root / SETTINGS_FILE))

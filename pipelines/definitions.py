@@ -1,0 +1,55 @@
+"""The code location: assets, checks, the job and its schedule, for one workspace."""
+
+import dagster as dg
+
+from assets.checks import make_checks
+from assets.conversations import make_conversation_assets
+from assets.corpus import make_corpus_assets
+from assets.retrieval import make_retrieval_assets
+from assets.workspace_resource import WorkspaceResource
+from backstory.workspace import Workspace, open_workspace
+from pipelines.partitions import define_partitions
+
+JOB = "materialize_everything"
+
+
+def define(workspace: Workspace) -> dg.Definitions:
+    """Put together what Dagster knows of a workspace.
+
+    Args:
+        workspace: The workspace; its settings say the grain and the start of the partitions.
+
+    Returns:
+        Definitions that run in one process: the batch is inside the asset, and a process per step would cost
+        seconds each.
+    """
+    partitions = define_partitions(workspace.settings.partitions)
+    job = dg.define_asset_job(
+        JOB,
+        selection=dg.AssetSelection.all(),
+        description="Every table, for one partition or a range of them in one run.",
+        partitions_def=partitions,
+    )
+    schedule = dg.build_schedule_from_partitioned_job(
+        job,
+        name="materialize_yesterday",
+        description="The partition that has just ended, when it has ended.",
+    )
+    return dg.Definitions(
+        assets=[
+            *make_conversation_assets(partitions),
+            *make_corpus_assets(),
+            *make_retrieval_assets(partitions),
+        ],
+        asset_checks=make_checks(),
+        jobs=[job],
+        schedules=[schedule],
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+        executor=dg.in_process_executor,
+    )
+
+
+@dg.definitions
+def definitions() -> dg.Definitions:
+    """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder."""
+    return define(open_workspace())

@@ -1,0 +1,49 @@
+"""The Dagster instance of a workspace, kept inside the workspace."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+
+from backstory.settings import WORKSPACE_VARIABLE
+from backstory.workspace import Workspace
+
+HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def prepare_home(workspace: Workspace) -> dict[str, str]:
+    """Put ``dagster.yaml`` into the workspace's Dagster home.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        The environment variables that make Dagster use this home and this workspace.
+    """
+    home = workspace.dagster_home
+    home.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
+    return {
+        "DAGSTER_HOME": str(home),
+        HOME_VARIABLE: str(home),
+        WORKSPACE_VARIABLE: str(workspace.root),
+    }
+
+
+def open_instance(workspace: Workspace) -> dg.DagsterInstance:
+    """Open the instance of a workspace in this process."""
+    os.environ.update(prepare_home(workspace))
+    return dg.DagsterInstance.get()
+
+
+def start_ui(workspace: Workspace, port: int) -> None:
+    """Run the Dagster UI, the scheduler and the code location until interrupted."""
+    command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
+    environment = {**os.environ, **prepare_home(workspace)}
+    subprocess.run(
+        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=True
+    )

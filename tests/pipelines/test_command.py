@@ -1,0 +1,88 @@
+"""``python -m pipelines`` as a process: exit codes, repetition, what it prints."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory.tables import list_partitions, read_table
+from backstory.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "pipelines", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "200", **variables},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_materialize_makes_every_table_and_a_second_run_none(workspace: Workspace) -> None:
+    first = run_command("materialize", "--workspace", str(workspace.root))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "window_contexts" in first.stdout
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    second = run_command("materialize", BACKSTORY_WORKSPACE=str(workspace.root))
+    assert second.returncode == 0
+    assert "made" not in second.stdout
+    assert second.stdout.count("unchanged") == 10
+
+
+def test_a_range_of_days_makes_only_these(workspace: Workspace) -> None:
+    days = ("--from", "2025-03-15", "--to", "2025-03-15")
+    assert run_command("materialize", *days, "-w", str(workspace.root)).returncode == 0
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+
+
+def test_nothing_is_written_outside_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    result = run_command(
+        "materialize", "-w", str(workspace.root), HOME=str(home), XDG_CACHE_HOME=str(home / "cache")
+    )
+    assert result.returncode == 0
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert (workspace.root / ".dagster").is_dir()
+
+
+def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace) -> None:
+    (workspace.exports / "other.txt").write_text(
+        "01/02/2025, 10:00 - A: one\n03/04/2025, 10:00 - B: two\n", encoding="utf-8"
+    )
+    result = run_command(
+        "materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root)
+    )
+    assert result.returncode == 1
+    assert "date_order" in result.stdout + result.stderr
+    assert read_table(workspace.tables, "messages").is_empty()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("materialize", "--workspace", "/nowhere"), "backstory init"),
+        (("materialize", "--from", "soon"), "YYYY-MM-DD"),
+        (("materialise",), "No such command"),
+    ],
+)
+def test_bad_usage_exits_with_2_and_says_what_to_do(arguments: tuple[str, ...], words: str) -> None:
+    result = run_command(*arguments)
+    assert result.returncode == 2
+    assert words in result.stderr
+
+
+def test_a_bad_setting_exits_with_2_and_names_its_line(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace()
+    (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
+    result = run_command("materialize", "-w", str(workspace.root))
+    assert result.returncode == 2
+    assert "backstory.yaml:2: unknown setting rag.topk" in result.stderr

@@ -1,0 +1,146 @@
+"""What Dagster sees: the asset graph as a snapshot, partitions, schedule, and that it loads as operators load it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backstory.partitions import partition_key, partition_range
+from backstory.settings import PartitionSettings
+from backstory.workspace import Workspace
+from pipelines.definitions import JOB, define
+from pipelines.instance import prepare_home
+from pipelines.partitions import define_partitions
+
+ROOT = Path(__file__).resolve().parents[2]
+SNAPSHOT = Path(__file__).with_name("asset_graph.json")
+
+
+def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
+    graph = definitions.resolve_asset_graph()
+    assets = {
+        key.to_user_string(): {
+            "group": graph.get(key).group_name,
+            "upstream": sorted(parent.to_user_string() for parent in graph.get(key).parent_keys),
+            "partitioned": graph.get(key).is_partitioned,
+            "checks": sorted(check.name for check in graph.get(key).check_keys),
+        }
+        for key in sorted(graph.get_all_asset_keys())
+    }
+    return {"assets": assets}
+
+
+def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
+    graph = describe_graph(define(workspace))
+    expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    assert graph == expected, (
+        "if the graph was meant to change, write it with tests/pipelines/write_asset_graph.py"
+    )
+
+
+def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
+    graph = define(workspace).resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        if key.to_user_string() != "search_index":
+            assert "dagster/column_schema" in graph.get(key).metadata
+
+
+@pytest.mark.parametrize("grain", ["hour", "day", "week", "month"])
+def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
+    settings = PartitionSettings.model_validate({"grain": grain, "start": "2025-03-01"})
+    partitions = define_partitions(settings)
+    start, end = datetime(2025, 4, 7, 0, tzinfo=UTC), datetime(2025, 6, 2, 0, tzinfo=UTC)
+    keys = partitions.get_partition_keys(current_time=end)
+    wanted = partition_range(partition_key(start, settings.grain), keys[-1], settings.grain)
+    assert wanted == [key for key in keys if key >= wanted[0]]
+
+
+def test_the_schedule_asks_for_the_partition_that_has_just_ended(workspace: Workspace) -> None:
+    definitions = define(workspace)
+    schedule = definitions.resolve_schedule_def("materialize_yesterday")
+    context = dg.build_schedule_context(scheduled_execution_time=datetime(2025, 3, 14, tzinfo=UTC))
+    [request] = schedule.evaluate_tick(context).run_requests or []
+    assert request.partition_key == "2025-03-13"
+
+
+def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
+    definitions = define(workspace)
+    job = definitions.resolve_job_def(JOB)
+    graph = definitions.resolve_asset_graph()
+    assert set(job.asset_layer.selected_asset_keys) == set(graph.get_all_asset_keys())
+
+
+def dagster_environment(workspace: Workspace) -> dict[str, str]:
+    return {**os.environ, **prepare_home(workspace), "PYTHONWARNINGS": "ignore"}
+
+
+def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", str(ROOT / "workspace.yaml")]
+    result = subprocess.run(
+        command,
+        env=dagster_environment(workspace),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def ask(port: int, query: str) -> dict[str, object]:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/graphql",
+        data=json.dumps({"query": query}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        answer: dict[str, object] = json.load(response)["data"]
+    return answer
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
+    workspace: Workspace, start_process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    port = free_port()
+    process = start_process(
+        [
+            sys.executable,
+            "-m",
+            "dagster_webserver",
+            "-w",
+            str(ROOT / "workspace.yaml"),
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+        ],
+        dagster_environment(workspace),
+    )
+    assert process.stderr is not None
+    deadline = time.monotonic() + 180
+    for line in process.stderr:
+        if "Serving dagster-webserver" in line:
+            break
+        assert time.monotonic() < deadline
+    answer = ask(port, "{ assetNodes { assetKey { path } groupName } }")
+    nodes = answer["assetNodes"]
+    assert isinstance(nodes, list)
+    served = {node["assetKey"]["path"][0]: node["groupName"] for node in nodes}
+    expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
+    assert served == {name: facts["group"] for name, facts in expected.items()}
