@@ -1,0 +1,156 @@
+"""The commands and how their errors end.
+
+Exit codes: 0 done, 1 the job failed, 2 bad usage or settings.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from backstory.errors import BackstoryError, InputError, SettingsError, WorkspaceError
+
+FAILED = 1
+BAD_USAGE = 2
+
+app = typer.Typer(
+    name="backstory",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="For every window of a conversation, the earlier documents that its writer should have at hand.",
+)
+console = Console()
+
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace", "-w", help="Folder of the workspace; else BACKSTORY_WORKSPACE, else this folder."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")]) -> None:
+    """Make a new workspace with a commented backstory.yaml."""
+    from backstory.workspace_template import create_workspace
+
+    created = create_workspace(folder)
+    console.print(
+        f"Made {created}\n"
+        f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.\n"
+        f"2. python -m pipelines materialize --workspace {created}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Say what each table holds and which snapshot is published."""
+    from backstory.cli.views import print_status
+    from backstory.workspace import open_workspace
+    from backstory.workspace_status import read_status
+
+    report = read_status(open_workspace(workspace))
+    _print(report, as_json, print_status)
+
+
+@app.command()
+def windows(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """List the windows with the state of their contexts."""
+    from backstory.cli.views import print_windows
+    from backstory.workspace import open_workspace
+    from backstory.workspace_status import read_windows
+
+    _print(read_windows(open_workspace(workspace)), as_json, print_windows)
+
+
+@app.command()
+def context(
+    window_id: Annotated[str, typer.Argument(help="Id of a window; a unique beginning is enough.")],
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the text of a window's context, and why each document was chosen."""
+    from backstory.cli.views import print_context
+    from backstory.window_context import read_window_context
+    from backstory.workspace import open_workspace
+
+    _print(read_window_context(open_workspace(workspace), window_id), as_json, print_context)
+
+
+@app.command()
+def query(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search the published index for a text."""
+    from backstory.cli.views import print_query
+    from backstory.text_query import query_text
+    from backstory.workspace import open_workspace
+
+    _print(query_text(open_workspace(workspace), text), as_json, print_query)
+
+
+@app.command()
+def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Check what is installed, reachable, writable and consistent."""
+    from backstory.cli.views import print_examinations
+    from backstory.examination import examine
+
+    examinations = examine(workspace)
+    _print([examination.as_record() for examination in examinations], as_json, print_examinations)
+    if not all(examination.passed for examination in examinations):
+        raise typer.Exit(FAILED)
+
+
+@app.command(name="eval")
+def evaluate(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder with docs.parquet, windows.parquet and qrels.parquet.")
+    ],
+    runs: Annotated[Path | None, typer.Option("--runs", help="Write the ranked lists as Parquet.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score the library's own path on labelled data, beside whole-window queries."""
+    from backstory.cli.views import print_comparison
+    from backstory.evaluation import evaluate_folder
+    from backstory.settings import Settings
+    from backstory.workspace import open_workspace
+
+    settings = open_workspace(workspace).settings if workspace is not None else Settings()
+    comparison = evaluate_folder(folder, settings)
+    if runs is not None:
+        comparison.runs.write_parquet(runs)
+    _print(comparison.as_record(), as_json, lambda _console, _record: print_comparison(console, comparison))
+
+
+def _print(record: Any, as_json: bool, show: Any) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(record, ensure_ascii=False, indent=2, default=str) + "\n")
+    else:
+        show(console, record)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except (SettingsError, WorkspaceError, InputError) as error:
+        _fail(error, BAD_USAGE)
+    except BackstoryError as error:
+        _fail(error, FAILED)
+
+
+def _fail(error: BackstoryError, code: int) -> None:
+    Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,15 @@
+"""Retrieval quality against labelled data."""
+
+from backstory.evaluation.comparison import Comparison, evaluate_folder
+from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.evaluation.scoring import METRICS, compare_methods, score_runs
+
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "LabelledSet",
+    "compare_methods",
+    "evaluate_folder",
+    "read_labelled_set",
+    "score_runs",
+]

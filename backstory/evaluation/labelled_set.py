@@ -1,0 +1,125 @@
+"""A labelled retrieval set: documents, windows, and which documents each window should find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from backstory import schemas
+from backstory.errors import InputError
+from backstory.ids import digest
+
+_COLUMNS = {
+    "docs": {"doc_id": pl.String, "title": pl.String, "text": pl.String, "tags": pl.List(pl.String)},
+    "windows": {"window_id": pl.String, "msg_no": pl.Int64, "author": pl.String, "message": pl.String},
+    "qrels": {"window_id": pl.String, "doc_id": pl.String, "rel": pl.Int64, "topic": pl.String},
+}
+_TIMES = {"docs": "date", "windows": "timestamp"}
+_TIME = pl.Datetime("us", "UTC")
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """The set in the library's own tables.
+
+    Attributes:
+        name: Name of the folder.
+        documents: Table ``documents``; ``document_id`` is the set's ``doc_id``.
+        messages: Table ``messages``; ``conversation_id`` is the window.
+        windows: Table ``windows``; ``window_id`` is the set's own.
+        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2) and ``topic``. For the scorer alone.
+    """
+
+    name: str
+    documents: pl.DataFrame
+    messages: pl.DataFrame
+    windows: pl.DataFrame
+    qrels: pl.DataFrame
+
+
+def read_labelled_set(folder: Path) -> LabelledSet:
+    """Read a set of ``docs.parquet``, ``windows.parquet`` and ``qrels.parquet``.
+
+    Args:
+        folder: The folder that holds the three files.
+
+    Returns:
+        The set; windows and documents in the order of their ids.
+
+    Raises:
+        InputError: A file or a column is absent, or a window has no label.
+    """
+    docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
+    messages = _as_messages(windows)
+    starts = (
+        messages.group_by("conversation_id", maintain_order=True)
+        .agg(
+            started_at=pl.col("timestamp").min(),
+            ended_at=pl.col("timestamp").max(),
+            message_count=pl.len(),
+            message_ids=pl.col("message_id"),
+        )
+        .with_columns(
+            window_id="conversation_id",
+            partition=pl.col("started_at").dt.strftime("%Y-%m-%d"),
+            token_count=pl.lit(0),
+        )
+    )
+    return LabelledSet(
+        folder.name,
+        _as_documents(docs),
+        messages,
+        schemas.conform(starts, schemas.Windows),
+        qrels.filter(pl.col("rel") > 0),
+    )
+
+
+def _read(folder: Path, name: str) -> pl.DataFrame:
+    path = folder / f"{name}.parquet"
+    if not path.is_file():
+        raise InputError(
+            f"{path} is not there; a labelled set holds docs.parquet, windows.parquet and qrels.parquet"
+        )
+    frame = pl.read_parquet(path)
+    wanted = dict(_COLUMNS[name])
+    if name in _TIMES:
+        wanted[_TIMES[name]] = _TIME
+    absent = [column for column in wanted if column not in frame.columns]
+    if absent:
+        raise InputError(f"{path}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}")
+    return frame.select(pl.col(column).cast(dtype) for column, dtype in wanted.items())
+
+
+def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
+    table = docs.sort("doc_id").with_columns(
+        document_id="doc_id",
+        revision=pl.lit("1"),
+        uri="doc_id",
+        title=pl.col("title").fill_null(""),
+        slug="doc_id",
+        published_at="date",
+        tags=pl.col("tags").fill_null([]),
+        kind=pl.lit("post"),
+        tenant=pl.lit(""),
+        text=pl.col("text").fill_null(""),
+        content_hash=pl.struct("title", "text").map_elements(
+            lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
+        ),
+        status=pl.lit("ok"),
+        error=pl.lit(None, dtype=pl.String),
+    )
+    return schemas.conform(table, schemas.Documents)
+
+
+def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
+    table = windows.sort("window_id", "timestamp", "msg_no").with_columns(
+        message_id=pl.col("window_id") + "#" + pl.col("msg_no").cast(pl.String),
+        conversation_id="window_id",
+        seq="msg_no",
+        text="message",
+        kind=pl.lit("message"),
+        source=pl.lit("windows.parquet"),
+    )
+    return schemas.conform(table, schemas.Messages)

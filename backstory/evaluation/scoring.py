@@ -1,0 +1,144 @@
+"""Scores of ranked lists, and what of a difference between methods is more than chance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+METRICS = ("ncov@5", "coverage@5", "recall@10", "ndcg@10")
+
+_GROUP = re.compile(r"^(.+-n\d+)-\d+$")
+_RESAMPLES = 2000
+_SEED = 20240101
+
+
+def name_group(window_id: str, name: str) -> str:
+    """Give the group of a window: the prefix of an id like ``mix-n5-017``, else the name of the set."""
+    match = _GROUP.match(window_id)
+    return match.group(1) if match else name
+
+
+def score_runs(runs: pl.DataFrame, qrels: pl.DataFrame, *, name: str) -> pl.DataFrame:
+    """Score one ranked list of documents per window and method.
+
+    ``coverage@5`` is the share of a window's topics with a relevant document among the first 5, and ``ncov@5``
+    divides the covered topics by min(5, topics). ``recall@10`` is the share of the relevant documents among the
+    first 10. ``ndcg@10`` takes ``rel`` as the gain and log2(rank + 1) as the discount (Järvelin and Kekäläinen,
+    2002).
+
+    Args:
+        runs: ``method``, ``window_id``, ``rank`` (from 1), ``doc_id``.
+        qrels: ``window_id``, ``doc_id``, ``rel``, ``topic``; a document may be relevant to several topics.
+        name: Name of the set, for windows whose id has no group prefix.
+
+    Returns:
+        ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every window
+        that has labels; a window that a method gave nothing for scores 0.
+    """
+    labels = qrels.group_by("window_id", "doc_id").agg(pl.col("rel").max())
+    ideal = (
+        labels.sort("window_id", "rel", descending=[False, True])
+        .with_columns(place=pl.int_range(1, pl.len() + 1).over("window_id"))
+        .filter(pl.col("place") <= 10)
+        .group_by("window_id")
+        .agg(ideal=(pl.col("rel") / (pl.col("place") + 1).log(2)).sum())
+    )
+    totals = (
+        qrels.group_by("window_id")
+        .agg(topics=pl.col("topic").n_unique(), relevant=pl.col("doc_id").n_unique())
+        .join(ideal, on="window_id")
+    )
+    found = runs.join(labels, on=["window_id", "doc_id"])
+    ranked = found.group_by("method", "window_id").agg(
+        found=(pl.col("rank") <= 10).sum(),
+        gain=(pl.col("rel") / (pl.col("rank") + 1).log(2)).filter(pl.col("rank") <= 10).sum(),
+    )
+    covered = (
+        runs.filter(pl.col("rank") <= 5)
+        .join(qrels, on=["window_id", "doc_id"])
+        .group_by("method", "window_id")
+        .agg(covered=pl.col("topic").n_unique())
+    )
+    keys = ["method", "window_id"]
+    scores = (
+        runs.select("method")
+        .unique(maintain_order=True)
+        .join(totals, how="cross")
+        .join(ranked, on=keys, how="left", maintain_order="left")
+        .join(covered, on=keys, how="left", maintain_order="left")
+        .with_columns(pl.col("found", "gain", "covered").fill_null(0))
+    )
+    windows = scores["window_id"].unique()
+    groups = {window_id: name_group(window_id, name) for window_id in windows}
+    return scores.select(
+        "method",
+        pl.col("window_id").replace_strict(groups, return_dtype=pl.String).alias("group"),
+        "window_id",
+        (pl.col("covered") / pl.min_horizontal(pl.lit(5), "topics")).alias("ncov@5"),
+        (pl.col("covered") / pl.col("topics")).alias("coverage@5"),
+        (pl.col("found") / pl.col("relevant")).alias("recall@10"),
+        (pl.col("gain") / pl.col("ideal")).alias("ndcg@10"),
+    ).sort("group", "window_id", "method")
+
+
+def compare_methods(scores: pl.DataFrame, *, of: str) -> pl.DataFrame:
+    """Compare one method with the others, group by group, over the same windows.
+
+    Args:
+        scores: From :func:`score_runs`.
+        of: The method whose advantage is asked for.
+
+    Returns:
+        A row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for
+        the other methods ``gain`` (mean of ``of`` minus theirs) with its paired interval ``gain_low`` to
+        ``gain_high``. Resamples are drawn over windows, 2,000 times, from a fixed seed.
+    """
+    rows: list[tuple[object, ...]] = []
+    others = scores["method"].unique(maintain_order=True).to_list()
+    methods = [of, *sorted(method for method in others if method != of)]
+    for (group,), part in scores.group_by("group", maintain_order=True):
+        for metric in METRICS:
+            table = part.pivot(on="method", index="window_id", values=metric)
+            samples = _resample(len(table))
+            values = {method: table[method].to_numpy() for method in methods}
+            for method in methods:
+                low, high = _interval(values[method], samples)
+                row: tuple[object, ...] = (
+                    group,
+                    method,
+                    metric,
+                    len(table),
+                    values[method].mean(),
+                    low,
+                    high,
+                )
+                if method == of:
+                    rows.append((*row, None, None, None))
+                else:
+                    gain = values[of] - values[method]
+                    rows.append((*row, gain.mean(), *_interval(gain, samples)))
+    floats: Sequence[str] = ("mean", "low", "high", "gain", "gain_low", "gain_high")
+    return pl.DataFrame(
+        rows,
+        schema={
+            "group": pl.String,
+            "method": pl.String,
+            "metric": pl.String,
+            "windows": pl.Int64,
+            **dict.fromkeys(floats, pl.Float64),
+        },
+        orient="row",
+    )
+
+
+def _resample(count: int) -> NDArray[np.int64]:
+    return np.random.default_rng(_SEED).integers(0, count, size=(_RESAMPLES, count))
+
+
+def _interval(values: NDArray[np.float64], samples: NDArray[np.int64]) -> tuple[float, float]:
+    low, high = np.quantile(values[samples].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
