@@ -1,0 +1,91 @@
+"""Writes the pages that follow from the code: ``python docs/generate.py``. A test fails where they differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from backstory.schemas import TABLES, describe_table
+from backstory.settings import Settings
+
+FOLDER = Path(__file__).resolve().parent
+
+_LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+
+
+_ABOUT_TABLES = """\
+Parquet under `data/<table>/`, one file per partition (`all.parquet` where there are none), replaced at once.
+`data/backstory.duckdb` holds one view per table, so `duckdb data/backstory.duckdb` is all that a reader needs; from
+Python, `backstory.tables.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per window,
+with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/schemas.py`."""
+
+_ABOUT_SETTINGS = """\
+One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
+invalid setting is an error that names the line; the file is never written to. Generated from
+`backstory/settings.py`."""
+
+_ENVIRONMENT = """\
+| variable | what |
+|---|---|
+| `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
+| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `embedding: {provider: gemini}`. |
+| `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |"""
+
+
+def write_tables_page() -> str:
+    """Give the page on the tables."""
+    parts = [
+        "# Tables",
+        _ABOUT_TABLES,
+    ]
+    for name, model in TABLES.items():
+        unique = model.Config.__dict__.get("unique")
+        key = f" Unique: `{', '.join(unique)}`." if unique else ""
+        summary = " ".join((model.__doc__ or "").split())
+        rows = [
+            f"| `{column.name}` | {column.dtype}{', or null' if column.nullable else ''} | {column.description} |"
+            for column in describe_table(model)
+        ]
+        parts += [f"## {name}", summary + key, "\n".join(["| column | type | what |", "|---|---|---|", *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_configuration_page() -> str:
+    """Give the page on the settings."""
+    parts = [
+        "# Configuration",
+        _ABOUT_SETTINGS,
+    ]
+    schema = Settings.model_json_schema()
+    for name in Settings.model_fields:
+        stage = schema["$defs"][schema["properties"][name]["$ref"].rpartition("/")[2]]
+        defaults = getattr(Settings(), name).model_dump(mode="json")
+        rows = [_setting_row(key, facts, defaults[key]) for key, facts in stage["properties"].items()]
+        summary = " ".join(stage["description"].replace("``", "`").split())
+        header = ["| setting | default | allowed | what |", "|---|---|---|---|"]
+        parts += [f"## {name}", summary, "\n".join([*header, *rows])]
+    parts += ["## Environment", _ENVIRONMENT]
+    return "\n\n".join(parts) + "\n"
+
+
+def _setting_row(name: str, facts: dict[str, Any], default: object) -> str:
+    variants = [facts, *facts.get("anyOf", [])]
+    choices = [f"`{choice}`" for variant in variants for choice in variant.get("enum", [])]
+    limits = [f"{words} {variant[key]:g}" for variant in variants for key, words in _LIMITS.items() if key in variant]
+    allowed = " ".join(choices) or ", ".join(limits)
+    shown = "(empty)" if default == "" else json.dumps(default)
+    return f"| `{name}` | {shown.strip(chr(34))} | {allowed} | {facts['description']} |"
+
+
+PAGES = {"tables.md": write_tables_page, "configuration.md": write_configuration_page}
+
+
+def main() -> None:
+    """Write all pages."""
+    for name, write in PAGES.items():
+        (FOLDER / name).write_text(write(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
