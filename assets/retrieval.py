@@ -32,7 +32,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         group_name=GROUP,
         partitions_def=partitions,
         backfill_policy=BACKFILL,
-        deps=["hits", "window_chunks", "search_index"],
+        deps=["hits", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("decisions"),
     )

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.ids import WHOLE_WINDOW
 from backstory.settings import ContextSettings
 from backstory.snippets import cut_snippet, escape_block, escape_line
 from backstory.tokens import estimate_tokens
@@ -130,8 +131,8 @@ def make_window_contexts(
         settings_hash: Hash of the settings that the rows depend on.
 
     Returns:
-        Table ``window_contexts``. ``coverage`` is the share of the window's query chunks for which a kept chunk
-        was found above the threshold.
+        Table ``window_contexts``. ``coverage`` is the share of the queries of a window (by the plan: its query
+        chunks, the whole window, or both) for which a kept chunk was found above the threshold.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
@@ -151,11 +152,19 @@ def make_window_contexts(
             how="left",
             maintain_order="left",
         )
-        .with_columns(pl.col("^.*_count$").fill_null(0), pl.col("served").fill_null(0))
+        .with_columns(
+            pl.col("^.*_count$").fill_null(0),
+            pl.col("served").fill_null(0),
+            pl.col("^asked_.*$").fill_null(False),
+        )
     )
-    served_share = pl.when(pl.col("query_chunk_count") > 0).then(
-        pl.col("served") / pl.col("query_chunk_count")
+    # A plan asks the query chunks, the whole window beside them, or the whole window alone.
+    asked = (
+        pl.when(pl.col("asked_whole") & ~pl.col("asked_chunks"))
+        .then(1)
+        .otherwise(pl.col("query_chunk_count") + pl.col("asked_whole").cast(pl.Int64))
     )
+    served_share = pl.when(asked > 0).then(pl.col("served") / asked)
     status = (
         pl.when(pl.lit(not enabled))
         .then(pl.lit("disabled"))
@@ -178,11 +187,14 @@ def make_window_contexts(
 
 def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
     above = pl.col("cause") != "below_threshold"
+    whole = pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}")
     return decisions.group_by("window_id").agg(
         hit_count=pl.len(),
         above_threshold_count=above.sum(),
         after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
         served=pl.col("query_chunk_id").filter("kept").n_unique(),
+        asked_whole=whole.any(),
+        asked_chunks=(~whole).any(),
     )
 
 

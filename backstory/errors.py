@@ -30,6 +30,10 @@ class ExportSettingError(ExportError):
     """A chat export can be read once a setting says how; the message names the setting."""
 
 
+class DocumentError(InputError):
+    """One document's file cannot be read; the message becomes the ``error`` of its row."""
+
+
 class UnsupportedTableError(BackstoryError, TypeError):
     """A table of a kind that is not accepted was passed; the message says what to pass."""
 

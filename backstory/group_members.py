@@ -26,7 +26,9 @@ _SUBJECT_ALONE: Final = (
 )
 _PATTERNS: Final = tuple(re.compile(rf"{pattern}\.?") for pattern in (*_SUBJECT_AND_OBJECTS, *_SUBJECT_ALONE))
 _BETWEEN_NAMES: Final = re.compile(r",\s+|\s+(?:and|und|e|y|et)\s+")
-_NO_NAMES: Final = frozenset(["you", "your", "du", "dich", "sie", "você", "tú", "tu", "te", "ti", "vous", "hai", "someone", "admin"])
+_NO_NAMES: Final = frozenset(
+    ["you", "your", "du", "dich", "sie", "você", "tú", "tu", "te", "ti", "vous", "hai", "someone", "admin"]
+)
 _NO_NAME_BEGINNINGS: Final = tuple(
     f"{word} " for word in ["this", "the", "your", "diese", "die", "este", "esta", "ce", "questo", "an"]
 )

@@ -14,13 +14,12 @@ import polars as pl
 from backstory import schemas
 from backstory.embedders import Embedder, Vectors, resolve_embedder
 from backstory.embeddings import embed_texts
+from backstory.ids import WHOLE_WINDOW
 from backstory.index import Filters, SearchIndex
 from backstory.index.vector_store import VectorStore
 from backstory.settings import RAGSettings
 
 logger = logging.getLogger(__name__)
-
-WHOLE_WINDOW = "window"
 
 
 @dataclass(frozen=True)

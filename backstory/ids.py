@@ -7,6 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+WHOLE_WINDOW = "window"
+"""Ends the id of the query that asks a whole window: ``{window_id}#window``."""
+
 
 def digest(parts: Iterable[str], *, length: int = 32) -> str:
     """Hash a sequence of strings into hexadecimal characters.

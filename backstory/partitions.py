@@ -7,6 +7,7 @@ A day is ``2025-03-04``, a week is the Monday that it begins with, a month is it
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, TypeAlias, overload
 
@@ -135,17 +136,12 @@ def partition_range(first: str, last: str, grain: Grain) -> list[str]:
 
 def _parse(key: str, grain: Grain) -> datetime:
     match = _KEY.fullmatch(key)
-    try:
-        if match is None or (match[2] is not None) != (grain == "hour"):
-            raise ValueError(key)
-        moment = datetime.combine(date.fromisoformat(match[1]), time(int(match[2] or 0)), UTC)
-        if _floor(moment, grain) != moment:
-            raise ValueError(key)
-    except ValueError as error:
-        raise InputError(
-            f"{key!r} does not name a partition of one {grain}; write {_EXAMPLES[grain]}"
-        ) from error
-    return moment
+    if match is not None and (match[2] is not None) == (grain == "hour"):
+        with suppress(ValueError):  # a day or hour that the calendar does not have
+            moment = datetime.combine(date.fromisoformat(match[1]), time(int(match[2] or 0)), UTC)
+            if _floor(moment, grain) == moment:
+                return moment
+    raise InputError(f"{key!r} does not name a partition of one {grain}; write {_EXAMPLES[grain]}")
 
 
 def _name(start: datetime, grain: Grain) -> str:

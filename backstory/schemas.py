@@ -229,7 +229,7 @@ class WindowContexts(Table):
     coverage: float = pa.Field(
         ge=0,
         le=1,
-        description="Share of the query chunks for which a kept chunk was found above the threshold.",
+        description="Share of the queries for which a kept chunk was found above the threshold.",
     )
     embedder_id: str = pa.Field(description="Space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")

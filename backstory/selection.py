@@ -17,6 +17,12 @@ from backstory.settings import RAGSettings
 
 logger = logging.getLogger(__name__)
 
+# Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
+_TEMPERATURE = 0.04
+_NORMALIZED = 0.8
+_RESEMBLANCE_EXPONENT = 0.6
+_LARGEST_EXPONENT = 500.0
+
 ChunkVectors = Callable[[Sequence[str]], Vectors]
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
@@ -240,29 +246,53 @@ def _select_by_mmr(
 
 
 def _select_by_coverage(
-    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, _: ChunkVectors
+    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, chunk_vectors: ChunkVectors
 ) -> NDArray[np.int64]:
-    """Serve every query chunk before serving any twice.
+    """Serve every part of the window before serving any part twice.
 
-    The unserved query chunk with the best open candidate is served by it, and so is every other query chunk
-    that found this candidate: neighbours that ask for the same count once. When all are served, a further round
-    begins.
+    Every query chunk is evidence for the candidates that it found. The next choice is the candidate that adds most
+    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978), less the
+    more it resembles one of them. When nothing adds any, a further round begins with what is left.
     """
-    scores = window.scores[:, candidates].copy()
-    found = np.isfinite(scores)
-    served = np.zeros(len(scores), dtype=bool)
+    evidence = _weigh_evidence(window.scores[:, candidates])
+    alike = _compare_topics(chunk_vectors([window.chunk_ids[i] for i in candidates]))
+    best = np.zeros(len(evidence))
+    novelty = np.ones(len(candidates))
+    open_ = np.ones(len(candidates), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < min(settings.top_k, len(candidates)):
-        open_scores = np.where(served[:, None], -np.inf, scores)
-        best = open_scores.max(axis=0)
-        pick = int(np.argmax(best))
-        if best[pick] == -np.inf:
-            served[:] = False
+        added = np.maximum(evidence - best[:, None], 0).sum(axis=0) * novelty
+        pick = int(np.argmax(np.where(open_, added, -np.inf)))
+        if added[pick] <= 0 and best.any():
+            best[:] = 0
             continue
         chosen.append(pick)
-        served |= found[:, pick]
-        scores[:, pick] = -np.inf
+        open_[pick] = False
+        best = np.maximum(best, evidence[:, pick])
+        novelty = np.minimum(novelty, 1 - alike[pick] ** _RESEMBLANCE_EXPONENT)
     return np.array(chosen, dtype=np.int64)
+
+
+def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn the scores of each query chunk into evidence, shape ``(queries, candidates)``, 0 where nothing was found.
+
+    With ``_NORMALIZED`` 1 this is a softmax over the candidates, which a query chunk that found nothing good shares
+    out like one that did; with 0 it is the absolute score, by which one dominant topic takes every place.
+    """
+    scaled = scores / _TEMPERATURE
+    peak = np.maximum(scaled.max(axis=1, keepdims=True), -_LARGEST_EXPONENT)
+    total = peak + np.log(np.exp(scaled - peak).sum(axis=1, keepdims=True))
+    evidence: NDArray[np.float64] = np.exp(np.minimum(scaled - _NORMALIZED * total, _LARGEST_EXPONENT))
+    return evidence
+
+
+def _compare_topics(vectors: Vectors) -> NDArray[np.float64]:
+    """Give how alike the candidates are beyond what all of a window have in common, from 0 to 1."""
+    own = vectors - vectors.mean(axis=0)
+    lengths = np.linalg.norm(own, axis=1, keepdims=True)
+    directions = np.divide(own, lengths, out=np.zeros_like(own), where=lengths > 0)
+    alike: NDArray[np.float64] = np.clip(directions @ directions.T, 0, 1).astype(np.float64)
+    return alike
 
 
 _STRATEGIES = {

@@ -6,7 +6,7 @@ This module is the only reader of the environment.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -90,7 +90,7 @@ class WindowSettings(Stage):
     """How a partition's messages are cut into windows."""
 
     unit: Literal["messages", "tokens", "bytes", "minutes", "hours", "day"] = "messages"
-    """What `size` and `overlap` count; `day` makes one window per partition."""
+    """What `size` and `overlap` count; `day` makes one window per day (UTC)."""
     size: int = Field(default=500, ge=1)
     """Most of that unit in one window."""
     overlap: int = Field(default=0, ge=0)
@@ -117,6 +117,14 @@ class DocumentSettings(Stage):
     tenant: str = ""
     """Tenant of documents that do not name one."""
 
+    @field_validator("pattern")
+    @classmethod
+    def _inside_the_folder(cls, value: str) -> str:
+        path = PurePosixPath(value)
+        if not path.parts or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{value!r} must be a pattern inside the folder, such as **/*.md")
+        return value
+
 
 class ChunkSettings(Stage):
     """How documents are cut; the ceiling is the smaller of ``max_tokens`` and the embedder's limit."""
@@ -138,8 +146,10 @@ class ChunkSettings(Stage):
 class QuerySettings(Stage):
     """How a window is cut into query chunks; it is searched at every granularity."""
 
-    granularities: tuple[int, ...] = (1, 6)
+    granularities: tuple[int, ...] = (1,)
     """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
+    min_tokens: int = Field(default=12, ge=0)
+    """A query chunk takes further messages until it has this many tokens: a short turn says too little alone."""
 
     @field_validator("granularities")
     @classmethod
@@ -218,10 +228,10 @@ class RAGSettings(Stage):
     """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)
     """Most messages of a window that `adaptive` asks as a whole."""
-    ranking: Literal["dense", "keyword", "hybrid"] = "dense"
-    """Order of the hits of a query chunk: by vectors, by keywords (BM25), or both fused."""
-    keyword_weight: float = Field(default=0.5, ge=0, le=1)
-    """Weight of keywords in `ranking: hybrid`."""
+    ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
+    """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
+    keyword_weight: float = Field(default=0.05, ge=0, le=1)
+    """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
     """How a context is chosen from the hits."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +39,11 @@ def cut_window_chunks(
 ) -> pl.DataFrame:
     """Cut windows into query chunks.
 
-    A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, one of ``packed``
-    as many as fit below the ceiling. Messages are kept whole: a run that would pass the ceiling is closed
-    early, and only a message that is over the ceiling by itself is cut, into chunks of its own. System lines
-    and messages without text are passed over. The text of a chunk is the messages' texts joined by a blank
+    A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, or more until it has
+    ``min_tokens``; one of ``packed`` takes as many as fit below the ceiling. Messages are kept whole: a run that
+    would pass the ceiling is closed early, and only a message that is over the ceiling by itself is cut, into
+    chunks of its own. System lines and messages without text are passed over. The text of a chunk is the
+    messages' texts joined by a blank
     line, without authors or headings. A granularity that cuts a window where an earlier one does is left out.
 
     Args:
@@ -63,7 +64,7 @@ def cut_window_chunks(
     """
     pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, count_tokens)
     cuts = [
-        pieces.cut(granularity).with_columns(
+        pieces.cut(granularity, settings.min_tokens).with_columns(
             granularity=pl.lit(f"messages:{granularity}" if granularity else PACKED), order=pl.lit(order)
         )
         for order, granularity in enumerate(settings.granularities)
@@ -113,9 +114,9 @@ class _Pieces:
         joint = max(0, blank - empty, double + empty - 2 * single)
         return cls(frame, max_tokens, empty, joint, count_tokens)
 
-    def cut(self, granularity: int) -> pl.DataFrame:
+    def cut(self, granularity: int, min_tokens: int) -> pl.DataFrame:
         """Make the chunks of one granularity: all columns but the names of window, granularity and chunk."""
-        bounds, tokens = self._fit(self._pack(granularity))
+        bounds, tokens = self._fit(self._pack(granularity, min_tokens))
         starts, stops = bounds[:-1], bounds[1:]
         runs = pl.Series(np.repeat(np.arange(len(starts)), stops - starts))
         listed = self.frame.select("text", run=runs).set_sorted("run").group_by("run", maintain_order=True)
@@ -129,18 +130,26 @@ class _Pieces:
             }
         ).with_columns(chunk_index=pl.int_range(pl.len()).over("window"))
 
-    def _pack(self, granularity: int) -> Rows:
-        """Give the bounds of runs as long as granularity and ceiling allow, by the sums of token counts."""
+    def _pack(self, granularity: int, min_tokens: int) -> Rows:
+        """Give the bounds of runs as long as granularity and ceiling allow, by the sums of token counts.
+
+        A run goes on beyond its granularity until it has ``min_tokens``; one that ends below them because its
+        window does is joined to the run before.
+        """
         sums: list[int] = self._token_sums().tolist()
         room = self.max_tokens + self.joint - self.special
         bounds = [0]
         for end in self._segment_ends():
-            start = bounds[-1]
+            first, start = len(bounds) - 1, bounds[-1]
             while start < end:
-                limit = min(start + granularity, end) if granularity else end
+                enough = bisect_left(sums, sums[start] + min_tokens, start + 1, end + 1)
+                limit = min(max(start + granularity, enough), end) if granularity else end
                 fitting = bisect_right(sums, sums[start] + room, start, limit + 1) - 1
                 start = max(fitting, start + 1)
                 bounds.append(start)
+            is_short = first < len(bounds) - 2 and sums[end] - sums[bounds[-2]] < min_tokens
+            if is_short and sums[end] - sums[bounds[-3]] <= room:
+                del bounds[-2]
         return np.asarray(bounds, np.int64)
 
     def _token_sums(self) -> Rows:

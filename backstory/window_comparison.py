@@ -9,7 +9,7 @@ import polars as pl
 from backstory.contexts import make_contexts, make_entry_counter
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.hits import Queries, find_hits, plan_queries
+from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex, open_index
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings
@@ -74,13 +74,15 @@ def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowCom
         }
     )
     asked = plan_queries(windows, chunks, embedded.vectors, settings)
+    found = find_hits(asked, index, settings)
+    exact = find_hits(asked, index, settings.model_copy(update={"mode": "exact"}))
     return WindowComparison(
         window=windows.row(0, named=True),
         chosen=contexts,
-        whole_window=_answer(
-            workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole
-        ),
-        **_agreement(index, asked, settings),
+        whole_window=_answer(workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole),
+        engine=found.engine,
+        reason=found.reason,
+        agreement=_agreement(found, exact),
     )
 
 
@@ -103,9 +105,6 @@ def _answer(
     return make_contexts(decisions, index.describe(kept))
 
 
-def _agreement(index: SearchIndex, queries: Queries, settings: RAGSettings) -> dict[str, str | float]:
-    found = find_hits(queries, index, settings)
-    exact = find_hits(queries, index, settings.model_copy(update={"mode": "exact"})).frame
-    shared = exact.join(found.frame, on=["query_chunk_id", "chunk_id"], how="semi")
-    agreement = len(shared) / len(exact) if len(exact) else 1.0
-    return {"engine": found.engine, "reason": found.reason, "agreement": agreement}
+def _agreement(found: FoundHits, exact: FoundHits) -> float:
+    shared = exact.frame.join(found.frame, on=["query_chunk_id", "chunk_id"], how="semi")
+    return len(shared) / len(exact.frame) if len(exact.frame) else 1.0

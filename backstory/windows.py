@@ -1,26 +1,35 @@
-"""Messages -> windows."""
+"""Messages -> windows: runs of consecutive messages of one conversation that are written about together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory import schemas
+from backstory.errors import InputError
 from backstory.ids import digest
-from backstory.partitions import Grain, previous_partition
-from backstory.schemas import Windows, conform, empty
+from backstory.partitions import Grain, partition_keys, previous_partition
 from backstory.settings import WindowSettings
 from backstory.tokens import CountTokens
 
+logger = logging.getLogger(__name__)
+
 WINDOW_KINDS = ("message", "media")
-"""Kinds of messages that windows hold; system lines are not part of the conversation."""
+"""Kinds of messages that windows hold; system lines are nobody's contribution."""
 
+Rows: TypeAlias = NDArray[np.int64]
+Bounds: TypeAlias = list[tuple[int, int]]
+
+_ORDER = ("conversation_id", "partition", "timestamp", "source", "seq", "message_id")
 _MICROSECONDS = {"minutes": 60_000_000, "hours": 3_600_000_000}
-
-Span = tuple[int, int]
 
 
 def cut_windows(
@@ -33,135 +42,221 @@ def cut_windows(
 ) -> pl.DataFrame:
     """Cut the messages of partitions into windows.
 
-    A window never crosses its partition, except that it may begin with overlap: messages that the window before
-    holds too, in the partition before where it is the first. It takes messages up to the size, and at least one
-    that no window before it holds, however large. Neither of two windows holds all messages of the other.
+    A window is a run of consecutive messages of one conversation, as long as ``size`` allows: so many
+    messages, so many tokens or bytes of their texts in sum, or less than so many minutes or hours from its
+    first message to its last. A message that is over the size by itself is a window alone. With the unit
+    ``day``, a window is a calendar day in UTC. System lines are in no window.
+
+    A window begins with overlap: the longest run of messages at the end of the window before that is within
+    ``overlap``, or a shorter one where its first further message would not fit otherwise. A window never
+    crosses the end of its partition; the first one takes its overlap from the partition before, but never all
+    of its messages. Every window begins and ends after the one before it, so that none contains another. For
+    this, a partition's last window that is within ``overlap`` as a whole begins earlier, where it fits.
+
+    The windows of a partition depend only on its own messages and those of the partition before.
 
     Args:
-        messages: Table ``messages`` with a column ``partition``: the rows of the wanted partitions, and of those
-            right before them for the overlap.
+        messages: Table ``messages`` with a further column ``partition``, in any order. It holds the wanted
+            partitions and, for an overlap, the ones before them.
         settings: Unit, size and overlap.
-        partitions: The wanted partitions.
-        grain: Grain of the partitions.
-        count_tokens: Counts tokens of texts; called once.
+        partitions: Keys of the partitions whose windows are wanted.
+        grain: Calendar unit of the partitions.
+        count_tokens: The embedder's counter; each message is counted once, all in one batch.
 
     Returns:
         Table ``windows``, by partition, conversation and time.
+
+    Raises:
+        InputError: A key does not name a partition of this grain, or a message is in another partition than
+            its timestamp says.
     """
-    rows = messages.filter(pl.col("kind").is_in(WINDOW_KINDS)).sort("timestamp", "source", "seq")
-    if rows.is_empty():
-        return empty(Windows)
-    tokens = count_tokens(rows["text"].fill_null("").to_list())
-    groups = rows.with_columns(tokens=pl.Series(tokens, dtype=pl.Int64)).partition_by(
-        "conversation_id", "partition", as_dict=True, maintain_order=True
+    started = time.perf_counter()
+    before = {key: previous_partition(key, grain) for key in partitions}
+    needed = {*before, *before.values()} if settings.overlap else set(before)
+    kept = pl.col("partition").is_in(sorted(needed))
+    rows = messages.filter(kept, pl.col("kind").is_in(WINDOW_KINDS)).sort(_ORDER)
+    _check_partitions(rows, grain)
+    tokens = _count_messages(rows["text"], count_tokens)
+    if settings.unit == "day":
+        bounds = _find_days(rows)
+    else:
+        bounds = _find_bounds(rows, _find_limits(rows, tokens, settings), before)
+    windows = _describe_windows(rows, tokens, bounds, settings)
+    logger.info(
+        "cut windows partitions=%d messages=%d windows=%d unit=%s size=%d overlap=%d seconds=%.2f",
+        len(before),
+        len(rows),
+        len(windows),
+        settings.unit,
+        settings.size,
+        settings.overlap,
+        time.perf_counter() - started,
     )
-    wanted = set(partitions)
-    parts = []
-    for (conversation, key), own in groups.items():
-        if key in wanted:
-            before = groups.get((conversation, previous_partition(key, grain)), own.clear())
-            parts.append(_cut_partition(before, own, settings))
-    if not parts:
-        return empty(Windows)
-    table = pl.concat(parts).sort("partition", "conversation_id", "started_at", "window_id")
-    return conform(table, Windows)
+    return windows
 
 
 @dataclass(frozen=True)
-class _Measure:
-    """How far a run of messages reaches, in the unit of the settings.
+class _Limits:
+    """How far size and overlap reach from every boundary between rows, across partitions and conversations.
 
     Attributes:
-        ends: Cumulative amounts before each message, shape ``(messages + 1,)``; for units of time the moments
-            of the messages and a last one without limit, in microseconds.
-        size: Most of the unit in one window.
-        overlap: Most of the unit in an overlap.
-        of_time: Whether the unit is one of time.
+        ends: For each row, the end of the longest run within the size that begins with it; the row itself if
+            it is over the size.
+        starts: For each boundary, the start of the longest run within the size that ends there.
+        overlap_starts: For each boundary, the start of the longest run within the overlap that ends there.
     """
 
-    ends: NDArray[np.int64]
-    size: int
-    overlap: int
-    of_time: bool
+    ends: list[int]
+    starts: list[int]
+    overlap_starts: list[int]
 
-    def stop(self, start: int) -> int:
-        """Give the end of the longest run that begins at a message and is within the size."""
-        if self.of_time:
-            return int(np.searchsorted(self.ends[:-1], self.ends[start] + self.size, side="left"))
-        return int(np.searchsorted(self.ends, self.ends[start] + self.size, side="right")) - 1
+    @classmethod
+    def of_sums(cls, weights: Rows, size: int, overlap: int) -> _Limits:
+        """Limit the sum of the messages' weights."""
+        sums = np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
+        boundaries = np.arange(len(sums))
+        return cls(
+            ends=(sums.searchsorted(sums[:-1] + size, side="right") - 1).tolist(),
+            starts=sums.searchsorted(sums - size).tolist(),
+            # Without an overlap, messages of no weight are not repeated either.
+            overlap_starts=(sums.searchsorted(sums - overlap) if overlap else boundaries).tolist(),
+        )
 
-    def overlap_start(self, stop: int) -> int:
-        """Give the start of the longest overlap for a window whose first message of its own is ``stop``."""
-        return int(np.searchsorted(self.ends[: stop + 1], self.ends[stop] - self.overlap, side="left"))
+    @classmethod
+    def of_spans(cls, gaps: Rows, size: int, overlap: int) -> _Limits:
+        """Keep the time from the first message to the last below a limit; gaps are those before each row."""
+        moments = np.cumsum(gaps)
+        return cls(
+            ends=moments.searchsorted(moments + size).tolist(),
+            starts=_span_starts(moments, size).tolist(),
+            overlap_starts=_span_starts(moments, overlap).tolist(),
+        )
 
-    def spans(self, first: int, begin: int, count: int) -> Iterator[Span]:
-        """Cut messages into windows.
+    def foreign_start(self, start: int, end: int) -> int:
+        """Say where the overlap begins that the partition after rows ``start`` to ``end`` may take from them.
+
+        The last window of those rows begins before it, whatever that window's own overlap was.
+        """
+        return min(end, max(self.overlap_starts[end], self.starts[end] + 1, start + 1))
+
+    def cut(self, foreign: int, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Cut a partition's rows.
 
         Args:
-            first: Where the first window may begin, overlap included.
-            begin: The first message that has to be in a window.
-            count: Number of messages.
+            foreign: First row that an overlap may be taken from.
+            first: First row of the partition.
+            stop: Row after its last one.
 
         Yields:
-            First message and message after the last of each window; both rise from window to window.
+            First row of each window, and the row after its last one.
         """
-        start, fresh = first, begin
-        while fresh < count:
-            # Overlap gives way to a message that would not fit beside it.
-            while start < fresh and self.stop(start) <= fresh:
-                start += 1
-            stop = max(self.stop(start), fresh + 1)
-            yield start, stop
-            start, fresh = max(self.overlap_start(stop), start + 1) if stop < count else stop, stop
+        fresh, earliest = first, foreign
+        while True:
+            start = min(fresh, max(earliest, self.starts[fresh + 1]))
+            end = min(max(self.ends[start], fresh + 1), stop)
+            if end == stop:
+                break
+            yield start, end
+            fresh, earliest = end, self.overlap_starts[end]
+        if fresh > first:
+            # The next partition may repeat whatever is within the overlap; this window has to hold more.
+            start = min(start, max(self.overlap_starts[stop] - 1, self.starts[stop]))
+        yield start, stop
 
 
-def _cut_partition(before: pl.DataFrame, own: pl.DataFrame, settings: WindowSettings) -> pl.DataFrame:
-    count_before, count = len(before), len(before) + len(own)
-    rows = pl.concat([before, own])
-    if settings.unit == "day":
-        spans = [(count_before, count)]
-    else:
-        measure = _measure(rows, settings)
-        first = count_before
-        if settings.overlap and count_before:
-            *_, (last_start, _) = measure.spans(0, 0, count_before)
-            first = max(measure.overlap_start(count_before), last_start + 1)
-        spans = list(measure.spans(first, count_before, count))
-    return _tabulate(rows, own, spans, settings)
+def _span_starts(moments: Rows, limit: int) -> Rows:
+    starts = np.zeros(len(moments) + 1, np.int64)
+    starts[1:] = moments.searchsorted(moments - limit, side="right")
+    return np.minimum(
+        starts, np.arange(len(starts))
+    )  # messages of one moment lie on both sides of a boundary
 
 
-def _measure(rows: pl.DataFrame, settings: WindowSettings) -> _Measure:
+def _check_partitions(messages: pl.DataFrame, grain: Grain) -> None:
+    misplaced = messages.filter(pl.col("partition") != partition_keys(pl.col("timestamp"), grain))
+    if len(misplaced):
+        message_id, moment, key = misplaced.select("message_id", "timestamp", "partition").row(0)
+        raise InputError(
+            f"messages: {message_id} of {moment.isoformat()} is not in partition {key!r} of one {grain} "
+            f"({len(misplaced)} such); give the grain that the partitions have"
+        )
+
+
+def _count_messages(texts: pl.Series, count_tokens: CountTokens) -> Rows:
+    counts = np.zeros(len(texts), np.int64)
+    counts[texts.is_not_null().to_numpy()] = count_tokens(texts.drop_nulls().to_list())
+    return counts
+
+
+def _find_limits(rows: pl.DataFrame, tokens: Rows, settings: WindowSettings) -> _Limits:
+    size, overlap = settings.size, settings.overlap
     if settings.unit in _MICROSECONDS:
-        scale = _MICROSECONDS[settings.unit]
-        moments = rows["timestamp"].dt.timestamp("us").to_numpy()
-        ends = np.append(moments, np.iinfo(np.int64).max)
-        return _Measure(ends, settings.size * scale, settings.overlap * scale, of_time=True)
-    if settings.unit == "messages":
-        weights = np.ones(len(rows), dtype=np.int64)
-    elif settings.unit == "tokens":
-        weights = rows["tokens"].to_numpy()
-    else:
-        weights = rows["text"].fill_null("").str.len_bytes().to_numpy().astype(np.int64)
-    return _Measure(np.r_[0, np.cumsum(weights)], settings.size, settings.overlap, of_time=False)
+        unit = _MICROSECONDS[settings.unit]
+        return _Limits.of_spans(_find_gaps(rows, size * unit), size * unit, overlap * unit)
+    if settings.unit == "tokens":
+        return _Limits.of_sums(tokens, size, overlap)
+    if settings.unit == "bytes":
+        lengths = rows["text"].str.len_bytes().fill_null(0)
+        return _Limits.of_sums(lengths.cast(pl.Int64).to_numpy(), size, overlap)
+    return _Limits.of_sums(np.ones(len(rows), np.int64), size, overlap)
 
 
-def _tabulate(
-    rows: pl.DataFrame, own: pl.DataFrame, spans: Sequence[Span], settings: WindowSettings
+def _find_gaps(rows: pl.DataFrame, longest: int) -> Rows:
+    """Give the microseconds before each row, at most a limit, which stands for another conversation."""
+    gaps = rows["timestamp"].diff().dt.total_microseconds().fill_null(0).to_numpy()
+    other = (rows["conversation_id"] != rows["conversation_id"].shift()).fill_null(value=False)
+    return np.where(other.to_numpy(), longest, np.minimum(gaps, longest)).astype(np.int64)
+
+
+def _find_bounds(rows: pl.DataFrame, limits: _Limits, before: Mapping[str, str]) -> Bounds:
+    bounds: Bounds = []
+    first = 0
+    neighbour, neighbour_first = ("", ""), 0
+    groups = rows.group_by("conversation_id", "partition", maintain_order=True).len()
+    for conversation, partition, count in groups.iter_rows():
+        stop = first + count
+        if partition in before:
+            adjacent = neighbour == (conversation, before[partition])
+            foreign = limits.foreign_start(neighbour_first, first) if adjacent else first
+            bounds.extend(limits.cut(foreign, first, stop))
+        neighbour, neighbour_first, first = (conversation, partition), first, stop
+    return bounds
+
+
+def _find_days(rows: pl.DataFrame) -> Bounds:
+    day = pl.col("timestamp").dt.date().alias("day")
+    counts = rows.group_by("conversation_id", "partition", day, maintain_order=True).len()["len"]
+    ends = counts.cum_sum().to_list()
+    return list(pairwise([0, *ends]))
+
+
+def _describe_windows(
+    rows: pl.DataFrame, tokens: Rows, bounds: Bounds, settings: WindowSettings
 ) -> pl.DataFrame:
-    conversation, partition = own["conversation_id"][0], own["partition"][0]
-    ids = rows["message_id"].to_list()
-    totals = np.r_[0, np.cumsum(rows["tokens"].to_numpy())]
-    starts, stops = np.array(spans, dtype=np.int64).T
-    cut = [settings.unit, str(settings.size), str(settings.overlap)]
-    return pl.DataFrame(
+    starts, ends = np.asarray(bounds, np.int64).reshape(-1, 2).T
+    counts = ends - starts
+    sums = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
+    windows = pl.DataFrame(
         {
-            "window_id": [digest([conversation, partition, *cut, *ids[a:b]], length=16) for a, b in spans],
-            "conversation_id": [conversation] * len(spans),
-            "partition": [partition] * len(spans),
-            "started_at": rows["timestamp"][starts],
-            "ended_at": rows["timestamp"][stops - 1],
-            "message_count": stops - starts,
-            "token_count": totals[stops] - totals[starts],
-            "message_ids": [ids[a:b] for a, b in spans],
+            "conversation_id": rows["conversation_id"].gather(ends - 1),
+            "partition": rows["partition"].gather(ends - 1),
+            "started_at": rows["timestamp"].gather(starts),
+            "ended_at": rows["timestamp"].gather(ends - 1),
+            "message_count": counts,
+            "token_count": sums[ends] - sums[starts],
+            "message_ids": _list_messages(rows["message_id"], starts, counts),
         }
+    ).sort("partition", maintain_order=True)
+    cut = ["day"] if settings.unit == "day" else [settings.unit, str(settings.size), str(settings.overlap)]
+    keys = windows.select("conversation_id", "partition", "message_ids").iter_rows()
+    window_ids = [digest([conversation, key, *cut, *ids]) for conversation, key, ids in keys]
+    return schemas.conform(
+        windows.with_columns(window_id=pl.Series(window_ids, dtype=pl.String)), schemas.Windows
     )
+
+
+def _list_messages(message_ids: pl.Series, starts: Rows, counts: Rows) -> pl.Series:
+    window = np.repeat(np.arange(len(starts)), counts)
+    places = np.arange(len(window)) - np.repeat(np.cumsum(counts) - counts, counts)
+    listed = pl.DataFrame({"window": window, "message_id": message_ids.gather(starts[window] + places)})
+    return listed.set_sorted("window").group_by("window", maintain_order=True).agg("message_id")["message_id"]

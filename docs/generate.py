@@ -11,7 +11,12 @@ from backstory.settings import Settings
 
 FOLDER = Path(__file__).resolve().parent
 
-_LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+_LIMITS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
 
 
 _ABOUT_TABLES = """\
@@ -47,7 +52,11 @@ def write_tables_page() -> str:
             f"| `{column.name}` | {column.dtype}{', or null' if column.nullable else ''} | {column.description} |"
             for column in describe_table(model)
         ]
-        parts += [f"## {name}", summary + key, "\n".join(["| column | type | what |", "|---|---|---|", *rows])]
+        parts += [
+            f"## {name}",
+            summary + key,
+            "\n".join(["| column | type | what |", "|---|---|---|", *rows]),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -72,7 +81,12 @@ def write_configuration_page() -> str:
 def _setting_row(name: str, facts: dict[str, Any], default: object) -> str:
     variants = [facts, *facts.get("anyOf", [])]
     choices = [f"`{choice}`" for variant in variants for choice in variant.get("enum", [])]
-    limits = [f"{words} {variant[key]:g}" for variant in variants for key, words in _LIMITS.items() if key in variant]
+    limits = [
+        f"{words} {variant[key]:g}"
+        for variant in variants
+        for key, words in _LIMITS.items()
+        if key in variant
+    ]
     allowed = " ".join(choices) or ", ".join(limits)
     shown = "(empty)" if default == "" else json.dumps(default)
     return f"| `{name}` | {shown.strip(chr(34))} | {allowed} | {facts['description']} |"

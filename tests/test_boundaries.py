@@ -62,7 +62,9 @@ def test_dagster_can_read_the_annotations(package: str) -> None:
 def test_the_library_loads_no_heavy_package_before_it_needs_it(statement: str) -> None:
     heavy = ["dagster", "google.genai", "onnxruntime", "onnx", "torch"]
     code = f"import sys\n{statement}\nprint([name for name in {heavy} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 

@@ -192,7 +192,7 @@ def test_every_hit_is_judged_once_and_consistently(
 
 
 def test_the_original_keeps_the_best_of_each_document() -> None:
-    results = [
+    results: list[dict[str, object]] = [
         {"document_id": "post-123", "similarity": 0.85, "content": "chunk 1"},
         {"document_id": "post-456", "similarity": 0.88, "content": "chunk 0"},
         {"document_id": "post-123", "similarity": 0.90, "content": "chunk 0"},
@@ -204,7 +204,8 @@ def test_the_original_keeps_the_best_of_each_document() -> None:
 
 
 def test_the_original_drops_results_without_a_document() -> None:
-    assert deduplicate_by_document([{"similarity": 0.9}, {"document_id": None}, {"document_id": ""}]) == []
+    results: list[dict[str, object]] = [{"similarity": 0.9}, {"document_id": None}, {"document_id": ""}]
+    assert deduplicate_by_document(results) == []
     assert deduplicate_by_document([]) == []
 
 

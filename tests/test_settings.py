@@ -82,7 +82,7 @@ def test_the_workspace_is_the_given_folder_else_the_environments(
     monkeypatch.delenv("BACKSTORY_WORKSPACE")
     monkeypatch.chdir(given)
     assert find_workspace() == given
-    with pytest.raises(WorkspaceError, match="holds no backstory.yaml"):
+    with pytest.raises(WorkspaceError, match=r"holds no backstory\.yaml"):
         find_workspace(tmp_path)
 
 

@@ -78,7 +78,7 @@ def cut(
     max_tokens: int = 100,
     count_tokens: CountTokens = count_words,
 ) -> pl.DataFrame:
-    settings = QuerySettings(granularities=granularities)
+    settings = QuerySettings(min_tokens=0, granularities=granularities)
     chunks = cut_window_chunks(
         *make_tables(windows), settings, max_tokens=max_tokens, count_tokens=count_tokens
     )
@@ -250,7 +250,7 @@ def test_a_window_is_cut_alike_alone_and_among_others(
         cut_window_chunks(
             tables[0][number],
             tables[1],
-            QuerySettings(granularities=(1, 3, 0)),
+            QuerySettings(min_tokens=0, granularities=(1, 3, 0)),
             max_tokens=30,
             count_tokens=count_tokens,
         )

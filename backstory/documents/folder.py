@@ -1,148 +1,149 @@
-"""A folder of documents: their revisions, what could not be read, and what is gone."""
+"""A folder of documents -> the table of their revisions."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
-from backstory.documents.reader import find_reader
-from backstory.errors import InputError
+from backstory.documents.dates import parse_date, split_dated_name
+from backstory.documents.files import DocumentFile, find_files
+from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.reader import READERS, DocumentReader, find_reader
+from backstory.documents.revisions import Revision, update_revisions
+from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.schemas import Documents, conform, empty
+from backstory.schemas import Documents, conform, polars_schema
 from backstory.settings import DocumentSettings
 
 logger = logging.getLogger(__name__)
 
-Row = dict[str, object]
-
-
-@dataclass(frozen=True)
-class _File:
-    uri: str
-    content: bytes
-
-    @property
-    def document_id(self) -> str:
-        return digest([self.uri], length=16)
+_UNREADABLE = "unreadable"
+"""Revision of a file whose content is not known."""
 
 
 def read_documents(
-    folder: Path, settings: DocumentSettings, previous: pl.DataFrame | None = None
+    folder: Path,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    readers: Sequence[DocumentReader] = READERS,
 ) -> pl.DataFrame:
-    """Read every document of a folder.
+    """Read every document of a folder, and keep what was known of them before.
 
-    A document keeps its id across edits; every content is a revision. The revision that is searched is ``ok``. An
-    earlier one is ``superseded``. A file that cannot be read gets a revision with ``error``, and its last good
-    revision stays ``ok``. The last good revision of a file that is gone becomes ``deleted``.
+    A document is named by its path and keeps its id across edits; each content of the file is a revision. A
+    file that cannot be read is a row with status ``error``, and never stops the others. Hidden files, files
+    that no reader takes and linked folders are passed over.
 
     Args:
-        folder: The folder; hidden files, and files that no reader knows, are passed over.
-        settings: Which files, and what is assumed of those that do not say.
-        previous: What was read before; revisions in it are not parsed again.
+        folder: The folder.
+        settings: Which files to read, and what is assumed of those that do not say.
+        previous: Table ``documents`` of an earlier call; what has not changed since is not parsed again.
+        readers: The readers, of which the first that takes a file reads it.
 
     Returns:
-        Table ``documents``, by uri, the present revision first.
+        Table ``documents`` with all revisions, by uri; of one document, superseded revisions come last.
 
     Raises:
-        InputError: A file is a link that leaves the folder.
+        WorkspaceError: The folder, or one in it, is not there or cannot be listed.
+        ContractError: ``previous`` is not a table ``documents``.
     """
-    known = _by_document(previous if previous is not None else empty(Documents))
-    rows: list[Row] = []
+    started = time.perf_counter()
+    known = _group_revisions(previous)
     parsed = 0
-    for file in _read_files(folder, settings):
-        earlier = known.pop(file.document_id, [])
-        content_hash = hashlib.sha256(file.content).hexdigest()
-        revision = digest([content_hash, settings.kind, settings.tenant], length=12)
-        present = next((row for row in earlier if row["revision"] == revision), None)
-        if present is None:
-            present = _parse(file, settings, revision, content_hash)
-            parsed += 1
-        elif present["status"] != "error":
-            present = {**present, "status": "ok"}
-        rows += _revisions(present, [row for row in earlier if row["revision"] != revision])
+    rows: list[Revision] = []
+    for file in find_files(folder, settings.pattern):
+        reader = find_reader(file.uri, readers)
+        if reader is None:
+            continue
+        earlier = known.get(file.uri, {})
+        try:
+            current = _look_at(file, earlier, reader, settings)
+        except FileNotFoundError:
+            continue  # it was removed since the folder was listed
+        parsed += current.error is not None or current.revision not in earlier
+        rows.extend(update_revisions(known.pop(file.uri, {}), current))
     for gone in known.values():
-        rows += _bury(gone)
-    logger.info("read documents rows=%d parsed=%d", len(rows), parsed)
-    frame = pl.DataFrame(rows, schema=empty(Documents).schema)
-    place = pl.col("status").replace_strict({"error": 0, "ok": 1, "deleted": 1, "superseded": 2})
-    return conform(frame.sort("uri", place, "revision"), Documents)
+        rows.extend(update_revisions(gone, None))
+    rows.sort(key=lambda row: row.uri)
+    statuses = Counter(row.status for row in rows)
+    counts = " ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
+    logger.info("read documents parsed=%d %s seconds=%.2f", parsed, counts, time.perf_counter() - started)
+    return pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents))
 
 
-def _by_document(previous: pl.DataFrame) -> dict[str, list[Row]]:
-    known: dict[str, list[Row]] = {}
-    for row in previous.to_dicts():
-        known.setdefault(row["document_id"], []).append(row)
+def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
+    known: dict[str, dict[str, Revision]] = {}
+    if previous is not None:
+        for row in conform(previous, Documents).iter_rows(named=True):
+            known.setdefault(row["uri"], {})[row["revision"]] = Revision(**row)
     return known
 
 
-def _read_files(folder: Path, settings: DocumentSettings) -> Iterator[_File]:
-    root = folder.resolve()
-    for path in sorted(folder.glob(settings.pattern)):
-        relative = path.relative_to(folder)
-        if any(part.startswith(".") for part in relative.parts) or find_reader(path.name) is None:
-            continue
-        if not path.resolve().is_relative_to(root):
-            raise InputError(f"{path} is a link that leaves {folder}; copy the file into the folder")
-        if path.is_file():
-            yield _File(relative.as_posix(), path.read_bytes())
-
-
-def _parse(file: _File, settings: DocumentSettings, revision: str, content_hash: str) -> Row:
-    name = file.uri.rpartition("/")[2]
-    row: Row = {
-        "document_id": file.document_id,
-        "revision": revision,
-        "uri": file.uri,
-        "title": name,
-        "slug": name,
-        "published_at": None,
-        "tags": [],
-        "kind": settings.kind,
-        "tenant": settings.tenant,
-        "text": "",
-        "content_hash": content_hash,
-        "status": "error",
-        "error": None,
-    }
-    reader = find_reader(name)
-    if reader is None:
-        return {**row, "error": "no reader knows this type of file"}
+def _look_at(
+    file: DocumentFile, earlier: dict[str, Revision], reader: DocumentReader, settings: DocumentSettings
+) -> Revision:
+    content_hash = ""
     try:
-        document = reader.read(file.content, name)
-    except InputError as error:
-        logger.warning("cannot read document uri=%s error=%s", file.uri, error)
-        return {**row, "error": str(error)}
-    return {
-        **row,
-        "title": document.title,
-        "slug": document.slug,
-        "published_at": document.published_at,
-        "tags": list(document.tags),
-        "kind": document.kind or settings.kind,
-        "tenant": document.tenant or settings.tenant,
-        "text": document.text,
-        "status": "ok",
-    }
+        content = file.read()
+        content_hash = hashlib.sha256(content).hexdigest()
+        same = earlier.get(_revision_of(content_hash))
+        if same is not None and _is_still_right(same, content_hash, settings):
+            return replace(same, status="ok")
+        return _describe(file.uri, content_hash, reader.read(content, file.uri), settings)
+    except DocumentError as error:
+        unread = _describe(file.uri, content_hash, None, settings)
+        return replace(unread, status="error", error=str(error))
 
 
-def _revisions(present: Row, earlier: list[Row]) -> list[Row]:
-    """Set the statuses of a document's revisions now that one of them is present."""
-    good = [row for row in earlier if row["status"] in ("ok", "deleted", "superseded")]
-    if present["status"] == "ok":
-        return [present, *({**row, "status": "superseded"} for row in good)]
-    last_good = [{**row, "status": "ok"} for row in good if row["status"] in ("ok", "deleted")]
-    return [present, *last_good, *(row for row in good if row["status"] == "superseded")]
+def _is_still_right(same: Revision, content_hash: str, settings: DocumentSettings) -> bool:
+    """Say whether parsing would give this revision: with these defaults, stated or not, it would."""
+    assumed = (settings.kind, settings.tenant)
+    return same.error is None and same.content_hash == content_hash and (same.kind, same.tenant) == assumed
 
 
-def _bury(revisions: list[Row]) -> list[Row]:
-    """Set the statuses of a document whose file is gone; a failed reading of it is gone with it."""
-    return [
-        {**row, "status": "deleted" if row["status"] == "ok" else row["status"]}
-        for row in revisions
-        if row["status"] != "error"
-    ]
+def _describe(
+    uri: str, content_hash: str, document: ParsedDocument | None, settings: DocumentSettings
+) -> Revision:
+    """Make the revision of a file; without a document, with what its name says."""
+    dated, slug = split_dated_name(uri)
+    stated = document or ParsedDocument(text="")
+    published_at = stated.published_at
+    if document is not None and published_at is None and dated is not None:
+        published_at = _date_of_name(uri, dated)
+    slug = stated.slug or slug
+    return Revision(
+        document_id=digest([uri], length=16),
+        revision=_revision_of(content_hash),
+        uri=uri,
+        title=stated.title or slug,
+        slug=slug,
+        published_at=published_at,
+        tags=list(stated.tags),
+        kind=stated.kind or settings.kind,
+        tenant=stated.tenant or settings.tenant,
+        text=stated.text,
+        content_hash=content_hash,
+        status="ok",
+        error=None,
+    )
+
+
+def _revision_of(content_hash: str) -> str:
+    return content_hash[:12] or _UNREADABLE
+
+
+def _date_of_name(uri: str, dated: str) -> datetime:
+    try:
+        return parse_date(dated)
+    except ValueError as error:
+        raise DocumentError(
+            f"{uri}: {dated} in the file name is not a date; rename the file, or give a date in it"
+        ) from error

@@ -8,22 +8,22 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class ParsedDocument:
-    r"""One document as its file states it.
+    r"""One document as its content states it; None for what it does not state.
 
     Attributes:
-        title: Title, never empty.
-        slug: Slug, never empty.
-        published_at: When it was published, UTC, or None.
+        text: The body, newlines as ``\n``, never blank.
+        title: Title, from a field or else from the first heading.
+        slug: Slug.
+        published_at: When it was published, UTC.
         tags: Tags in the order given, each once.
-        kind: Kind, or None if the file does not name one.
-        tenant: Tenant, or None if the file does not name one.
-        text: The body, newlines as ``\n``.
+        kind: Kind.
+        tenant: Tenant.
     """
 
-    title: str
-    slug: str
-    published_at: datetime | None
-    tags: tuple[str, ...]
-    kind: str | None
-    tenant: str | None
     text: str
+    title: str | None = None
+    slug: str | None = None
+    published_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    kind: str | None = None
+    tenant: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from backstory.documents.markdown import MarkdownReader
@@ -13,21 +15,21 @@ class DocumentReader(Protocol):
 
     @property
     def suffixes(self) -> frozenset[str]:
-        """File name endings, lower-case and with the dot, that are of this type."""
+        """File name endings of this type, lower-case and with the dot."""
         ...
 
-    def read(self, content: bytes, name: str) -> ParsedDocument:
+    def read(self, content: bytes, uri: str) -> ParsedDocument:
         """Read one file.
 
         Args:
             content: The bytes of the file.
-            name: Its name without folders, for what the content does not say.
+            uri: What error messages call it.
 
         Returns:
-            The document.
+            The document; the same bytes always give the same.
 
         Raises:
-            InputError: The file cannot be read; the message says what is wrong and where.
+            DocumentError: The file cannot be read.
         """
         ...
 
@@ -35,7 +37,7 @@ class DocumentReader(Protocol):
 READERS: tuple[DocumentReader, ...] = (MarkdownReader(),)
 
 
-def find_reader(name: str) -> DocumentReader | None:
-    """Give the reader of a file, by its name's ending."""
-    suffix = "." + name.rpartition(".")[2].lower()
-    return next((reader for reader in READERS if suffix in reader.suffixes), None)
+def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader | None:
+    """Give the first reader that takes a file, by the ending of its name in any case; None if none does."""
+    suffix = PurePosixPath(uri).suffix.lower()
+    return next((reader for reader in readers if suffix in reader.suffixes), None)

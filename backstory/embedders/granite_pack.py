@@ -21,7 +21,7 @@ from backstory.embedders.bert_model import BertModel, Weights
 from backstory.errors import ModelFileError
 
 GRANITE_NAME = "granite-embedding-30m-english"
-GRANITE_MIN_SIMILARITY = 0.62
+GRANITE_MIN_SIMILARITY = 0.60
 PACK_SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
 
 _PACK_FILE = f"{GRANITE_NAME}-int8.hmsemb"

@@ -153,7 +153,12 @@ def _run_library(
     embedder: Embedder,
     index: SearchIndex,
 ) -> pl.DataFrame:
-    rag = settings.rag.model_copy(update={"top_k": max(_DEPTH, settings.rag.top_k)})
+    rag = settings.rag.model_copy(
+        update={
+            "top_k": max(_DEPTH, settings.rag.top_k),
+            "chunks_per_query": max(_DEPTH, settings.rag.chunks_per_query),
+        }
+    )
     hits = find_hits(plan_queries(labelled.windows, chunks, vectors, rag), index, rag).frame
     given = rag.min_similarity
     decisions = judge_hits(

@@ -11,7 +11,7 @@ from backstory import schemas
 from backstory.errors import InputError
 from backstory.ids import digest
 
-_COLUMNS = {
+_COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "docs": {"doc_id": pl.String, "title": pl.String, "text": pl.String, "tags": pl.List(pl.String)},
     "windows": {"window_id": pl.String, "msg_no": pl.Int64, "author": pl.String, "message": pl.String},
     "qrels": {"window_id": pl.String, "doc_id": pl.String, "rel": pl.Int64, "topic": pl.String},
@@ -83,7 +83,7 @@ def _read(folder: Path, name: str) -> pl.DataFrame:
             f"{path} is not there; a labelled set holds docs.parquet, windows.parquet and qrels.parquet"
         )
     frame = pl.read_parquet(path)
-    wanted = dict(_COLUMNS[name])
+    wanted: dict[str, pl.DataType | type[pl.DataType]] = dict(_COLUMNS[name])
     if name in _TIMES:
         wanted[_TIMES[name]] = _TIME
     absent = [column for column in wanted if column not in frame.columns]

@@ -1,36 +1,49 @@
-"""One ranking out of two: weighted reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
+"""One score out of two: cosine similarity and keywords.
+
+Ranks forget how much better the best hit is, and let a leg that found nothing good drag a good one down. Scores
+keep both; the square root keeps long texts, whose BM25 grows with every shared word, from drowning the cosine.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from backstory.index.matches import Matches, take_best
-
-RANK_CONSTANT = 60
+from backstory.index.matches import Matches
 
 
-def fuse(dense: Matches, keyword: Matches, keyword_weight: float) -> Matches:
-    """Merge two rankings of the same queries.
-
-    In each ranking that holds it, a row scores ``weight / (60 + rank)``; a ranking of weight zero is ignored.
+def unite(dense: Matches, keyword: Matches) -> Matches:
+    """Put the pairs of two finds together, each once.
 
     Args:
-        dense: Ranking by similarity.
-        keyword: Ranking by keywords.
-        keyword_weight: Weight of the keywords, 0 to 1; the similarity has the rest.
+        dense: Pairs found by similarity.
+        keyword: Pairs found by keywords, or scored by them.
 
     Returns:
-        The rows of both rankings with their fused score.
+        All pairs, by query and row, with their keyword score; 0 where keywords did not find them.
     """
-    weighted = [(dense, 1.0 - keyword_weight), (keyword, keyword_weight)]
-    parts = [
-        (matches, weight / (RANK_CONSTANT + matches.ranks())) for matches, weight in weighted if weight > 0
-    ]
-    query = np.concatenate([matches.query for matches, _ in parts])
-    row = np.concatenate([matches.row for matches, _ in parts])
+    query = np.concatenate([dense.query, keyword.query])
+    row = np.concatenate([dense.row, keyword.row])
+    keyword_scores = np.concatenate([np.zeros(len(dense)), keyword.score])
     width = int(row.max(initial=0)) + 1
     pairs, position = np.unique(query * width + row, return_inverse=True)
-    scores = np.bincount(position, np.concatenate([score for _, score in parts]), len(pairs)).astype(
-        np.float64
-    )
-    return take_best(Matches(pairs // width, pairs % width, scores), len(pairs))
+    scores = np.zeros(len(pairs))
+    np.maximum.at(scores, position, keyword_scores)
+    return Matches(pairs // width, pairs % width, scores)
+
+
+def fuse(
+    similarity: NDArray[np.float64], keyword_score: NDArray[np.float64], keyword_weight: float
+) -> NDArray[np.float64]:
+    """Add a share of the keyword score to the similarity.
+
+    Args:
+        similarity: Cosine similarity of each pair.
+        keyword_score: BM25 score of each pair, 0 or more.
+        keyword_weight: Weight of its square root.
+
+    Returns:
+        One score per pair.
+    """
+    fused: NDArray[np.float64] = similarity + keyword_weight * np.sqrt(keyword_score)
+    return fused

@@ -26,35 +26,43 @@ class KeywordIndex:
         self._ranker = ranker
         self._words = words
 
-    def search(self, texts: Sequence[str], limit: int, scope: Scope) -> Matches:
+    def search(
+        self, texts: Sequence[str], limit: int, scope: Scope, besides: Matches | None = None
+    ) -> Matches:
         """Find the rows that share words with each query.
 
         Args:
             texts: The queries.
             limit: Most rows to find for one query.
             scope: The rows that each query may be given.
+            besides: Pairs, ordered by query, that are scored too, however low.
 
         Returns:
-            Rows with a BM25 score above zero.
+            Rows with a BM25 score above zero: the best of each query, and those of ``besides``.
         """
-        found = Matches.joined(
-            self._search_one(query, text, limit, int(scope.stop[query]), scope.mask)
-            for query, text in enumerate(texts)
-        )
-        return take_best(found, limit)
+        others = Matches.none() if besides is None else besides
+        bounds = np.searchsorted(others.query, np.arange(len(texts) + 1))
+        found, scored = [], []
+        for query, text in enumerate(texts):
+            scores = self._score(text, int(scope.stop[query]), scope.mask)
+            lowest = np.partition(scores, -limit)[-limit] if limit < len(scores) else 0.0
+            best = np.flatnonzero((scores >= lowest) & (scores > 0)).astype(np.int64)
+            asked = others.row[bounds[query] : bounds[query + 1]]
+            asked = asked[asked < len(scores)]
+            found.append(_matches(query, best, scores))
+            scored.append(_matches(query, asked[scores[asked] > 0], scores))
+        return Matches.joined([take_best(Matches.joined(found), limit), *scored])
 
-    def _search_one(
-        self, query: int, text: str, limit: int, stop: int, mask: NDArray[np.bool_] | None
-    ) -> Matches:
+    def _score(self, text: str, stop: int, mask: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         numbers = [] if self._ranker is None else self._ranker.get_tokens_ids(self._words.split(text))
         if self._ranker is None or not numbers:
-            return Matches.none()
+            return np.zeros(stop, dtype=np.float32)
         scores: NDArray[np.float32] = self._ranker.get_scores_from_ids(numbers)[:stop]
-        if mask is not None:
-            scores *= mask[:stop]
-        lowest = np.partition(scores, -limit)[-limit] if limit < len(scores) else 0.0
-        row = np.flatnonzero((scores >= lowest) & (scores > 0)).astype(np.int64)
-        return Matches(np.full(len(row), query, np.int64), row, scores[row].astype(np.float64))
+        return scores if mask is None else scores * mask[:stop]
+
+
+def _matches(query: int, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> Matches:
+    return Matches(np.full(len(rows), query, np.int64), rows, scores[rows].astype(np.float64))
 
 
 def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:

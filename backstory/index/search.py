@@ -6,6 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
 from backstory.index.database import Database
 from backstory.index.exact import ExactEngine
 from backstory.index.filters import Filters, Scope, scope_of
-from backstory.index.fusion import fuse
+from backstory.index.fusion import fuse, unite
 from backstory.index.matches import Matches, pair_similarities
 from backstory.index.publication import require_current
 from backstory.index.result import Mode, Ranking, SearchRequest, SearchResult, check_queries, tabulate
@@ -104,7 +105,7 @@ class SearchIndex:
         min_similarity: float | None = None,
         mode: Mode = "ann",
         ranking: Ranking = "dense",
-        keyword_weight: float = 0.5,
+        keyword_weight: float = 0.05,
         filters: Filters = _NO_FILTERS,
         nprobe: int | None = None,
         overfetch: int | None = None,
@@ -117,9 +118,9 @@ class SearchIndex:
             top_k: Most hits for one query.
             min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
             mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
-            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by the fused ranks of the
+            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both, over the
                 best 100 chunks of each (or ``overfetch`` times ``top_k``, if that is more).
-            keyword_weight: Weight of the keywords in ``hybrid``, 0 to 1.
+            keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
             filters: Which documents may be returned.
             nprobe: A parameter of another kind of index, taken as ``ef_search`` of this one, with a warning.
             overfetch: How many times ``top_k`` to fetch as candidates, in place of the default of 4.
@@ -142,13 +143,16 @@ class SearchIndex:
                 stacklevel=2,
             )
         scope = scope_of(filters, self._snapshot.documents, self._row_documents, len(queries))
-        keyword = None if ranking == "dense" else self._search_keywords(texts, request, scope)
-        if ranking == "keyword" and keyword is not None:
-            engine, reason, ranked = "bm25", "ranking keyword compares words only", keyword
-        else:
+        engine, reason, ranked = "bm25", "ranking keyword compares words only", Matches.none()
+        if ranking != "keyword":
             engine, reason, ranked = self._search_dense(queries, request, scope)
-            ranked = ranked if keyword is None else fuse(ranked, keyword, keyword_weight)
+        keyword = None if ranking == "dense" else self._search_keywords(texts, request, scope, ranked)
+        if keyword is not None:
+            ranked = unite(ranked, keyword)
+            keyword = ranked.where(ranked.score > 0)
         similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
+        if ranking == "hybrid":
+            ranked = replace(ranked, score=fuse(similarity, ranked.score, keyword_weight))
         hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)
         logger.info(
             "search queries=%d hits=%d engine=%s seconds=%.3f",
@@ -223,14 +227,16 @@ class SearchIndex:
         folder = self._snapshot.folder / KEYWORDS_FOLDER
         return read_keywords(folder, self.manifest.settings.language, self.manifest.words)
 
-    def _search_keywords(self, texts: Sequence[str] | None, request: SearchRequest, scope: Scope) -> Matches:
+    def _search_keywords(
+        self, texts: Sequence[str] | None, request: SearchRequest, scope: Scope, dense: Matches
+    ) -> Matches:
         query_count = len(scope.stop)
         if texts is None or len(texts) != query_count:
             count = "none" if texts is None else len(texts)
             raise InputError(
                 f"ranking {request.ranking} needs one text for each of {query_count} queries; got {count}"
             )
-        return self._keywords.search(texts, request.candidates, scope)
+        return self._keywords.search(texts, request.candidates, scope, besides=dense)
 
     def _search_dense(
         self, queries: Vectors, request: SearchRequest, scope: Scope

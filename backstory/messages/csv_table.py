@@ -66,7 +66,7 @@ def _split_records(
             for fields in reader:
                 end = start + reader.line_num
                 if len(fields) not in (0, width):
-                    raise csv.Error(f"{len(fields)} fields instead of {width}")  # noqa: TRY301 (read on below)
+                    raise csv.Error(f"{len(fields)} fields instead of {width}")
                 numbers = range(begin + 1, end + 1)
                 if undecodable.isdisjoint(numbers):
                     if fields:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
-from backstory.messages.date_order import decide_date_order, read_date
+from backstory.messages.date_order import DateOrder, DateParts, decide_date_order, read_date
 from backstory.messages.local_time import local_to_utc
 from backstory.messages.reader import ROW_SCHEMA, ParsedExport, unread_frame
 from backstory.messages.text_lines import TextLines, decode_head, decode_lines
@@ -85,10 +87,14 @@ def _with_local_time(headers: pl.DataFrame, settings: ConversationSettings, sour
     dates = [((first, second, third), lines) for _, first, second, third, lines in runs.iter_rows()]
     order = decide_date_order(dates, settings.date_order, source)
     days = pl.Series("day", [read_date(date, order) for date, _ in dates], dtype=pl.Date)
-    impossible = sum(lines for (_, lines), day in zip(dates, days, strict=True) if day is None)
-    if settings.date_order != "auto" and 2 * impossible > len(headers):
+    misread = sum(
+        lines
+        for (date, lines), day in zip(dates, days, strict=True)
+        if day is None and _is_date_in_some_order(date)
+    )
+    if settings.date_order != "auto" and 2 * misread > len(headers):
         raise ExportSettingError(
-            f"{source}: {impossible} of {len(headers)} dates are impossible with "
+            f"{source}: {misread} of {len(headers)} dates are impossible with "
             f"`conversations.date_order` {settings.date_order}; set it to auto, or to the order of this file"
         )
     no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *parts)
@@ -105,6 +111,10 @@ def _with_local_time(headers: pl.DataFrame, settings: ConversationSettings, sour
             .alias("reason"),
         )
     )
+
+
+def _is_date_in_some_order(parts: DateParts) -> bool:
+    return any(read_date(parts, order) for order in get_args(DateOrder))
 
 
 def _split_into_blocks(

@@ -73,6 +73,7 @@ _PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
 """Marks of the two halves of a day, in lower case without spaces and full stops."""
 
 _NOON = 12
+_MONTHS = 12
 _WIDE_YEAR = 4
 
 
@@ -81,7 +82,8 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
 
     An export is written in one style throughout: brackets, separators, comma, width of the year, seconds and
     half-day marks. A line in another style is something that a message quotes. The style is that of the first
-    line that looks like a header, unless another has more than ten times as many lines.
+    line that looks like a header with a possible date and time, unless another has more than ten times as many
+    lines.
 
     Args:
         lines: All lines of the file.
@@ -103,14 +105,16 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
     found = found.with_columns(shape.alias("shape"))
     found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
-    found = found.filter(pl.col("style") == _style_of_export(found["style"])).with_columns(
-        pl.col("header").str.extract_all("[0-9]+").alias("numbers")
-    )
-    numbers = (
+    found = found.with_columns(pl.col("header").str.extract_all("[0-9]+").alias("numbers")).with_columns(
         pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
         for place, name in enumerate(_NUMBERS)
     )
-    return found.select("line", *numbers, "period", pl.col("rest").str.strip_chars_start(BIDI_MARKS))
+    plausible = found.filter(
+        pl.min_horizontal("first", "second", "third").is_between(1, _MONTHS), time_of_day().is_not_null()
+    )
+    return found.filter(pl.col("style") == _style_of_export(plausible["style"])).select(
+        "line", *_NUMBERS, "period", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
+    )
 
 
 def time_of_day() -> pl.Expr:

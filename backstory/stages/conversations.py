@@ -52,7 +52,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
                 "Parquet, CSV or JSONL)"
             )
         keys = partition_keys(timestamps, workspace.settings.partitions.grain)
-        known = Entry(fingerprint, f"{keys.min()} {keys.max()}", len(timestamps))
+        known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
         workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
     return partition_range(first, last, workspace.settings.partitions.grain)

@@ -117,7 +117,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             settings=settings.context,
             enabled=settings.rag.enabled,
             embedder_id=workspace.embedder.id,
-            engine=hits["engine"].first() or "none",
+            engine=str(hits["engine"].first() or "none"),
             index_version=version,
             settings_hash=settings_digest(settings),
         )

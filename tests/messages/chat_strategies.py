@@ -35,6 +35,7 @@ class Style:
     name: str
     write_header: Callable[[datetime], str]
     form: str
+    order: str
     has_seconds: bool = False
 
     def write(self, messages: list[Message], *, end: str = "\n") -> str:
@@ -47,24 +48,27 @@ def _twelve(moment: datetime, am: str, pm: str) -> str:
 
 
 STYLES = (
-    Style("german_android", lambda t: f"{t:%d.%m.%y, %H:%M} - ", "dots"),
-    Style("portuguese_android", lambda t: f"{t:%d/%m/%Y %H:%M} - ", "no comma"),
+    Style("german_android", lambda t: f"{t:%d.%m.%y, %H:%M} - ", "dots", "dmy"),
+    Style("portuguese_android", lambda t: f"{t:%d/%m/%Y %H:%M} - ", "no comma", "dmy"),
     Style(
         "us_android",
         lambda t: f"{t.month}/{t.day}/{t:%y}, {_twelve(t, chr(0x202F) + 'AM', chr(0x202F) + 'PM')} – ",
         "half days",
+        "mdy",
     ),
     Style(
         "spanish_android",
         lambda t: f"{t.day}/{t.month}/{t:%y}, {_twelve(t, ' a. m.', ' p. m.')} — ",
         "half days",
+        "dmy",
     ),
-    Style("iso_android", lambda t: f"{t:%Y-%m-%d, %H:%M} - ", "dashes"),
-    Style("german_ios", lambda t: f"[{t:%d.%m.%y, %H:%M:%S}] ", "brackets", has_seconds=True),
+    Style("iso_android", lambda t: f"{t:%Y-%m-%d, %H:%M} - ", "dashes", "ymd"),
+    Style("german_ios", lambda t: f"[{t:%d.%m.%y, %H:%M:%S}] ", "brackets", "dmy", has_seconds=True),
     Style(
         "us_ios",
         lambda t: f"\u200e[{t.month}/{t.day}/{t:%y}, {t:%I:%M:%S}\u202f{t:%p}] ",
         "brackets, half days",
+        "mdy",
         has_seconds=True,
     ),
 )

@@ -123,6 +123,13 @@ def test_style_of_nearly_all_lines_wins_over_a_stray_first_line(read_text: ReadT
     assert quarantine.rows() == [("chat.txt", 1, "stands before the first message")]
 
 
+def test_impossible_first_line_does_not_set_the_style(read_text: ReadText) -> None:
+    messages, quarantine = read_text("99.99.99, 99:99 - damaged\n15/01/2024, 21:05 - Ann: hello\n")
+
+    assert messages["text"].to_list() == ["hello"]
+    assert quarantine["line"].to_list() == [1]
+
+
 @pytest.mark.parametrize(
     ("rest", "author", "text"),
     [

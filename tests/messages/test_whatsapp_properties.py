@@ -72,7 +72,7 @@ def test_every_line_is_in_a_message_or_in_quarantine(
     decoded = decode_lines(b"\n".join(lines))
     assume(not find_headers(pl.Series(decoded.lines, dtype=pl.String)).is_empty())
 
-    parsed = parse_whatsapp(decoded, SETTINGS, "chat.txt")
+    parsed = parse_whatsapp(decoded, SETTINGS.model_copy(update={"date_order": style.order}), "chat.txt")
 
     quarantined = set(parsed.unread["line"])
     kept = "\n".join(text or "" for text in parsed.rows["text"])

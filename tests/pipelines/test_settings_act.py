@@ -11,7 +11,7 @@ from backstory.workspace import Workspace
 
 BASE = {
     "enabled": "true", "top_k": "3", "mode": "exact", "chunks_per_query": "3", "dedup_strategy": "document",
-    "dedup_max_per_doc": "1", "min_similarity": "0.05",
+    "dedup_max_per_doc": "1", "min_similarity": "0.05", "ranking": "dense",
 }  # fmt: skip
 
 
@@ -28,6 +28,11 @@ def outcome_of(make_workspace: Callable[..., Workspace]) -> Callable[..., dict[s
             f"embedding: {{provider: hashing}}\nrag: {{{rag}}}\nindex: {index}\n{chunks}\n",
             f"workspace{made}",
         )
+        post = workspace.posts / "sourdough.md"
+        more = "\n\n".join(
+            f"Sourdough starter and flour, part {part}, to feed twice a day." for part in range(3)
+        )
+        post.write_text(f"{post.read_text(encoding='utf-8')}\n{more}\n", encoding="utf-8")
         run_pipeline(workspace)
         return {
             table: read_table(workspace.tables, table)
@@ -46,13 +51,12 @@ def outcome_of(make_workspace: Callable[..., Workspace]) -> Callable[..., dict[s
         ({"dedup_strategy": "none"}, "window_contexts", "after_dedup_count"),
         ({"dedup_max_per_doc": "2"}, "window_contexts", "after_dedup_count"),
         ({"min_similarity": "0.6"}, "window_contexts", "above_threshold_count"),
-        ({"strategy": "similarity"}, "decisions", "rank"),
         ({"strategy": "mmr", "mmr_lambda": "0.1"}, "decisions", "rank"),
-        ({"plan": "hybrid"}, "window_contexts", "hit_count"),
-        ({"plan": "adaptive"}, "window_contexts", "hit_count"),
+        ({"plan": "hybrid"}, "hits", "query_chunk_id"),
+        ({"plan": "adaptive"}, "hits", "query_chunk_id"),
         ({"ranking": "hybrid"}, "hits", "score"),
         ({"ranking": "keyword"}, "hits", "engine"),
-        ({"tags": "[sourdough]"}, "window_contexts", "hit_count"),
+        ({"tags": "[sourdough]"}, "hits", "document_id"),
         ({"as_of": "false"}, "hits", "document_id"),
     ],
 )
