@@ -36,8 +36,8 @@ def materialize_command(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Materialize every table, for all partitions of the chat exports or for a range of days."""
-    opened = open_workspace(workspace)
-    outcome = materialize(opened, _day(first, "--from"), _day(last, "--to"), console)
+    days = _day(first, "--from"), _day(last, "--to")
+    outcome = materialize(open_workspace(workspace), *days, console)
     raise typer.Exit(0 if outcome.success else FAILED)
 
 

@@ -28,7 +28,6 @@ def define(workspace: Workspace) -> dg.Definitions:
         JOB,
         selection=dg.AssetSelection.all(),
         description="Every table, for one partition or a range of them in one run.",
-        partitions_def=partitions,
     )
     schedule = dg.build_schedule_from_partitioned_job(
         job,

@@ -53,7 +53,7 @@ def rag_dir(tmp_path: Path) -> Path:
 
 
 def test_every_topic_of_a_conversation_is_found(rag_dir: Path) -> None:
-    table = ibis.memtable(messages_of(TOPICS))
+    table = ibis.memtable(pl.DataFrame(messages_of(TOPICS)))
     result = query_rag_for_context(table, None, rag_dir, embedding_model="hashing")
     assert isinstance(result, Success)
     context = result.unwrap()

@@ -84,8 +84,8 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             command,
             env=environment,
             cwd=Path(__file__).resolve().parents[2],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
@@ -96,5 +96,5 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in started:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        if process.stdout is not None:
+            process.stdout.close()

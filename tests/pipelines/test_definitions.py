@@ -2,12 +2,13 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -108,6 +109,13 @@ def ask(port: int, query: str) -> dict[str, object]:
     return answer
 
 
+def iter_until(lines: Iterable[str], words: str) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if words in line:
+            return
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -123,6 +131,8 @@ def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
             sys.executable,
             "-m",
             "dagster_webserver",
+            "--uvicorn-log-level",
+            "info",
             "-w",
             str(ROOT / "workspace.yaml"),
             "-h",
@@ -132,12 +142,12 @@ def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
         ],
         dagster_environment(workspace),
     )
-    assert process.stderr is not None
-    deadline = time.monotonic() + 180
-    for line in process.stderr:
-        if "Serving dagster-webserver" in line:
-            break
-        assert time.monotonic() < deadline
+    assert process.stdout is not None
+    giving_up = threading.Timer(120, lambda: os.killpg(process.pid, signal.SIGKILL))
+    giving_up.start()
+    lines = list(iter_until(process.stdout, "Uvicorn running on"))
+    giving_up.cancel()
+    assert "Uvicorn running on" in lines[-1], "".join(lines)
     answer = ask(port, "{ assetNodes { assetKey { path } groupName } }")
     nodes = answer["assetNodes"]
     assert isinstance(nodes, list)
