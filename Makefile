@@ -29,6 +29,7 @@ test: $(STAMP) ## Run every test, without a network
 	@$(BIN)/python -m pytest
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's)
+	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) is not a workspace; run make demo first, or name one: make ui WORKSPACE=DIR"; exit 2; }
 	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE)
 
 check: $(STAMP) ## Formatter, linter, type checker

@@ -34,6 +34,7 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
     checks += [
         _check("messages", "holds_no_real_name", stages.find_privacy_breaches),
         _check("windows", "refers_to_messages", integrity.find_unknown_messages),
+        _check("contexts", "shows_nothing_from_the_future", integrity.find_late_documents),
         _check(
             "document_chunks", "is_exact_slice", lambda workspace, _: integrity.find_inexact_chunks(workspace)
         ),

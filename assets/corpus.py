@@ -8,9 +8,6 @@ from backstory import stages
 
 GROUP = "corpus"
 
-# Embedding is the one step that talks to a service: what is already embedded is in the cache, so a retry goes on.
-EMBEDDING_RETRIES = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL)
-
 
 def make_corpus_assets() -> list[dg.AssetsDefinition]:
     """Make the assets of documents and their index."""
@@ -33,7 +30,6 @@ def make_corpus_assets() -> list[dg.AssetsDefinition]:
         group_name=GROUP,
         deps=["documents", "document_chunks"],
         kinds={"duckdb"},
-        retry_policy=EMBEDDING_RETRIES,
     )
     def search_index(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """The published snapshot of vectors and keywords."""

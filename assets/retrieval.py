@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from assets.corpus import EMBEDDING_RETRIES
 from assets.metadata import describe_columns, describe_report
 from assets.partitioning import BACKFILL
 from assets.workspace_resource import WorkspaceResource
@@ -21,7 +20,6 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         deps=["windows", "window_chunks", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("hits"),
-        retry_policy=EMBEDDING_RETRIES,
     )
     def hits(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """What each query chunk finds in the index."""
@@ -32,7 +30,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         group_name=GROUP,
         partitions_def=partitions,
         backfill_policy=BACKFILL,
-        deps=["hits", "search_index"],
+        deps=["hits", "windows", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("decisions"),
     )
@@ -47,7 +45,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         group_name=GROUP,
         partitions_def=partitions,
         backfill_policy=BACKFILL,
-        deps=["decisions", "search_index"],
+        deps=["decisions", "windows", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("contexts"),
     )
@@ -62,7 +60,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         group_name=GROUP,
         partitions_def=partitions,
         backfill_policy=BACKFILL,
-        deps=["windows", "window_chunks", "decisions", "contexts"],
+        deps=["windows", "window_chunks", "hits", "decisions", "contexts", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("window_contexts"),
     )

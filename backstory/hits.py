@@ -14,6 +14,7 @@ import polars as pl
 from backstory import schemas
 from backstory.embedders import Embedder, Vectors, resolve_embedder
 from backstory.embeddings import embed_texts
+from backstory.errors import EmbedderMismatchError
 from backstory.ids import WHOLE_WINDOW
 from backstory.index import Filters, SearchIndex
 from backstory.index.vector_store import VectorStore
@@ -139,7 +140,7 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
     result = index.search(
         queries.vectors,
-        texts=frame["text"].to_list() if settings.ranking != "dense" else None,
+        texts=_keyword_texts(frame, settings) if settings.ranking != "dense" else None,
         top_k=settings.chunks_per_query,
         min_similarity=None,
         mode=settings.mode,
@@ -163,6 +164,18 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
         "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
     )
     return FoundHits(schemas.conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:
+    """Give the texts that keywords compare.
+
+    BM25 grows with the number of words, so that beside its own chunks a whole window would win by length alone:
+    where both scores are added up, it is compared by its vector only.
+    """
+    whole = pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}")
+    if settings.ranking == "keyword":
+        return queries["text"].to_list()
+    return queries.select(pl.when(whole).then(pl.lit("")).otherwise("text").alias("text"))["text"].to_list()
 
 
 def query_rag_per_chunk(
@@ -201,6 +214,10 @@ def query_rag_per_chunk(
     if not chunks:
         return []
     embedder = resolve_embedder(embedding_model)
+    if store.embedder_id not in (None, embedder.id):
+        raise EmbedderMismatchError(
+            f"{store.path} was made with {store.embedder_id} and is asked with {embedder.id}; pass the same model"
+        )
     vectors = embed_texts(embedder, list(chunks), task="query", cache=None).vectors
     found = store.search_batch(
         vectors,

@@ -85,9 +85,11 @@ def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_late_documents(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
-    """Find context rows whose document was published after their window began."""
-    starts = read_table(workspace.tables, "windows", partitions).select("window_id", "started_at")
+    """Find context rows whose document was published after their window began, unless that is asked for."""
     contexts = read_table(workspace.tables, "contexts", partitions)
+    if not workspace.settings.rag.as_of:
+        contexts = contexts.clear()
+    starts = read_table(workspace.tables, "windows", partitions).select("window_id", "started_at")
     late = contexts.join(starts, on="window_id").filter(pl.col("published_at") > pl.col("started_at"))
     return late.select("window_id", "document_id", "published_at", "started_at")
 

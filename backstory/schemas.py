@@ -234,7 +234,7 @@ class WindowContexts(Table):
     embedder_id: str = pa.Field(description="Space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
-    settings_hash: str = pa.Field(description="Hash of all settings.")
+    settings_hash: str = pa.Field(description="Hash of the settings `queries`, `rag` and `context`.")
     error: str = pa.Field(nullable=True, description="What went wrong, for status error.")
 
     class Config:

@@ -173,6 +173,10 @@ def _judge_window(
 ) -> pl.DataFrame:
     window = _as_matrix(group)
     near_duplicate_of = _near_duplicates(window, settings, chunk_vectors)
+    for dropped in np.flatnonzero(near_duplicate_of >= 0):
+        # What asked for a near-duplicate asked for the chunk that stands for it.
+        better = near_duplicate_of[dropped]
+        window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
     candidates = np.flatnonzero(near_duplicate_of < 0)
     chosen = candidates[_STRATEGIES[settings.strategy](window, candidates, settings, chunk_vectors)]
     costs = entry_tokens([window.chunk_ids[i] for i in chosen])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from backstory.contexts import make_contexts, make_entry_counter
+from backstory.contexts import entry_budget, make_contexts, make_entry_counter
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
 from backstory.hits import FoundHits, Queries, find_hits, plan_queries
@@ -17,6 +17,7 @@ from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 _ANY_SIZE = 2**62
+_BASELINE_HITS = 100
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class WindowComparison:
         chosen: Rows of ``contexts`` by the workspace's settings, as materialized.
         whole_window: Rows of ``contexts`` by one query of the whole window and the top by similarity.
         engine: The engine that the settings lead to, and the reason.
-        agreement: Share of the exact hits that this engine found, over all query chunks of the window.
+        agreement: Share of the hits nearest by exact search that this engine found, over all query chunks.
     """
 
     window: dict[str, object]
@@ -70,19 +71,22 @@ def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowCom
             "plan": "adaptive",
             "adaptive_max_messages": _ANY_SIZE,
             "strategy": "similarity",
-            "chunks_per_query": max(settings.chunks_per_query, settings.top_k),
+            "chunks_per_query": _BASELINE_HITS,
         }
     )
     asked = plan_queries(windows, chunks, embedded.vectors, settings)
     found = find_hits(asked, index, settings)
-    exact = find_hits(asked, index, settings.model_copy(update={"mode": "exact"}))
+    # Both rankings together look at a hundred candidates; the vectors alone show what the engine misses.
+    dense = settings.model_copy(update={"ranking": "dense"})
+    approximate = find_hits(asked, index, dense)
+    exact = find_hits(asked, index, dense.model_copy(update={"mode": "exact"}))
     return WindowComparison(
         window=windows.row(0, named=True),
         chosen=contexts,
         whole_window=_answer(workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole),
         engine=found.engine,
         reason=found.reason,
-        agreement=_agreement(found, exact),
+        agreement=_agreement(approximate, exact),
     )
 
 
@@ -99,7 +103,7 @@ def _answer(
         entry_tokens=make_entry_counter(
             index.describe(hits["chunk_id"].unique(maintain_order=True)), context
         ),
-        max_tokens=context.max_tokens,
+        max_tokens=entry_budget(context),
     )
     kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
     return make_contexts(decisions, index.describe(kept))

@@ -8,8 +8,9 @@ from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from backstory.errors import BackstoryError, SettingsError, WorkspaceError
+from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
 from backstory.workspace import open_workspace
 from pipelines.demo import prepare_demo, show_demo
 from pipelines.instance import start_ui
@@ -76,12 +77,17 @@ def main() -> None:
     logging.getLogger("backstory").setLevel(logging.INFO)
     try:
         app()
-    except (SettingsError, WorkspaceError) as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
-        sys.exit(BAD_USAGE)
+    except ExportError as error:
+        _fail(error, FAILED)
+    except (SettingsError, WorkspaceError, InputError) as error:
+        _fail(error, BAD_USAGE)
     except BackstoryError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
-        sys.exit(FAILED)
+        _fail(error, FAILED)
+
+
+def _fail(error: BackstoryError, code: int) -> None:
+    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

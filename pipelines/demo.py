@@ -46,8 +46,6 @@ def show_demo(workspace: Workspace, outcome: Outcome, console: Console) -> None:
         outcome: What the run did.
         console: Where to print.
     """
-    if outcome.computed == 0:
-        console.print("\nNothing has changed since the last run: no partition was made again.")
     windows = read_table(workspace.tables, "windows").sort(
         ["message_count", "window_id"], descending=[True, False]
     )

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 from rich.console import Console
+from rich.text import Text
 
 from backstory import stages
 from backstory.partitions import partition_key, partition_range
@@ -63,6 +64,9 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
         f"[bold]{workspace.root}[/bold]: {len(keys)} partitions, {keys[0]} to {keys[-1]}", highlight=False
     )
     started = time.perf_counter()
+    if stages.is_fresh(workspace, keys):
+        console.print("Nothing has changed since the last run: no partition was made again.", highlight=False)
+        return Outcome(True, len(keys), 0, time.perf_counter() - started, ())
     with open_instance(workspace) as instance, _told(console):
         result = job.execute_in_process(
             instance=instance,
@@ -71,8 +75,10 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
             raise_on_error=False,
         )
     write_views(workspace.tables)
+    if result.success:
+        stages.record_run(workspace, keys)
     for failure in _failures(result):
-        console.print(f"[red]failed:[/red] {failure}", highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("failed: ", "red"), failure), soft_wrap=True)
     evaluations = result.get_asset_check_evaluations()
     warnings = [
         f"{check.asset_key.to_user_string()}: {check.check_name}" for check in evaluations if not check.passed

@@ -1,7 +1,10 @@
 """The partitions of a workspace, as Dagster names them."""
 
+from datetime import UTC, datetime
+
 import dagster as dg
 
+from backstory.partitions import partition_key
 from backstory.settings import PartitionSettings
 
 _SCHEDULES = {
@@ -19,10 +22,11 @@ def define_partitions(settings: PartitionSettings) -> dg.TimeWindowPartitionsDef
         settings: Grain and first day.
 
     Returns:
-        Partitions from the first day on, whose keys are those of :mod:`backstory.partitions`.
+        Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.partitions`.
     """
     cron_schedule, form = _SCHEDULES[settings.grain]
-    start = settings.start + ("T00" if settings.grain == "hour" else "")
+    first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC)
+    start = partition_key(first_day, settings.grain)
     return dg.TimeWindowPartitionsDefinition(
         start=start, fmt=form, cron_schedule=cron_schedule, timezone="UTC"
     )

@@ -100,6 +100,10 @@ def query_chunk_rows() -> pl.DataFrame:
     return conform(frame, WindowChunks)
 
 
+def hit_rows() -> pl.DataFrame:
+    return pl.DataFrame({"window_id": ["w1", "w1"], "engine": ["vss", "vss"], "index_version": ["v1", "v1"]})
+
+
 def test_an_entry_has_the_original_form() -> None:
     record = {
         "title": "A post",
@@ -172,8 +176,8 @@ def summarize(*, enabled: bool = True) -> pl.DataFrame:
         make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
         settings=ContextSettings(),
         enabled=enabled,
+        hits=hit_rows(),
         embedder_id="hashing",
-        engine="exact",
         index_version="v",
         settings_hash="s",
     )
@@ -182,6 +186,8 @@ def summarize(*, enabled: bool = True) -> pl.DataFrame:
 
 def test_every_window_gets_a_row_with_the_counts_of_every_stage() -> None:
     first, second = summarize().to_dicts()
+    assert (first["engine"], first["index_version"]) == ("vss", "v1")
+    assert (second["engine"], second["index_version"]) == ("none", "v")
     counts = ("query_chunk_count", "hit_count", "above_threshold_count", "after_dedup_count", "kept_count")
     assert (first["status"], *(first[name] for name in counts)) == ("ok", 3, 4, 3, 3, 2)
     assert first["coverage"] == 2 / 3

@@ -136,6 +136,17 @@ def test_near_duplicates_give_way_to_the_better_chunk() -> None:
     assert cause(decisions, "a2") == ("near_duplicate", "a1")
 
 
+def test_what_asked_for_a_near_duplicate_is_served_by_the_chunk_that_stands_for_it() -> None:
+    rows: list[Hit] = [
+        ("q1", "a1", "A", 0.9),
+        ("q2", "a2", "B", 0.85),
+        ("q3", "z1", "Z", 0.7),
+        ("q3", "y1", "Y", 0.6),
+    ]
+    decisions = judge(rows, RAGSettings(top_k=2, near_duplicate_similarity=0.99))
+    assert kept(decisions) == ["a1", "z1"]
+
+
 def test_the_token_budget_drops_what_comes_last() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=3), max_tokens=25)
     assert kept(decisions) == ["a1", "d1"]

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from backstory.errors import BackstoryError, InputError, SettingsError, WorkspaceError
+from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
 
 FAILED = 1
 BAD_USAGE = 2
@@ -108,8 +109,9 @@ def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
 
     examinations = examine(workspace)
     _print([examination.as_record() for examination in examinations], as_json, print_examinations)
-    if not all(examination.passed for examination in examinations):
-        raise typer.Exit(FAILED)
+    failed = {examination.name for examination in examinations if not examination.passed}
+    if failed:
+        raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
 
 
 @app.command(name="eval")
@@ -128,6 +130,8 @@ def evaluate(
     from backstory.workspace import open_workspace
 
     settings = open_workspace(workspace).settings if workspace is not None else Settings()
+    if runs is not None and not runs.parent.is_dir():
+        raise InputError(f"{runs.parent} is not there; make the folder before the runs are written to it")
     comparison = evaluate_folder(folder, settings)
     if runs is not None:
         comparison.runs.write_parquet(runs)
@@ -145,6 +149,8 @@ def main() -> None:
     """Run the command line."""
     try:
         app()
+    except ExportError as error:
+        _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:
         _fail(error, BAD_USAGE)
     except BackstoryError as error:
@@ -152,5 +158,5 @@ def main() -> None:
 
 
 def _fail(error: BackstoryError, code: int) -> None:
-    Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
     sys.exit(code)

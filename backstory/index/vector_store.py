@@ -77,6 +77,11 @@ class VectorStore:
         """Width of a vector."""
         return self._index.dimension if self._index else self._vectors.shape[1]
 
+    @property
+    def embedder_id(self) -> str | None:
+        """The space of the vectors; None for a ``chunks.parquet``, which does not say it."""
+        return self._index.embedder_id if self._index else None
+
     def search(
         self,
         query_vec: Any,

@@ -12,6 +12,7 @@ from backstory.stages.corpus import (
     materialize_documents,
     materialize_search_index,
 )
+from backstory.stages.freshness import is_fresh, record_run
 from backstory.stages.retrieval import (
     materialize_contexts,
     materialize_decisions,
@@ -22,6 +23,7 @@ from backstory.stages.retrieval import (
 __all__ = [
     "find_partitions",
     "find_privacy_breaches",
+    "is_fresh",
     "materialize_contexts",
     "materialize_decisions",
     "materialize_document_chunks",
@@ -32,4 +34,5 @@ __all__ = [
     "materialize_window_chunks",
     "materialize_window_contexts",
     "materialize_windows",
+    "record_run",
 ]

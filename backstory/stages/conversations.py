@@ -42,7 +42,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
         WorkspaceError: There is no message to read.
         ExportError: An export as a whole cannot be read.
     """
-    fingerprint = _exports_fingerprint(workspace)
+    fingerprint = exports_fingerprint(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
         timestamps = read_exports(workspace.exports, workspace.settings.conversations).messages["timestamp"]
@@ -86,7 +86,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         keyed = messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
         return split_by_partition(keyed, pending)
 
-    inputs = dict.fromkeys(partitions, _exports_fingerprint(workspace))
+    inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
     return materialize_partitions(workspace, "messages", inputs, compute, counts=counts)
 
 
@@ -109,7 +109,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     if not workspace.settings.privacy.pseudonyms:
         return clean
     contents = content_of(workspace, "messages", wanted)
-    fingerprint = _exports_fingerprint(workspace)
+    fingerprint = exports_fingerprint(workspace)
     inputs = {key: digest([fingerprint, content]) for key, content in contents.items()}
     pending = workspace.ledger.pending(_PRIVACY, inputs, ())
     if not pending:
@@ -162,7 +162,8 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
     return materialize_partitions(workspace, "window_chunks", inputs, compute)
 
 
-def _exports_fingerprint(workspace: Workspace) -> str:
+def exports_fingerprint(workspace: Workspace) -> str:
+    """Hash the chat exports and the settings that they are read with."""
     settings = workspace.settings
     files = find_exports(workspace.exports)
     hashes = [f"{file.source} {file.sha256}" for file in files]

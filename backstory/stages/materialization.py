@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
+from backstory import __version__
 from backstory.ids import digest, digest_json
 from backstory.ledger import Entry
 from backstory.settings import Stage
@@ -54,6 +55,8 @@ def materialize_partitions(
         What was done.
     """
     started = time.perf_counter()
+    # Another version of the library may make other rows of the same inputs.
+    inputs = {key: digest([__version__, value]) for key, value in inputs.items()}
     pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
     preview = pl.DataFrame()
     if pending:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from backstory.contexts import make_contexts, make_entry_counter, make_window_contexts
+from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
 from backstory.embeddings import embed_texts
 from backstory.hits import find_hits, plan_queries
 from backstory.ids import digest
@@ -60,7 +60,9 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
     """Judge every hit."""
     settings = workspace.settings
     counts: dict[str, int | float | str] = {}
-    depends = settings_digest(settings.rag, settings.context, extra=[workspace.embedder.id])
+    depends = settings_digest(
+        settings.rag, settings.context, extra=[workspace.embedder.id, str(workspace.min_similarity)]
+    )
     inputs = _inputs(workspace, ("hits",), partitions, depends)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -74,7 +76,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
             entry_tokens=make_entry_counter(
                 index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
             ),
-            max_tokens=settings.context.max_tokens,
+            max_tokens=entry_budget(settings.context),
         )
         counts.update({f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()})
         return _split(decisions, read_table(workspace.tables, "windows", pending), pending)
@@ -117,9 +119,9 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             settings=settings.context,
             enabled=settings.rag.enabled,
             embedder_id=workspace.embedder.id,
-            engine=str(hits["engine"].first() or "none"),
+            hits=hits,
             index_version=version,
-            settings_hash=settings_digest(settings),
+            settings_hash=settings_digest(settings.queries, settings.rag, settings.context),
         )
         counts.update({f"status_{status}": n for status, n in summary["status"].value_counts().iter_rows()})
         return _split(summary, windows, pending)
