@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from backstory import integrity
-from backstory.embedders import make_embedder
 from backstory.errors import BackstoryError
 from backstory.index import current_version, open_index
 from backstory.schemas import TABLES
@@ -104,7 +103,7 @@ def _writable(folder: Path) -> str:
 
 
 def _try_embedder(workspace: Workspace) -> str:
-    embedder = make_embedder(workspace.settings.embedding)
+    embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     return f"{embedder.id}, {vectors.shape[1]} wide, at most {embedder.max_input_tokens} tokens"
 

@@ -107,7 +107,9 @@ def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]
         stays zero.
     """
     distinct = keys.unique(maintain_order=True)
-    places = keys.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64).to_numpy()
+    places = (
+        keys.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64).to_numpy().astype(np.int64)
+    )
     sums = np.zeros((len(distinct), vectors.shape[1]), dtype=np.float32)
     np.add.at(sums, places, vectors)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)

@@ -165,7 +165,7 @@ class EmbeddingSettings(Stage):
     provider: Literal["local", "gemini", "hashing"] = "local"
     """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
     model_dir: str | None = None
-    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`."""
+    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)
@@ -207,13 +207,13 @@ class RAGSettings(Stage):
     enabled: bool = True
     """Whether windows are given any context."""
     top_k: int = Field(default=5, ge=1)
-    """Most documents in a context."""
+    """Most chunks in a context; one per document by default."""
     mode: Literal["ann", "exact"] = "ann"
     """`ann` allows approximation; `exact` does not."""
     nprobe: int | None = Field(default=None, ge=1)
     """Accepted for compatibility and taken as `ef_search`, with a warning."""
     overfetch: int | None = Field(default=None, ge=1)
-    """How many times `top_k` an approximate search fetches as candidates."""
+    """How many times `chunks_per_query` an approximate search fetches as candidates."""
     chunks_per_query: int = Field(default=5, ge=1)
     """Hits taken per query chunk."""
     dedup_strategy: Literal["document", "none"] = "document"
@@ -233,7 +233,7 @@ class RAGSettings(Stage):
     keyword_weight: float = Field(default=0.05, ge=0, le=1)
     """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
-    """How a context is chosen from the hits."""
+    """`coverage` serves every part first, `similarity` takes the best scores, `mmr` trades them for difference."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)
     """Weight of relevance against difference in `strategy: mmr`."""
     as_of: bool = True

@@ -64,7 +64,12 @@ class Workspace:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, opened once."""
-        return make_embedder(self.settings.embedding)
+        embedding = self.settings.embedding
+        if embedding.model_dir is not None:
+            # Relative to the workspace, like every other path: the current folder differs under Dagster and cron.
+            folder = str(self.root / Path(embedding.model_dir).expanduser())
+            embedding = embedding.model_copy(update={"model_dir": folder})
+        return make_embedder(embedding)
 
     @property
     def min_similarity(self) -> float:

@@ -94,7 +94,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
                 _ask_once(labelled, index, settings.rag, window_ids, means, WHOLE_MEAN),
             ]
         )
-    scores = score_runs(runs, labelled.qrels, name=labelled.name)
+    scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=(OWN, WHOLE_TEXT, WHOLE_MEAN))
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
         "document_chunks": len(document_chunks),

@@ -22,7 +22,9 @@ def name_group(window_id: str, name: str) -> str:
     return match.group(1) if match else name
 
 
-def score_runs(runs: pl.DataFrame, qrels: pl.DataFrame, *, name: str) -> pl.DataFrame:
+def score_runs(
+    runs: pl.DataFrame, qrels: pl.DataFrame, *, name: str, methods: Sequence[str] | None = None
+) -> pl.DataFrame:
     """Score one ranked list of documents per window and method.
 
     ``coverage@5`` is the share of a window's topics with a relevant document among the first 5, and ``ncov@5``
@@ -34,6 +36,7 @@ def score_runs(runs: pl.DataFrame, qrels: pl.DataFrame, *, name: str) -> pl.Data
         runs: ``method``, ``window_id``, ``rank`` (from 1), ``doc_id``.
         qrels: ``window_id``, ``doc_id``, ``rel``, ``topic``; a document may be relevant to several topics.
         name: Name of the set, for windows whose id has no group prefix.
+        methods: Names of the methods; those of the runs where they are not given.
 
     Returns:
         ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every window
@@ -65,8 +68,11 @@ def score_runs(runs: pl.DataFrame, qrels: pl.DataFrame, *, name: str) -> pl.Data
     )
     keys = ["method", "window_id"]
     scores = (
-        runs.select("method")
-        .unique(maintain_order=True)
+        (
+            runs.select("method").unique(maintain_order=True)
+            if methods is None
+            else pl.DataFrame({"method": methods})
+        )
         .join(totals, how="cross")
         .join(ranked, on=keys, how="left", maintain_order="left")
         .join(covered, on=keys, how="left", maintain_order="left")
