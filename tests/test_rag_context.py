@@ -36,7 +36,7 @@ def messages_of(words: dict[str, str], each: int = 10) -> list[dict[str, str]]:
 
 @pytest.fixture
 def rag_dir(tmp_path: Path) -> Path:
-    documents = {**TOPICS, "moths": "a lamp and many moths at night"}
+    documents = {**TOPICS, "moths": "lamp moths night"}
     vectors = resolve_embedder("hashing").embed(list(documents.values()), task="document")
     pl.DataFrame(
         {
