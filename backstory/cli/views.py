@@ -52,9 +52,11 @@ def print_windows(console: Console, windows: Sequence[Mapping[str, Any]]) -> Non
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Show a context's text, then why each document was chosen and what was dropped."""
-    if context["status"] != "ok":
+    if not context["documents"]:
         console.print(f"No context: {context['status']}.")
         return
+    if context["error"]:
+        console.print(Text(f"{context['status']}: {context['error']}", style="yellow"))
     console.print(Text(context["text"].strip()))
     console.rule("why")
     for row in context["documents"]:
