@@ -129,12 +129,13 @@ class GeminiConnection:
             reraise=True,
         )
         try:
-            return retrying(self._attempt, send, read, units, tokens)
+            result: Result = retrying(self._attempt, send, read, units, tokens)
         except TransientError as error:
             raise self._failure(
                 f"Gemini gave no usable answer in {self._settings.max_attempts} attempts; "
                 f"the last one: {error}. What was finished is kept, so the same command can be run again"
             ) from error
+        return result
 
     def _attempt(
         self,
