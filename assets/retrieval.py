@@ -30,7 +30,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         group_name=GROUP,
         partitions_def=partitions,
         backfill_policy=BACKFILL,
-        deps=["hits", "windows", "search_index"],
+        deps=["hits", "windows", "window_chunks", "search_index"],
         kinds={"parquet"},
         metadata=describe_columns("decisions"),
     )

@@ -137,7 +137,8 @@ def make_window_contexts(
 
     Returns:
         Table ``window_contexts``. ``coverage`` is the share of the queries of a window (by the plan: its query
-        chunks, the whole window, or both) for which a kept chunk was found above the threshold.
+        chunks, the whole window, or both) for which a kept chunk was found above the threshold. ``status`` is
+        ``degraded`` where a reranker's answer could not be used, and ``error`` says why.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
@@ -163,6 +164,12 @@ def make_window_contexts(
             how="left",
             maintain_order="left",
         )
+        .join(
+            decisions.group_by("window_id").agg(pl.col("rerank_note").first()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(
             pl.col("^.*_count$").fill_null(0),
             pl.col("served").fill_null(0),
@@ -184,11 +191,14 @@ def make_window_contexts(
         .then(pl.lit("degraded"))
         .when(pl.col("kept_count") == 0)
         .then(pl.lit("no_hits"))
+        .when(pl.col("rerank_note").is_not_null())
+        .then(pl.lit("degraded"))
     )
     too_small = f"context.max_tokens {settings.max_tokens} holds not even the first document; raise it"
+    kept_order = pl.format("the reranker's answer was {}; the order of the selection was kept", "rerank_note")
     table = counts.with_columns(
         status=status.otherwise(pl.lit("ok")),
-        error=pl.when(pl.lit(enabled) & starved).then(pl.lit(too_small)),
+        error=pl.when(pl.lit(enabled) & starved).then(pl.lit(too_small)).otherwise(kept_order),
         text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
         token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
         coverage=served_share.otherwise(0.0),

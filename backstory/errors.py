@@ -42,7 +42,11 @@ class ContractError(BackstoryError, ValueError):
     """A table breaks its contract (schema, uniqueness, or a reference to another table)."""
 
 
-class EmbeddingError(BackstoryError, RuntimeError):
+class ModelError(BackstoryError, RuntimeError):
+    """A model, on this machine or behind an API, failed or gave an answer that cannot be used."""
+
+
+class EmbeddingError(ModelError):
     """An embedder failed, or returned vectors that cannot be used."""
 
 
@@ -50,16 +54,20 @@ class EmbeddingInputError(EmbeddingError, ValueError):
     """A text cannot be embedded as it is, for example because it is over the model's limit."""
 
 
-class AuthenticationError(EmbeddingError, PermissionError):
+class RerankError(ModelError):
+    """A reranker failed, or gave an answer that cannot be used."""
+
+
+class AuthenticationError(ModelError, PermissionError):
     """The provider refused the credentials."""
 
 
-class QuotaExhaustedError(EmbeddingError):
+class QuotaExhaustedError(ModelError):
     """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
 
 
-class ModelFileError(EmbeddingError):
-    """Model weights are absent, or differ from what their checksum promises."""
+class ModelFileError(ModelError):
+    """A model's files are absent, unusable, or differ from what their checksum promises."""
 
 
 class CacheFileError(EmbeddingError):

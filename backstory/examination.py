@@ -14,6 +14,7 @@ from typing import Any
 from backstory import integrity
 from backstory.errors import BackstoryError
 from backstory.index import current_version, open_index
+from backstory.rerankers import Candidate, RerankRequest
 from backstory.schemas import TABLES
 from backstory.settings import cache_folder
 from backstory.tables import list_partitions
@@ -75,6 +76,7 @@ def examine(given: Path | None) -> list[Examination]:
         Examination("settings", True, str(workspace.root)),
         _examine("workspace writable", lambda: _writable(workspace.tables)),
         _examine("embedder", lambda: _try_embedder(workspace)),
+        _examine("reranker", lambda: _try_reranker(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
         *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
         *(
@@ -112,6 +114,18 @@ def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     return f"{embedder.id}, {vectors.shape[1]} wide, at most {embedder.max_input_tokens} tokens"
+
+
+def _try_reranker(workspace: Workspace) -> str:
+    reranker = workspace.reranker
+    if reranker is None:
+        return "none is set"
+    texts = ("Trains to Lisbon.", "Soup with beans.")
+    candidates = tuple(Candidate(text, "", text, asked_by=texts[1]) for text in texts)
+    [result] = reranker.rerank([RerankRequest("", texts[1], candidates)])
+    if result.note is not None:
+        raise BackstoryError(f"{reranker.id} answered a harmless question with nothing: {result.note}")
+    return f"{reranker.id} puts {result.chunk_ids[0]!r} first when asked for soup"
 
 
 def _describe_index(workspace: Workspace) -> str:

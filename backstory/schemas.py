@@ -182,6 +182,10 @@ class Decisions(Table):
     rank: int = pa.Field(nullable=True, description="Place in the context, from 1; null if dropped.")
     cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
     because_of: str = pa.Field(nullable=True, description="Chunk that it gave way to, where there is one.")
+    rerank_note: str = pa.Field(
+        nullable=True,
+        description="Why a reranker left this window's chunks in their old order; null if it did not, or none is set.",
+    )
 
     class Config:
         unique = ["query_chunk_id", "chunk_id"]
@@ -216,7 +220,9 @@ class WindowContexts(Table):
     """One row is one window: its context as prompt text, and the counts of every stage."""
 
     window_id: str = pa.Field(description="Window.")
-    status: str = pa.Field(isin=CONTEXT_STATUSES, description="ok, no_hits, disabled, degraded or error.")
+    status: str = pa.Field(
+        isin=CONTEXT_STATUSES, description="ok, no_hits, disabled, degraded (not reranked as set) or error."
+    )
     text: str = pa.Field(description="Block for the prompt; empty without documents.")
     token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
     query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
@@ -234,7 +240,9 @@ class WindowContexts(Table):
     embedder_id: str = pa.Field(description="Space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
-    settings_hash: str = pa.Field(description="Hash of the settings `queries`, `rag` and `context`.")
+    settings_hash: str = pa.Field(
+        description="Hash of the settings `queries`, `rag` and `context`, and of a reranker."
+    )
     error: str = pa.Field(nullable=True, description="What went wrong, for status degraded or error.")
 
     class Config:

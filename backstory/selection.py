@@ -12,18 +12,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
-from backstory.embedders.protocol import Vectors
+from backstory.rerankers.protocol import RerankResult
+from backstory.reranking import Reranking
 from backstory.settings import RAGSettings
+from backstory.strategies import STRATEGIES, ChunkVectors, WindowMatrix
 
 logger = logging.getLogger(__name__)
 
-# Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
-_TEMPERATURE = 0.04
-_NORMALIZED = 0.8
-_RESEMBLANCE_EXPONENT = 0.6
-_LARGEST_EXPONENT = 500.0
+_VERDICTS = {
+    "window_id": pl.String,
+    "chunk_id": pl.String,
+    "verdict": pl.String,
+    "gave_way_to": pl.String,
+    "rank_in_context": pl.Int64,
+}
 
-ChunkVectors = Callable[[Sequence[str]], Vectors]
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
 
@@ -60,22 +63,18 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
 
 
 @dataclass(frozen=True)
-class _Window:
-    """The hits of one window that passed threshold and dedup, as a matrix.
+class _Selection:
+    """What the strategy chose of one window.
 
     Attributes:
-        chunk_ids: Candidates, best score first, ties by id.
-        scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
-            query chunk did not find the candidate.
+        chunk_ids: All candidates, best score first.
+        duplicate_of: For near-duplicates the candidate that each gave way to.
+        chosen: The choice, in the order of the strategy.
     """
 
     chunk_ids: list[str]
-    scores: NDArray[np.float64]
-
-    @property
-    def best(self) -> NDArray[np.float64]:
-        best: NDArray[np.float64] = self.scores.max(axis=0)
-        return best
+    duplicate_of: dict[str, str]
+    chosen: list[str]
 
 
 def judge_hits(
@@ -86,11 +85,13 @@ def judge_hits(
     chunk_vectors: ChunkVectors,
     entry_tokens: EntryTokens,
     max_tokens: int,
+    reranking: Reranking | None = None,
 ) -> pl.DataFrame:
     """Judge the hits of any number of windows.
 
     The order is: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
-    ``top_k`` chunks by the strategy, token budget.
+    ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects its candidates, and the
+    first ``top_k`` of the new order are kept within the budget.
 
     Args:
         hits: Table ``hits``.
@@ -99,18 +100,36 @@ def judge_hits(
         chunk_vectors: Gives the unit vectors of stored chunks, shape ``(len(ids), dimension)``.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
+        reranking: The last step, or None for the order of the strategy.
 
     Returns:
         Table ``decisions``, one row per hit, in the order of ``hits``.
+
+    Raises:
+        ModelError: The reranker could not be used, or gave no usable answer.
     """
     judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
     survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
-    verdicts = [
-        _judge_window(window_id, group, settings, chunk_vectors, entry_tokens, max_tokens)
+    count = max(settings.top_k, reranking.candidates if reranking else 0)
+    selections = {
+        str(window_id): _select(_as_matrix(group), settings, count, chunk_vectors)
         for (window_id,), group in survivors.group_by("window_id", maintain_order=True)
-    ]
-    verdict = pl.concat(verdicts) if verdicts else _no_verdicts()
+    }
+    chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
+    orders = reranking.reorder(chosen) if reranking else _keep_order(chosen)
+    verdict = pl.DataFrame(
+        [
+            row
+            for window_id, selection in selections.items()
+            for row in _judge_window(
+                window_id, selection, orders[window_id], settings.top_k, entry_tokens, max_tokens
+            )
+        ],
+        schema=_VERDICTS,
+        orient="row",
+    )
+    notes = {window_id: order.note for window_id, order in orders.items() if order.note is not None}
     keys = ["window_id", "query_chunk_id", "chunk_id"]
     table = (
         judged.join(deduplicated.select(*keys, "duplicate_of"), on=keys, how="left", maintain_order="left")
@@ -124,7 +143,10 @@ def judge_hits(
             because_of=pl.when(pl.col("passed")).then(pl.coalesce("duplicate_of", "gave_way_to")),
         )
         .with_columns(kept=pl.col("cause") == "kept")
-        .with_columns(rank=pl.when("kept").then("rank_in_context"))
+        .with_columns(
+            rank=pl.when("kept").then("rank_in_context"),
+            rerank_note=pl.col("window_id").replace_strict(notes, default=None, return_dtype=pl.String),
+        )
     )
     return schemas.conform(table, schemas.Decisions)
 
@@ -151,51 +173,53 @@ def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
     )
 
 
-def _no_verdicts() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={
-            "window_id": pl.String,
-            "chunk_id": pl.String,
-            "verdict": pl.String,
-            "gave_way_to": pl.String,
-            "rank_in_context": pl.Int64,
-        }
-    )
+def _keep_order(chosen: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
+    return {window_id: RerankResult(tuple(chunk_ids)) for window_id, chunk_ids in chosen.items()}
 
 
-def _judge_window(
-    window_id: object,
-    group: pl.DataFrame,
-    settings: RAGSettings,
-    chunk_vectors: ChunkVectors,
-    entry_tokens: EntryTokens,
-    max_tokens: int,
-) -> pl.DataFrame:
-    window = _as_matrix(group)
+def _select(
+    window: WindowMatrix, settings: RAGSettings, count: int, chunk_vectors: ChunkVectors
+) -> _Selection:
     near_duplicate_of = _near_duplicates(window, settings, chunk_vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
         # What asked for a near-duplicate asked for the chunk that stands for it.
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
     candidates = np.flatnonzero(near_duplicate_of < 0)
-    chosen = candidates[_STRATEGIES[settings.strategy](window, candidates, settings, chunk_vectors)]
-    costs = entry_tokens([window.chunk_ids[i] for i in chosen])
-    within = np.cumsum(costs) <= max_tokens
-    kept = chosen[within]
-    rows = []
-    for i, chunk_id in enumerate(window.chunk_ids):
-        verdict, gave_way_to, rank = "not_selected", None, None
-        if near_duplicate_of[i] >= 0:
-            verdict, gave_way_to = "near_duplicate", window.chunk_ids[near_duplicate_of[i]]
-        elif i in kept:
-            verdict, rank = "kept", int(np.flatnonzero(kept == i)[0]) + 1
-        elif i in chosen:
-            verdict = "over_budget"
-        rows.append((window_id, chunk_id, verdict, gave_way_to, rank))
-    return pl.DataFrame(rows, schema=_no_verdicts().schema, orient="row")
+    most = min(count, len(candidates))
+    chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, chunk_vectors)]
+    return _Selection(
+        window.chunk_ids,
+        {
+            window.chunk_ids[i]: window.chunk_ids[near_duplicate_of[i]]
+            for i in np.flatnonzero(near_duplicate_of >= 0)
+        },
+        [window.chunk_ids[i] for i in chosen],
+    )
 
 
-def _as_matrix(group: pl.DataFrame) -> _Window:
+def _judge_window(
+    window_id: str,
+    selection: _Selection,
+    order: RerankResult,
+    top_k: int,
+    entry_tokens: EntryTokens,
+    max_tokens: int,
+) -> list[tuple[str, str, str, str | None, int | None]]:
+    """Give a row of ``_VERDICTS`` for each candidate of one window."""
+    first = order.chunk_ids[:top_k]
+    within = np.cumsum(entry_tokens(first)) <= max_tokens
+    kept = [chunk_id for chunk_id, fits in zip(first, within, strict=True) if fits]
+    verdicts: dict[str, tuple[str, str | None, int | None]] = {
+        **dict.fromkeys(selection.chunk_ids, ("not_selected", None, None)),
+        **dict.fromkeys(first, ("over_budget", None, None)),
+        **{chunk_id: ("kept", None, rank) for rank, chunk_id in enumerate(kept, start=1)},
+        **{dropped: ("near_duplicate", better, None) for dropped, better in selection.duplicate_of.items()},
+    }
+    return [(window_id, chunk_id, *verdict) for chunk_id, verdict in verdicts.items()]
+
+
+def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
     chunk_ids = (
         group.group_by("chunk_id")
         .agg(pl.col("score").max())
@@ -206,11 +230,11 @@ def _as_matrix(group: pl.DataFrame) -> _Window:
     rows = group["query_chunk_id"].replace_strict(query_ids, range(len(query_ids))).to_numpy()
     columns = group["chunk_id"].replace_strict(chunk_ids, range(len(chunk_ids))).to_numpy()
     scores[rows, columns] = group["score"].to_numpy()
-    return _Window(chunk_ids.to_list(), scores)
+    return WindowMatrix(chunk_ids.to_list(), scores)
 
 
 def _near_duplicates(
-    window: _Window, settings: RAGSettings, chunk_vectors: ChunkVectors
+    window: WindowMatrix, settings: RAGSettings, chunk_vectors: ChunkVectors
 ) -> NDArray[np.int64]:
     """Give for each candidate the position of the better one that it nearly repeats, or -1."""
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
@@ -223,84 +247,3 @@ def _near_duplicates(
         if earlier.size:
             duplicate_of[i] = earlier[0]
     return duplicate_of
-
-
-def _select_by_similarity(
-    _window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, _: ChunkVectors
-) -> NDArray[np.int64]:
-    return np.arange(min(settings.top_k, len(candidates)))
-
-
-def _select_by_mmr(
-    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, chunk_vectors: ChunkVectors
-) -> NDArray[np.int64]:
-    """Select by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
-    vectors = chunk_vectors([window.chunk_ids[i] for i in candidates])
-    relevance = window.best[candidates]
-    redundancy = np.zeros(len(candidates))
-    open_ = np.ones(len(candidates), dtype=bool)
-    chosen: list[int] = []
-    while len(chosen) < min(settings.top_k, len(candidates)):
-        marginal = settings.mmr_lambda * relevance - (1 - settings.mmr_lambda) * redundancy
-        pick = int(np.argmax(np.where(open_, marginal, -np.inf)))
-        chosen.append(pick)
-        open_[pick] = False
-        redundancy = np.maximum(redundancy, vectors @ vectors[pick])
-    return np.array(chosen, dtype=np.int64)
-
-
-def _select_by_coverage(
-    window: _Window, candidates: NDArray[np.int64], settings: RAGSettings, chunk_vectors: ChunkVectors
-) -> NDArray[np.int64]:
-    """Serve every part of the window before serving any part twice.
-
-    Every query chunk is evidence for the candidates that it found. The next choice is the candidate that adds most
-    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978), less the
-    more it resembles one of them. When nothing adds any, a further round begins with what is left.
-    """
-    evidence = _weigh_evidence(window.scores[:, candidates])
-    alike = _compare_topics(chunk_vectors([window.chunk_ids[i] for i in candidates]))
-    best = np.zeros(len(evidence))
-    novelty = np.ones(len(candidates))
-    open_ = np.ones(len(candidates), dtype=bool)
-    chosen: list[int] = []
-    while len(chosen) < min(settings.top_k, len(candidates)):
-        added = np.maximum(evidence - best[:, None], 0).sum(axis=0) * novelty
-        pick = int(np.argmax(np.where(open_, added, -np.inf)))
-        if added[pick] <= 0 and best.any():
-            best[:] = 0
-            continue
-        chosen.append(pick)
-        open_[pick] = False
-        best = np.maximum(best, evidence[:, pick])
-        novelty = np.minimum(novelty, 1 - alike[pick] ** _RESEMBLANCE_EXPONENT)
-    return np.array(chosen, dtype=np.int64)
-
-
-def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn the scores of each query chunk into evidence, shape ``(queries, candidates)``, 0 where nothing was found.
-
-    With ``_NORMALIZED`` 1 this is a softmax over the candidates, which a query chunk that found nothing good shares
-    out like one that did; with 0 it is the absolute score, by which one dominant topic takes every place.
-    """
-    scaled = scores / _TEMPERATURE
-    peak = np.maximum(scaled.max(axis=1, keepdims=True), -_LARGEST_EXPONENT)
-    total = peak + np.log(np.exp(scaled - peak).sum(axis=1, keepdims=True))
-    evidence: NDArray[np.float64] = np.exp(np.minimum(scaled - _NORMALIZED * total, _LARGEST_EXPONENT))
-    return evidence
-
-
-def _compare_topics(vectors: Vectors) -> NDArray[np.float64]:
-    """Give how alike the candidates are beyond what all of a window have in common, from 0 to 1."""
-    own = vectors - vectors.mean(axis=0)
-    lengths = np.linalg.norm(own, axis=1, keepdims=True)
-    directions = np.divide(own, lengths, out=np.zeros_like(own), where=lengths > 0)
-    alike: NDArray[np.float64] = np.clip(directions @ directions.T, 0, 1).astype(np.float64)
-    return alike
-
-
-_STRATEGIES = {
-    "coverage": _select_by_coverage,
-    "similarity": _select_by_similarity,
-    "mmr": _select_by_mmr,
-}

@@ -248,6 +248,37 @@ class RAGSettings(Stage):
     """Only documents of this tenant; null for all."""
 
 
+class RerankSettings(Stage):
+    """An optional last step: a model orders the selected chunks anew, and the first ``rag.top_k`` are kept."""
+
+    provider: Literal["none", "gemini", "cross_encoder"] = "none"
+    """`gemini` makes one call per window and needs a key; `cross_encoder` runs an ONNX model of yours."""
+    candidates: int = Field(default=20, ge=1)
+    """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
+    query_characters: int = Field(default=24_000, ge=100)
+    """Characters of a window that are shown; where it has more, its longest query chunks are shortened first."""
+    text_characters: int = Field(default=2000, ge=1)
+    """Characters shown of each candidate."""
+    model_dir: str | None = None
+    """Folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` for `cross_encoder`, from the workspace."""
+    max_tokens: int = Field(default=512, ge=8)
+    """Most tokens that `cross_encoder` reads of a query chunk and a candidate; the longer text is cut first."""
+    model: str = "gemini-2.5-flash"
+    """Name of the model for `gemini`."""
+    base_url: str | None = None
+    """Address of the Gemini API, in place of the public one."""
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    """How long one call to `gemini` may take."""
+    max_attempts: int = Field(default=6, ge=1)
+    """How often one call is tried."""
+    requests_per_minute: int = Field(default=10, ge=1)
+    """Most calls to `gemini` per minute."""
+    tokens_per_minute: int = Field(default=250_000, ge=1)
+    """Most tokens sent per minute."""
+    threads: int = Field(default=4, ge=1)
+    """Calls to `gemini` that may be under way at once; as many partitions are finished before any is written."""
+
+
 class ContextSettings(Stage):
     """The text that a writer is given."""
 
@@ -270,6 +301,7 @@ class Settings(Stage):
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
     rag: RAGSettings = RAGSettings()
+    rerank: RerankSettings = RerankSettings()
     context: ContextSettings = ContextSettings()
 
 
@@ -306,8 +338,8 @@ def read_api_key() -> SecretStr:
         if value:
             return SecretStr(value)
     raise AuthenticationError(
-        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or set `embedding: {{provider: local}}` "
-        f"in {SETTINGS_FILE}"
+        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or choose another provider than gemini "
+        f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`"
     )
 
 

@@ -10,6 +10,7 @@ from backstory.embedders import make_embedder
 from backstory.embedders.protocol import Embedder
 from backstory.embeddings import EmbeddingCache
 from backstory.ledger import Ledger
+from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings, find_workspace
 from backstory.settings_file import read_settings
 
@@ -61,15 +62,32 @@ class Workspace:
         """What has been materialized from which inputs."""
         return Ledger(self.tables / "ledger.sqlite")
 
+    @property
+    def located_settings(self) -> Settings:
+        """The settings with absolute folders of models.
+
+        They are relative to the workspace, like every other path: the current folder differs under Dagster and cron.
+        """
+        embedding, rerank = self.settings.embedding, self.settings.rerank
+        return self.settings.model_copy(
+            update={
+                "embedding": embedding.model_copy(update={"model_dir": self._locate(embedding.model_dir)}),
+                "rerank": rerank.model_copy(update={"model_dir": self._locate(rerank.model_dir)}),
+            }
+        )
+
+    def _locate(self, folder: str | None) -> str | None:
+        return None if folder is None else str(self.root / Path(folder).expanduser())
+
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, opened once."""
-        embedding = self.settings.embedding
-        if embedding.model_dir is not None:
-            # Relative to the workspace, like every other path: the current folder differs under Dagster and cron.
-            folder = str(self.root / Path(embedding.model_dir).expanduser())
-            embedding = embedding.model_copy(update={"model_dir": folder})
-        return make_embedder(embedding)
+        return make_embedder(self.located_settings.embedding)
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The reranker of the settings, opened once; None where none is set."""
+        return make_reranker(self.located_settings.rerank)
 
     @property
     def min_similarity(self) -> float:

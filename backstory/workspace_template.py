@@ -46,6 +46,9 @@ documents:
 #   dedup_strategy: document
 #   dedup_max_per_doc: 1
 #   as_of: true            # hide documents published after the window began
+
+# rerank:
+#   provider: none         # none, gemini (one call per window), cross_encoder (an ONNX model of yours)
 """
 
 

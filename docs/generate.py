@@ -34,7 +34,7 @@ _ENVIRONMENT = """\
 | variable | what |
 |---|---|
 | `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
-| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `embedding: {provider: gemini}`. |
+| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `provider: gemini`, of `embedding` and of `rerank`. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |"""
 
 

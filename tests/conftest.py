@@ -1,6 +1,6 @@
 """What all tests share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,14 @@ from tokenizers import Tokenizer
 
 from backstory.embedders.granite_pack import read_granite_pack
 from backstory.tokens import CountTokens
+from tests.gemini.gemini_server import GeminiServer, run_gemini_server
+from tests.gemini.instant_time import InstantTime
 
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
 settings.register_profile("backstory", derandomize=True, deadline=None)
 settings.load_profile("backstory")
 
+KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -44,3 +47,23 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a developer's workspace and keys out of the tests."""
     for variable in ("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"):
         monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def api_key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Put a key where users put it."""
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
+    """Run a loopback server in place of the Gemini API."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_gemini_server() as running:
+        yield running
+
+
+@pytest.fixture
+def instant_time() -> InstantTime:
+    return InstantTime()

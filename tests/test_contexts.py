@@ -62,8 +62,9 @@ def decision_rows() -> pl.DataFrame:
             "rank": [1, 1, 2, None],
             "cause": ["kept", "kept", "kept", "below_threshold"],
             "because_of": [None] * 4,
+            "rerank_note": [None] * 4,
         },
-        schema_overrides={"because_of": pl.String},
+        schema_overrides={"because_of": pl.String, "rerank_note": pl.String},
     )
     return conform(frame, Decisions)
 
@@ -168,11 +169,12 @@ def test_entries_are_counted_as_they_are_written() -> None:
     assert count([]).tolist() == []
 
 
-def summarize(*, enabled: bool = True) -> pl.DataFrame:
+def summarize(*, enabled: bool = True, rerank_note: str | None = None) -> pl.DataFrame:
+    decisions = decision_rows().with_columns(rerank_note=pl.lit(rerank_note, dtype=pl.String))
     table = make_window_contexts(
         window_rows(),
         query_chunk_rows(),
-        decision_rows() if enabled else decision_rows().clear(),
+        decisions if enabled else decisions.clear(),
         make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
         settings=ContextSettings(),
         enabled=enabled,
@@ -199,6 +201,17 @@ def test_every_window_gets_a_row_with_the_counts_of_every_stage() -> None:
         0.0,
         0,
     )
+    assert (first["error"], second["error"]) == (None, None)
+
+
+def test_a_window_that_was_not_reranked_as_set_says_so() -> None:
+    first, second = summarize(rerank_note="blocked (SAFETY)").to_dicts()
+    assert first["status"] == "degraded"
+    assert first["error"] == (
+        "the reranker's answer was blocked (SAFETY); the order of the selection was kept"
+    )
+    assert first["text"].startswith(HEADING)
+    assert (second["status"], second["error"]) == ("no_hits", None)
 
 
 def test_a_switched_off_retrieval_says_so() -> None:

@@ -123,7 +123,7 @@ def evaluate(
     from backstory.settings import Settings
     from backstory.workspace import open_workspace
 
-    settings = open_workspace(workspace).settings if workspace is not None else Settings()
+    settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
     if runs is not None and not runs.parent.is_dir():
         raise InputError(f"{runs.parent} is not there; make the folder before the runs are written to it")
     comparison = evaluate_folder(folder, settings)

@@ -55,6 +55,8 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
         reason = f": {context['error']}" if context["error"] else ""
         console.print(Text(f"No context: {context['status']}{reason}."))
         return
+    if context["error"]:
+        console.print(Text(f"{context['status']}: {context['error']}", style="yellow"))
     console.print(Text(context["text"].strip()))
     console.rule("why")
     for row in context["documents"]:

@@ -1,39 +1,31 @@
 """Gemini's embedding models, through the google-genai SDK.
 
-The SDK sends any number of texts in one request, waits for ever by default, ignores the delay that a server
-asks for, does not repeat dropped connections, and passes on missing or invalid vectors; all of that is dealt
-with here.
+The SDK sends any number of texts in one request and passes on missing or invalid vectors; both is dealt with
+here, and what every call needs in :mod:`backstory.gemini.connection`.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tenacity
 from numpy.typing import NDArray
 
 from backstory.embedders.batching import group_in_order
 from backstory.embedders.checks import require_text, require_within_limit
-from backstory.embedders.gemini_failures import TransientError, interpret_api_error, redact
 from backstory.embedders.protocol import Task, Vectors
-from backstory.embedders.rate_limit import RateLimiter
 from backstory.errors import EmbeddingError, EmbeddingInputError
-from backstory.settings import EmbeddingSettings, read_api_key
+from backstory.gemini.connection import GeminiConnection
+from backstory.gemini.failures import TransientError
+from backstory.settings import EmbeddingSettings
 from backstory.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from google import genai
-    from google.genai.types import EmbedContentResponse
+    from google.genai.types import EmbedContentResponse, HttpOptions
     from pydantic import SecretStr
-
-logger = logging.getLogger(__name__)
 
 MAX_TEXTS = 100
 MAX_BATCH_TOKENS = 20_000
@@ -41,7 +33,6 @@ MAX_INPUT_TOKENS = 2048
 
 _MIN_SIMILARITY = 0.7  # the original design's threshold, chosen for this model
 _TASK_TYPES: dict[Task, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
-_HTTP_CLIENTS = ("httpx2", "httpx")
 
 
 class GeminiEmbedder:
@@ -72,15 +63,14 @@ class GeminiEmbedder:
         self.max_input_tokens = MAX_INPUT_TOKENS
         self.default_min_similarity = _MIN_SIMILARITY
         self.workers = settings.threads
-        self._api_key = api_key
-        self._client = client
-        self._connecting = threading.Lock()
-        self._wait = wait or _wait_in_real_time
-        self._limiter = RateLimiter(
-            texts_per_minute=settings.texts_per_minute,
-            tokens_per_minute=settings.tokens_per_minute,
+        self._connection = GeminiConnection(
+            settings,
+            units_per_minute=settings.texts_per_minute,
+            failure=EmbeddingError,
+            api_key=api_key,
+            client=client,
             clock=clock,
-            wait=self._wait,
+            wait=wait,
         )
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -123,54 +113,24 @@ class GeminiEmbedder:
         return vectors
 
     def _embed_batch(self, texts: list[str], tokens: int, task: Task) -> Vectors:
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            stop=tenacity.stop_after_attempt(self._settings.max_attempts),
-            wait=_choose_delay,
-            sleep=self._wait,
-            before_sleep=self._prepare_retry,
-            reraise=True,
-        )
-        try:
-            return retrying(self._request, texts, tokens, task)
-        except TransientError as error:
-            raise EmbeddingError(
-                f"Gemini gave no usable answer in {self._settings.max_attempts} attempts; "
-                f"the last one: {error}. What was embedded is kept, so the same command can be run again"
-            ) from error
+        def send(client: genai.Client, options: HttpOptions) -> EmbedContentResponse:
+            from google.genai import types
 
-    def _request(self, texts: list[str], tokens: int, task: Task) -> Vectors:
-        client = self._connect()
-        self._limiter.acquire(len(texts), tokens)
-        # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
-        from google.genai import types
-        from google.genai.errors import APIError
-
-        started = time.perf_counter()
-        try:
-            response = client.models.embed_content(
+            return client.models.embed_content(
                 model=self._model,
                 # One Content per text: some models merge a bare list of strings into a single vector.
                 contents=[types.Content(role="user", parts=[types.Part(text=text)]) for text in texts],
                 config=types.EmbedContentConfig(
                     task_type=_TASK_TYPES[task],
                     output_dimensionality=self.dimension,
-                    http_options=types.HttpOptions(
-                        timeout=round(self._settings.timeout_seconds * 1000),
-                        retry_options=types.HttpRetryOptions(attempts=1),
-                    ),
+                    http_options=options,
                 ),
             )
-        except APIError as error:
-            raise interpret_api_error(error, self._key_text()) from None
-        except _transport_errors() as error:
-            message = redact(str(error), self._key_text())
-            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
-        except ValueError as error:
-            raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
-        vectors = self._read_vectors(response, len(texts))
-        logger.debug("gemini answered texts=%d seconds=%.2f", len(texts), time.perf_counter() - started)
-        return vectors
+
+        def read(response: EmbedContentResponse) -> Vectors:
+            return self._read_vectors(response, len(texts))
+
+        return self._connection.call(send, read, units=len(texts), tokens=tokens)
 
     def _read_vectors(self, response: EmbedContentResponse, count: int) -> Vectors:
         if not response.embeddings:
@@ -192,55 +152,3 @@ class GeminiEmbedder:
             )
         vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
         return vectors
-
-    def _connect(self) -> genai.Client:
-        from google import genai
-        from google.genai.types import HttpOptions
-
-        with self._connecting:
-            if self._client is None:
-                self._api_key = self._api_key or read_api_key()
-                self._client = genai.Client(
-                    api_key=self._api_key.get_secret_value(),
-                    vertexai=False,
-                    http_options=HttpOptions(base_url=self._settings.base_url),
-                )
-            return self._client
-
-    def _key_text(self) -> str | None:
-        return self._api_key.get_secret_value() if self._api_key else None
-
-    def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
-        error = _failure_of(state)
-        delay = state.upcoming_sleep
-        logger.warning(
-            "gemini call failed attempt=%d retry_in=%.1fs cause=%s", state.attempt_number, delay, error
-        )
-        if error.delay is not None:
-            self._limiter.pause(delay)  # the other threads would be refused as well
-
-
-def _wait_in_real_time(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
-_backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
-
-
-def _choose_delay(state: tenacity.RetryCallState) -> float:
-    return _failure_of(state).delay or _backoff(state)
-
-
-def _failure_of(state: tenacity.RetryCallState) -> TransientError:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, TransientError):
-        raise TypeError(f"only transient errors are repeated, not {type(error).__name__}")
-    return error
-
-
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """Give the base of connection errors of every HTTP client that the SDK may use."""
-    modules: list[Any] = [
-        importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
-    ]
-    return tuple(module.TransportError for module in modules)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from backstory.embedders.graph_file import require_graph_file
 from backstory.embedders.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.embedders.protocol import Task, Vectors
 from backstory.errors import ModelFileError
+from backstory.onnx_session import open_session
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MAX_PADDED_TOKENS = 4096
 
 _TOKENIZED_AT_ONCE = 4096
-_LOG_ERRORS = 3
 
 
 class LocalEmbedder:
@@ -128,18 +127,10 @@ class LocalEmbedder:
             return self._tokenizer
 
     def _load_session(self) -> InferenceSession:
-        import onnxruntime
-
         with self._loading:
             if self._session is None:
                 require_graph_file(self.graph_path, lambda: build_graph(self._model))
-                options = onnxruntime.SessionOptions()
-                options.intra_op_num_threads = _available_cores()
-                options.inter_op_num_threads = 1
-                options.log_severity_level = _LOG_ERRORS
-                self._session = onnxruntime.InferenceSession(
-                    self.graph_path, options, providers=["CPUExecutionProvider"]
-                )
+                self._session = open_session(self.graph_path)
             return self._session
 
 
@@ -151,9 +142,3 @@ def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:
         input_ids[row, : len(ids)] = ids
         attention_mask[row, : len(ids)] = 1
     return {INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask}
-
-
-def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

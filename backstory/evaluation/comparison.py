@@ -22,6 +22,8 @@ from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.hits import find_hits, mean_vectors, plan_queries
 from backstory.index import Filters, SearchIndex, build_index, open_index
 from backstory.progress import show_progress
+from backstory.rerankers import make_reranker
+from backstory.reranking import Reranking
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings, Settings, cache_folder
 from backstory.window_chunks import cut_window_chunks
@@ -111,6 +113,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         "messages": len(labelled.messages),
         "query_chunks": len(chunks),
         "embedder": embedder.id,
+        "rerank": settings.rerank.provider,
         "index_seconds": round(indexed - started, 2),
         "query_embedding_seconds": round(embedded - indexed, 2),
         "query_seconds": round(answered - embedded, 2),
@@ -169,6 +172,12 @@ def _run_library(
         }
     )
     hits = find_hits(plan_queries(labelled.windows, chunks, vectors, rag), index, rag).frame
+    reranker = make_reranker(settings.rerank)
+    reranking = (
+        Reranking(reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe)
+        if reranker is not None
+        else None
+    )
     given = rag.min_similarity
     decisions = judge_hits(
         hits,
@@ -179,6 +188,7 @@ def _run_library(
             index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
         ),
         max_tokens=2 * settings.context.max_tokens,
+        reranking=reranking,
     )
     kept = (
         decisions.filter("kept")

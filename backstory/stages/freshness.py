@@ -51,7 +51,8 @@ def _fingerprint(workspace: Workspace) -> str:
         if path.is_file()
     ]
     state = [__version__, settings_digest(workspace.settings), exports_fingerprint(workspace)]
-    return digest([*state, workspace.embedder.id, current_version(workspace.index), *posts])
+    models = [workspace.embedder.id, workspace.reranker.id if workspace.reranker else ""]
+    return digest([*state, *models, current_version(workspace.index), *posts])
 
 
 def _has_all_files(workspace: Workspace) -> bool:

@@ -10,6 +10,7 @@ import polars as pl
 from backstory import __version__
 from backstory.ids import digest, digest_json
 from backstory.ledger import Entry
+from backstory.schemas import TABLES, polars_schema
 from backstory.settings import Stage
 from backstory.stage_report import StageReport, log_report
 from backstory.tables import list_partitions, write_partition
@@ -41,6 +42,7 @@ def materialize_partitions(
     compute: Compute,
     *,
     counts: dict[str, int | float | str] | None = None,
+    at_once: int | None = None,
 ) -> StageReport:
     """Make the partitions of a table whose inputs changed.
 
@@ -50,19 +52,24 @@ def materialize_partitions(
         inputs: Hash of the inputs of each wanted partition.
         compute: Gives the rows of the partitions that it is asked for.
         counts: Figures of the stage; ``compute`` may add to it.
+        at_once: Partitions that are computed before they are written, or None for all of them; a stop loses what
+            is computed and not written.
 
     Returns:
         What was done.
     """
     started = time.perf_counter()
-    # Another version of the library may make other rows of the same inputs.
-    inputs = {key: digest([__version__, value]) for key, value in inputs.items()}
+    # Another version of the library may make other rows, or other columns, of the same inputs.
+    columns = polars_schema(TABLES[table]).names()
+    inputs = {key: digest([__version__, *columns, value]) for key, value in inputs.items()}
     pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
     preview = pl.DataFrame()
-    if pending:
-        frames = compute(pending)
+    size = at_once or max(len(pending), 1)
+    for start in range(0, len(pending), size):
+        keys = pending[start : start + size]
+        frames = compute(keys)
         entries = {}
-        for key in pending:
+        for key in keys:
             written = write_partition(workspace.tables, table, key, frames[key])
             entries[key] = Entry(inputs[key], written.content_hash, written.rows)
             if preview.is_empty():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -12,6 +13,7 @@ from backstory.hits import find_hits, plan_queries
 from backstory.ids import digest
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.progress import show_progress
+from backstory.reranking import Reranking
 from backstory.schemas import Hits, empty
 from backstory.selection import judge_hits
 from backstory.stage_report import StageReport
@@ -57,17 +59,28 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Judge every hit."""
+    """Judge every hit, and let the reranker have the last word where one is set."""
     settings = workspace.settings
+    reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
+    causes: Counter[str] = Counter()
+    reranked: Counter[str] = Counter()
     depends = settings_digest(
-        settings.rag, settings.context, extra=[workspace.embedder.id, str(workspace.min_similarity)]
+        settings.rag,
+        settings.context,
+        extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
     )
-    inputs = _inputs(workspace, ("hits",), partitions, depends)
+    inputs = _inputs(workspace, ("hits", "window_chunks") if reranker else ("hits",), partitions, depends)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         hits = read_table(workspace.tables, "hits", pending)
         index = _open(workspace)
+        reranking = None
+        if reranker is not None:
+            chunks = read_table(workspace.tables, "window_chunks", pending)
+            reranking = Reranking(
+                reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe
+            )
         decisions = judge_hits(
             hits,
             settings.rag,
@@ -77,11 +90,18 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
                 index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
             ),
             max_tokens=entry_budget(settings.context),
+            reranking=reranking,
         )
-        counts.update({f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()})
+        causes.update(dict(decisions["cause"].value_counts().iter_rows()))
+        counts.update({f"cause_{cause}": n for cause, n in causes.items()})
+        if reranking:
+            reranked.update(reranking.counts)
+            counts.update(reranked)
         return _split(decisions, read_table(workspace.tables, "windows", pending), pending)
 
-    return materialize_partitions(workspace, "decisions", inputs, compute, counts=counts)
+    # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
+    at_once = settings.rerank.threads if reranker else None
+    return materialize_partitions(workspace, "decisions", inputs, compute, counts=counts, at_once=at_once)
 
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -102,7 +122,10 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     """Summarize each window's context."""
     settings = workspace.settings
     version = current_version(workspace.index)
-    depends = settings_digest(settings.rag, settings.context, extra=[workspace.embedder.id, version])
+    reranked_by = _reranked_by(workspace)
+    depends = settings_digest(
+        settings.rag, settings.context, extra=[workspace.embedder.id, version, *reranked_by]
+    )
     tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
     inputs = _inputs(workspace, tables, partitions, depends)
     counts: dict[str, int | float | str] = {}
@@ -121,12 +144,23 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             embedder_id=workspace.embedder.id,
             hits=hits,
             index_version=version,
-            settings_hash=settings_digest(settings.queries, settings.rag, settings.context),
+            settings_hash=settings_digest(
+                settings.queries, settings.rag, settings.context, extra=reranked_by
+            ),
         )
         counts.update({f"status_{status}": n for status, n in summary["status"].value_counts().iter_rows()})
         return _split(summary, windows, pending)
 
     return materialize_partitions(workspace, "window_contexts", inputs, compute, counts=counts)
+
+
+def _reranked_by(workspace: Workspace) -> list[str]:
+    """Name the reranker and what it is shown; not how it is reached, which changes no order."""
+    if workspace.reranker is None:
+        return []
+    settings = workspace.settings.rerank
+    shown = (settings.candidates, settings.query_characters, settings.text_characters)
+    return [workspace.reranker.id, *map(str, shown)]
 
 
 def _open(workspace: Workspace) -> SearchIndex:

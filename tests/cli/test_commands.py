@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from backstory import run_pipeline
 from backstory.cli import app as cli
 from backstory.workspace import open_workspace
+from tests.rerankers.tiny_cross_encoder import write_cross_encoder
 
 CHAT = """\
 13/03/2025, 09:01 - Ada Lind: The drip irrigation line broke again
@@ -155,6 +156,23 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
     written = pl.read_parquet(runs)
     assert written.columns == ["window_id", "rank", "doc_id", "score", "method"]
     assert "gain in ncov@5" in run("eval", str(folder), "-w", str(root)).stdout
+
+
+@pytest.mark.parametrize(("word", "first"), [("clicking", "b"), ("irrigation", "a")])
+def test_eval_and_doctor_use_the_reranker_of_the_workspace(
+    tmp_path: Path, root: Path, word: str, first: str
+) -> None:
+    write_cross_encoder(root / "model", {word: 5.0})
+    settings = "embedding: {provider: hashing}\nrag: {min_similarity: -1}\n"
+    reranker = "rerank: {provider: cross_encoder, model_dir: model}\n"
+    (root / "backstory.yaml").write_text(settings + reranker, encoding="utf-8")
+    runs = tmp_path / "runs.parquet"
+    result = run("eval", str(labelled_set(tmp_path / "set")), "-w", str(root), "--runs", str(runs), "--json")
+    assert json.loads(result.stdout)["figures"]["rerank"] == "cross_encoder"
+    ranked = pl.read_parquet(runs).filter(method="backstory").sort("rank")["doc_id"].to_list()
+    assert ranked[0] == first
+    assert {"a", "b"} <= set(ranked)
+    assert "cross_encoder:model" in run("doctor", "-w", str(root)).stdout
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Embedders as the tests of this folder use them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,34 +10,13 @@ from backstory.embedders.gemini import GeminiEmbedder
 from backstory.embedders.granite_pack import read_granite_pack
 from backstory.embedders.local import LocalEmbedder
 from backstory.settings import EmbeddingSettings
-from tests.embedders.gemini_server import GeminiServer, run_gemini_server
-from tests.embedders.instant_time import InstantTime
-
-KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
+from tests.gemini.gemini_server import GeminiServer
+from tests.gemini.instant_time import InstantTime
 
 
 @pytest.fixture(scope="session")
 def granite(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     return LocalEmbedder(read_granite_pack(), graphs=tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def api_key(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put a key where users put it."""
-    monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    return KEY
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_gemini_server() as running:
-        yield running
-
-
-@pytest.fixture
-def instant_time() -> InstantTime:
-    return InstantTime()
 
 
 @pytest.fixture

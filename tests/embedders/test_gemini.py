@@ -18,9 +18,9 @@ from backstory.errors import (
     QuotaExhaustedError,
 )
 from backstory.settings import EmbeddingSettings
-from tests.embedders import gemini_server
-from tests.embedders.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
-from tests.embedders.instant_time import InstantTime
+from tests.gemini import gemini_server
+from tests.gemini.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
+from tests.gemini.instant_time import InstantTime
 
 Connect = Callable[..., GeminiEmbedder]
 

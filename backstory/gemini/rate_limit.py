@@ -1,4 +1,4 @@
-"""A limit of texts and tokens per minute, shared by the threads of one embedder."""
+"""A limit of texts and tokens per minute, shared by the threads of one connection."""
 
 from __future__ import annotations
 

@@ -19,15 +19,29 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Request:
-    """What the server received: one ``batchEmbedContents`` call."""
+    """What the server received: one ``batchEmbedContents`` or ``generateContent`` call."""
 
     path: str
     headers: Mapping[str, str]
-    entries: list[dict[str, Any]]
+    body: dict[str, Any]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        return list(self.body["requests"])
 
     @property
     def texts(self) -> list[str]:
         return [entry["content"]["parts"][0]["text"] for entry in self.entries]
+
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """Give the data of a ``generateContent`` call, which is sent as JSON."""
+        data: dict[str, Any] = json.loads(self.body["contents"][0]["parts"][0]["text"])
+        return data
+
+    @property
+    def labels(self) -> list[int]:
+        return [document["id"] for document in self.prompt["documents"]]
 
     @property
     def dimension(self) -> int:
@@ -58,7 +72,25 @@ def answer_vectors(vectors: list[Any]) -> Answer:
 
 
 def succeed(request: Request) -> Answer:
+    if request.path.endswith(":generateContent"):
+        return answer_order(list(reversed(request.labels)))
     return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts])
+
+
+def answer_text(text: str | None, finish_reason: str = "STOP") -> Answer:
+    """Answer like a model that wrote a text, or nothing at all, and stopped for a reason."""
+    content = {"role": "model", "parts": [{"text": text}]} if text is not None else {}
+    body = {"candidates": [{"content": content, "finishReason": finish_reason, "index": 0}]}
+    return Answer(200, json.dumps(body).encode())
+
+
+def answer_order(labels: list[Any]) -> Answer:
+    return answer_text(json.dumps({"order": labels}))
+
+
+def block(reason: str) -> Behaviour:
+    """Answer nothing because the prompt was blocked."""
+    return send(200, json.dumps({"promptFeedback": {"blockReason": reason}}).encode())
 
 
 def fail(
@@ -125,9 +157,7 @@ def run_gemini_server() -> Iterator[GeminiServer]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             found = server.answer(
-                Request(
-                    self.path, {name.lower(): value for name, value in self.headers.items()}, body["requests"]
-                )
+                Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             )
             if found is None:
                 self.connection.shutdown(socket.SHUT_RDWR)

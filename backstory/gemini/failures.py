@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from backstory.errors import AuthenticationError, EmbeddingError, QuotaExhaustedError
+from backstory.errors import AuthenticationError, ModelError, QuotaExhaustedError
 from backstory.settings import KEY_VARIABLES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _KEY_CODES = (401, 403)
 _GOOGLE_KEY = re.compile(r"AIza[\w-]{30,}")
 
 
-class TransientError(EmbeddingError):
+class TransientError(ModelError):
     """A call failed in a way that may pass.
 
     Attributes:
@@ -36,12 +36,13 @@ class TransientError(EmbeddingError):
         self.delay = delay
 
 
-def interpret_api_error(error: APIError, api_key: str | None) -> EmbeddingError:
+def interpret_api_error(error: APIError, api_key: str | None, failure: type[ModelError]) -> ModelError:
     """Say what an answer other than 200 means.
 
     Args:
         error: The SDK's error.
         api_key: The key, which is removed from the message should the server repeat it.
+        failure: What a request that was refused for itself becomes.
 
     Returns:
         A :class:`TransientError` for timeouts, server errors and per-minute quota; an error to be raised at
@@ -58,14 +59,14 @@ def interpret_api_error(error: APIError, api_key: str | None) -> EmbeddingError:
         )
     if error.code == 429 and (_is_daily(details) or (delay or 0) > LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
-            f"Gemini's daily quota is used up ({message}); what was embedded is kept, "
+            f"Gemini's daily quota is used up ({message}); what was finished is kept, "
             "so run the same command again when the quota has been renewed"
         )
     if error.code == 429:
         return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
     if error.code in _TRANSIENT_CODES or error.code >= 500:
         return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
-    return EmbeddingError(f"Gemini refused the request ({message}); repeating it would not help")
+    return failure(f"Gemini refused the request ({message}); repeating it would not help")
 
 
 def redact(text: str, api_key: str | None) -> str:

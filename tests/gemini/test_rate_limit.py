@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.embedders.rate_limit import PERIOD_SECONDS, RateLimiter
-from tests.embedders.instant_time import InstantTime
+from backstory.gemini.rate_limit import PERIOD_SECONDS, RateLimiter
+from tests.gemini.instant_time import InstantTime
 
 MOST_TEXTS = 10
 MOST_TOKENS = 100

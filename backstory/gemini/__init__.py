@@ -1,0 +1,1 @@
+"""Calls of the Gemini API, whatever they ask for: connection, limits, and what failures mean."""

@@ -1,0 +1,31 @@
+"""Models that put the candidates of a window into a better order: one protocol, one module per provider."""
+
+from __future__ import annotations
+
+from backstory.rerankers.protocol import Candidate, Reranker, RerankRequest, RerankResult
+from backstory.settings import RerankSettings
+
+__all__ = ["Candidate", "RerankRequest", "RerankResult", "Reranker", "make_reranker"]
+
+
+def make_reranker(settings: RerankSettings) -> Reranker | None:
+    """Make the reranker that the settings name; models and clients are loaded when first used.
+
+    Args:
+        settings: The provider, its model and its limits.
+
+    Returns:
+        The reranker, or None for the provider ``none``.
+
+    Raises:
+        ModelFileError: The folder of a cross-encoder is not named, or a file is absent from it.
+    """
+    if settings.provider == "gemini":
+        from backstory.rerankers.gemini import GeminiReranker
+
+        return GeminiReranker(settings)
+    if settings.provider == "cross_encoder":
+        from backstory.rerankers.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings)
+    return None

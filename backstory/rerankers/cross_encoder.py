@@ -1,0 +1,206 @@
+"""A cross-encoder of the user's as a reranker: an ONNX model that reads two texts at once and scores the pair.
+
+Such a model reads some hundred tokens, which a window is far beyond. So a candidate is not compared with the whole
+window but with the query chunk that found it with the best score, and all candidates are ordered by the scores of
+these pairs. A pair over the limit is cut, the longer text first, as these models are trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embedders.batching import group_by_length
+from backstory.errors import ModelFileError, RerankError
+from backstory.onnx_session import open_session
+from backstory.rerankers.protocol import RerankRequest, RerankResult
+from backstory.settings import RerankSettings
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding, Tokenizer
+
+MODEL_FILES = ("model.onnx", "onnx/model.onnx")
+TOKENIZER_FILE = "tokenizer.json"
+
+_MAX_PADDED_TOKENS = 4096
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+Scores = NDArray[np.float64]
+
+
+class CrossEncoderReranker:
+    """Scores every pair of query chunk and candidate; constructing it loads neither onnxruntime nor tokenizer."""
+
+    def __init__(self, settings: RerankSettings) -> None:
+        """Find the model's files and hash them.
+
+        Args:
+            settings: ``model_dir`` and ``max_tokens``.
+
+        Raises:
+            ModelFileError: No folder is named, or a file is absent from it.
+        """
+        if settings.model_dir is None:
+            raise ModelFileError(
+                "rerank.provider is cross_encoder and rerank.model_dir names no folder; name one with "
+                f"{MODEL_FILES[0]} and {TOKENIZER_FILE}"
+            )
+        self._folder = Path(settings.model_dir).expanduser().resolve()
+        self._model, self._tokenizer_file = _find_files(self._folder)
+        self._max_tokens = settings.max_tokens
+        name = re.sub(r"[^\w.-]+", "-", self._folder.name)
+        checksum = _checksum(self._model, self._tokenizer_file)
+        self.id = f"cross_encoder:{name}:{checksum[:12]}:{self._max_tokens}"
+        self._loading = threading.Lock()
+        self._loaded: tuple[InferenceSession, Tokenizer, int] | None = None
+
+    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
+        """Order the candidates of every window by their scores; equal ones stay in their old order.
+
+        Args:
+            requests: The windows.
+
+        Returns:
+            One result per request, in their order.
+
+        Raises:
+            ModelFileError: The model or its tokenizer cannot be loaded, or takes other inputs than texts.
+            RerankError: The model failed, or its output is not one score per pair.
+        """
+        pairs = [
+            (candidate.asked_by, f"{candidate.title}\n\n{candidate.text}".strip())
+            for request in requests
+            for candidate in request.candidates
+        ]
+        if not pairs:
+            return [RerankResult(()) for _ in requests]
+        sizes = [len(request.candidates) for request in requests]
+        by_window = np.split(self._score(pairs), np.cumsum(sizes)[:-1])
+        return [
+            RerankResult(
+                tuple(request.candidates[place].chunk_id for place in np.argsort(-scores, kind="stable"))
+            )
+            for request, scores in zip(requests, by_window, strict=True)
+        ]
+
+    def _score(self, pairs: list[tuple[str, str]]) -> Scores:
+        """Score pairs of texts, shape ``(pairs,)``."""
+        session, tokenizer, padding = self._load()
+        encodings = tokenizer.encode_batch(pairs)
+        lengths = np.fromiter((len(encoding.ids) for encoding in encodings), np.int64, len(encodings))
+        inputs = [found.name for found in session.get_inputs()]
+        scores = np.empty(len(pairs), np.float64)
+        for batch in group_by_length(lengths, max_padded_tokens=_MAX_PADDED_TOKENS):
+            feeds = _pad([encodings[place] for place in batch], padding)
+            scores[batch] = self._run(session, {name: feeds[name] for name in inputs}, len(batch))
+        return scores
+
+    def _run(self, session: InferenceSession, feeds: dict[str, NDArray[np.int64]], count: int) -> Scores:
+        from onnxruntime.capi import onnxruntime_pybind11_state as failures
+
+        try:
+            output = np.asarray(session.run(None, feeds)[0])
+        except (failures.Fail, failures.InvalidArgument, failures.RuntimeException) as error:
+            width = feeds[_INPUTS[0]].shape[1]
+            raise RerankError(
+                f"{self._model} failed on pairs of {width} tokens ({error}); if the model takes fewer, set "
+                "rerank.max_tokens to what it takes"
+            ) from error
+        if output.shape not in ((count,), (count, 1), (count, 2)):
+            raise RerankError(
+                f"{self._model} answered {count} pairs with an output of shape {output.shape}; a cross-encoder gives "
+                f"one score per pair, shape ({count}, 1), or those of the classes irrelevant and relevant"
+            )
+        logits = output.reshape(count, -1).astype(np.float64)
+        # Of two classes the softmax grows with the difference; one score has nothing to be compared with.
+        scores: Scores = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
+        if not np.isfinite(scores).all():
+            raise RerankError(f"{self._model} answered with a score that is not finite; check its precision")
+        return scores
+
+    def _load(self) -> tuple[InferenceSession, Tokenizer, int]:
+        """Give the model, its tokenizer, and the id that pads."""
+        with self._loading:
+            if self._loaded is None:
+                tokenizer, padding = _load_tokenizer(self._tokenizer_file, self._max_tokens)
+                self._loaded = (_load_model(self._model), tokenizer, padding)
+            return self._loaded
+
+
+def _find_files(folder: Path) -> tuple[Path, Path]:
+    models = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
+    tokenizer = folder / TOKENIZER_FILE
+    missing = [
+        *([] if models else [" or ".join(MODEL_FILES)]),
+        *([] if tokenizer.is_file() else [TOKENIZER_FILE]),
+    ]
+    if missing:
+        raise ModelFileError(
+            f"{folder} holds no {', no '.join(missing)}; `rerank.model_dir` must name a folder with a "
+            "cross-encoder's ONNX model and its tokenizer"
+        )
+    return models[0], tokenizer
+
+
+def _checksum(model: Path, tokenizer: Path) -> str:
+    """Hash what the scores depend on; weights beside the model are named like it, such as ``model.onnx_data``."""
+    state = hashlib.sha256()
+    for path in [*sorted(model.parent.glob(f"{model.name}*")), tokenizer]:
+        with path.open("rb") as file:
+            state.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return state.hexdigest()
+
+
+def _load_tokenizer(path: Path, max_tokens: int) -> tuple[Tokenizer, int]:
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+    except ValueError as error:
+        raise ModelFileError(f"{path} cannot be used ({error}); fetch the model again") from error
+    padding = (tokenizer.padding or {}).get("pad_id", 0)
+    # Texts are padded batch by batch; a published tokenizer may pad all of them to one length.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens, strategy="longest_first")
+    return tokenizer, padding
+
+
+def _load_model(path: Path) -> InferenceSession:
+    from onnxruntime.capi import onnxruntime_pybind11_state as failures
+
+    try:
+        session = open_session(path)
+    except (
+        failures.Fail,
+        failures.InvalidGraph,
+        failures.InvalidProtobuf,
+        failures.NoModel,
+        failures.NotImplemented,
+    ) as error:
+        raise ModelFileError(f"{path} cannot be run ({error}); export the model to ONNX again") from error
+    foreign = [found.name for found in session.get_inputs() if found.name not in _INPUTS]
+    if foreign:
+        raise ModelFileError(
+            f"{path} asks for the input {', '.join(foreign)}; a cross-encoder takes {', '.join(_INPUTS)}"
+        )
+    return session
+
+
+def _pad(encodings: Sequence[Encoding], padding: int) -> dict[str, NDArray[np.int64]]:
+    width = max(len(encoding.ids) for encoding in encodings)
+    feeds = {name: np.zeros((len(encodings), width), np.int64) for name in _INPUTS}
+    feeds["input_ids"][:] = padding
+    for row, encoding in enumerate(encodings):
+        length = len(encoding.ids)
+        feeds["input_ids"][row, :length] = encoding.ids
+        feeds["attention_mask"][row, :length] = 1
+        feeds["token_type_ids"][row, :length] = encoding.type_ids
+    return feeds

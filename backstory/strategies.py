@@ -1,0 +1,134 @@
+"""In which order the candidates of a window are chosen: by coverage, similarity or marginal relevance.
+
+Each strategy takes the hits of a window, the candidates (positions in the window's chunks, best first), the settings,
+how many to choose and a function that gives vectors; it returns the choice as positions among the candidates. A longer
+choice begins with every shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embedders.protocol import Vectors
+from backstory.settings import RAGSettings
+
+# Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
+_TEMPERATURE = 0.04
+_NORMALIZED = 0.8
+_RESEMBLANCE_EXPONENT = 0.6
+_LARGEST_EXPONENT = 500.0
+
+ChunkVectors = Callable[[Sequence[str]], Vectors]
+
+
+@dataclass(frozen=True)
+class WindowMatrix:
+    """The hits of one window that passed threshold and dedup.
+
+    Attributes:
+        chunk_ids: Candidates, best score first, ties by id.
+        scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
+            query chunk did not find the candidate.
+    """
+
+    chunk_ids: list[str]
+    scores: NDArray[np.float64]
+
+    @property
+    def best(self) -> NDArray[np.float64]:
+        """Best score of each candidate, shape ``(candidates,)``."""
+        best: NDArray[np.float64] = self.scores.max(axis=0)
+        return best
+
+
+def _select_by_similarity(
+    _window: WindowMatrix, _candidates: NDArray[np.int64], _settings: RAGSettings, count: int, _: ChunkVectors
+) -> NDArray[np.int64]:
+    return np.arange(count)
+
+
+def _select_by_mmr(
+    window: WindowMatrix,
+    candidates: NDArray[np.int64],
+    settings: RAGSettings,
+    count: int,
+    chunk_vectors: ChunkVectors,
+) -> NDArray[np.int64]:
+    """Select by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+    vectors = chunk_vectors([window.chunk_ids[i] for i in candidates])
+    relevance = window.best[candidates]
+    redundancy = np.zeros(len(candidates))
+    open_ = np.ones(len(candidates), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        marginal = settings.mmr_lambda * relevance - (1 - settings.mmr_lambda) * redundancy
+        pick = int(np.argmax(np.where(open_, marginal, -np.inf)))
+        chosen.append(pick)
+        open_[pick] = False
+        redundancy = np.maximum(redundancy, vectors @ vectors[pick])
+    return np.array(chosen, dtype=np.int64)
+
+
+def _select_by_coverage(
+    window: WindowMatrix,
+    candidates: NDArray[np.int64],
+    _settings: RAGSettings,
+    count: int,
+    chunk_vectors: ChunkVectors,
+) -> NDArray[np.int64]:
+    """Serve every part of the window before serving any part twice.
+
+    Every query chunk is evidence for the candidates that it found. The next choice is the candidate that adds most
+    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978), less the
+    more it resembles one of them. When nothing adds any, a further round begins with what is left.
+    """
+    evidence = _weigh_evidence(window.scores[:, candidates])
+    alike = _compare_topics(chunk_vectors([window.chunk_ids[i] for i in candidates]))
+    best = np.zeros(len(evidence))
+    novelty = np.ones(len(candidates))
+    open_ = np.ones(len(candidates), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        added = np.maximum(evidence - best[:, None], 0).sum(axis=0) * novelty
+        pick = int(np.argmax(np.where(open_, added, -np.inf)))
+        if added[pick] <= 0 and best.any():
+            best[:] = 0
+            continue
+        chosen.append(pick)
+        open_[pick] = False
+        best = np.maximum(best, evidence[:, pick])
+        novelty = np.minimum(novelty, 1 - alike[pick] ** _RESEMBLANCE_EXPONENT)
+    return np.array(chosen, dtype=np.int64)
+
+
+def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn the scores of each query chunk into evidence, shape ``(queries, candidates)``, 0 where nothing was found.
+
+    With ``_NORMALIZED`` 1 this is a softmax over the candidates, which a query chunk that found nothing good shares
+    out like one that did; with 0 it is the absolute score, by which one dominant topic takes every place.
+    """
+    scaled = scores / _TEMPERATURE
+    peak = np.maximum(scaled.max(axis=1, keepdims=True), -_LARGEST_EXPONENT)
+    total = peak + np.log(np.exp(scaled - peak).sum(axis=1, keepdims=True))
+    evidence: NDArray[np.float64] = np.exp(np.minimum(scaled - _NORMALIZED * total, _LARGEST_EXPONENT))
+    return evidence
+
+
+def _compare_topics(vectors: Vectors) -> NDArray[np.float64]:
+    """Give how alike the candidates are beyond what all of a window have in common, from 0 to 1."""
+    own = vectors - vectors.mean(axis=0)
+    lengths = np.linalg.norm(own, axis=1, keepdims=True)
+    directions = np.divide(own, lengths, out=np.zeros_like(own), where=lengths > 0)
+    alike: NDArray[np.float64] = np.clip(directions @ directions.T, 0, 1).astype(np.float64)
+    return alike
+
+
+STRATEGIES = {
+    "coverage": _select_by_coverage,
+    "similarity": _select_by_similarity,
+    "mmr": _select_by_mmr,
+}

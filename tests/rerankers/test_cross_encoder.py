@@ -1,0 +1,123 @@
+from pathlib import Path
+
+import pytest
+
+from backstory.errors import ModelFileError, RerankError
+from backstory.rerankers import Candidate, RerankRequest
+from backstory.rerankers.cross_encoder import CrossEncoderReranker
+from backstory.settings import RerankSettings
+from tests.rerankers.tiny_cross_encoder import write_cross_encoder
+
+SOUP_OVER_TRAINS = {"soup": 2.0, "trains": 1.0, "rust": -1.0}
+
+
+def connect(folder: Path, **settings: int) -> CrossEncoderReranker:
+    return CrossEncoderReranker(
+        RerankSettings.model_validate({"provider": "cross_encoder", "model_dir": str(folder), **settings})
+    )
+
+
+def request_of(*texts: str, asked_by: str = "rust") -> RerankRequest:
+    return RerankRequest(
+        "w", "a whole window", tuple(Candidate(text, "title", text, asked_by=asked_by) for text in texts)
+    )
+
+
+@pytest.mark.parametrize("classes", [0, 1, 2])
+def test_candidates_are_ordered_by_their_scores(tmp_path: Path, classes: int) -> None:
+    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS, classes=classes)
+
+    [result] = connect(tmp_path / "model").rerank([request_of("rust", "trains", "text", "soup")])
+
+    assert (result.chunk_ids, result.note) == (("soup", "trains", "text", "rust"), None)
+
+
+def test_equal_scores_keep_their_order_and_windows_are_apart(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
+    requests = [request_of("of", "title", "soup"), request_of(), request_of("rust", "trains")]
+
+    results = connect(tmp_path / "model").rerank(requests)
+
+    assert [result.chunk_ids for result in results] == [
+        ("soup", "of", "title"),
+        (),
+        ("trains", "rust"),
+    ]
+    assert connect(tmp_path / "model").rerank([]) == []
+
+
+def test_many_pairs_of_different_lengths_are_scored_like_each_alone(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
+    texts = [" ".join(["soup"] * count + ["of"] * (400 - 7 * count)) for count in range(40)]
+
+    [result] = connect(tmp_path / "model").rerank([request_of(*texts)])
+
+    assert list(result.chunk_ids) == texts[::-1]
+
+
+def test_the_longer_text_of_a_pair_is_cut_first(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
+    late, early = "of of of of of of of of soup", "of trains of of of of of of of"
+
+    [short] = connect(tmp_path / "model", max_tokens=10).rerank([request_of(late, early)])
+    [long] = connect(tmp_path / "model").rerank([request_of(late, early)])
+
+    assert short.chunk_ids == (early, late)
+    assert long.chunk_ids == (late, early)
+
+
+def test_a_model_without_token_types_in_a_folder_of_its_own_is_run(tmp_path: Path) -> None:
+    write_cross_encoder(
+        tmp_path / "model", {"soup": 1.0}, model="onnx/model.onnx", inputs=("input_ids", "attention_mask")
+    )
+
+    [result] = connect(tmp_path / "model").rerank([request_of("rust", "soup")])
+
+    assert result.chunk_ids == ("soup", "rust")
+
+
+def test_the_id_changes_with_the_model_and_its_limit(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "one", {"soup": 1.0})
+    write_cross_encoder(tmp_path / "two", {"soup": 2.0})
+    one, two = connect(tmp_path / "one").id, connect(tmp_path / "two").id
+    assert one.split(":")[2] != two.split(":")[2]
+    assert connect(tmp_path / "one").id == one
+    assert connect(tmp_path / "one", max_tokens=100).id != one
+    (tmp_path / "one" / "model.onnx_data").write_bytes(b"weights beside the graph")
+    assert connect(tmp_path / "one").id != one
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    write_cross_encoder(tmp_path / "model", {})
+    (tmp_path / "model" / name).unlink()
+
+    with pytest.raises(ModelFileError, match=rf"holds no {name}.*rerank\.model_dir"):
+        connect(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("model.onnx", "cannot be run"), ("tokenizer.json", "cannot be used")]
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, message: str) -> None:
+    write_cross_encoder(tmp_path / "model", {})
+    (tmp_path / "model" / name).write_bytes(b"{}")
+
+    with pytest.raises(ModelFileError, match=rf"{name} {message}"):
+        connect(tmp_path / "model").rerank([request_of("soup", "rust")])
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "three", {"soup": 1.0}, classes=3)
+    with pytest.raises(RerankError, match=r"shape \(2, 3\); a cross-encoder gives one score per pair"):
+        connect(tmp_path / "three").rerank([request_of("soup", "rust")])
+
+    write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
+    with pytest.raises(ModelFileError, match="asks for the input pixel_values"):
+        connect(tmp_path / "pixels").rerank([request_of("soup", "rust")])
+
+
+def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", {"soup": float("nan")})
+    with pytest.raises(RerankError, match="not finite"):
+        connect(tmp_path / "model").rerank([request_of("soup", "rust")])
