@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,14 @@ class Queries:
 
     frame: pl.DataFrame
     vectors: Vectors
+
+    def vectors_of(self, query_chunk_ids: Sequence[str]) -> Vectors:
+        """Give the vectors of some queries, in the order asked for, shape ``(len(ids), dimension)``."""
+        return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {query_chunk_id: row for row, query_chunk_id in enumerate(self.frame["query_chunk_id"])}
 
 
 @dataclass(frozen=True)

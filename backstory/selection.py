@@ -15,7 +15,7 @@ from backstory import schemas
 from backstory.rerankers.protocol import RerankResult
 from backstory.reranking import Reranking
 from backstory.settings import RAGSettings
-from backstory.strategies import STRATEGIES, ChunkVectors, WindowMatrix
+from backstory.strategies import STRATEGIES, VectorSources, WindowMatrix
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def judge_hits(
     settings: RAGSettings,
     *,
     min_similarity: float,
-    chunk_vectors: ChunkVectors,
+    vectors: VectorSources,
     entry_tokens: EntryTokens,
     max_tokens: int,
     reranking: Reranking | None = None,
@@ -97,7 +97,7 @@ def judge_hits(
         hits: Table ``hits``.
         settings: The ``rag`` settings.
         min_similarity: Cosine below which a hit is no evidence.
-        chunk_vectors: Gives the unit vectors of stored chunks, shape ``(len(ids), dimension)``.
+        vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
         reranking: The last step, or None for the order of the strategy.
@@ -112,9 +112,11 @@ def judge_hits(
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
     survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
     count = max(settings.top_k, reranking.candidates if reranking else 0)
+    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
+    windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
-        str(window_id): _select(_as_matrix(group), settings, count, chunk_vectors)
-        for (window_id,), group in survivors.group_by("window_id", maintain_order=True)
+        str(window_id): _select(_as_matrix(group), settings, count, vectors)
+        for (window_id,), group in windows.items()
     }
     chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
     orders = reranking.reorder(chosen) if reranking else _keep_order(chosen)
@@ -177,17 +179,15 @@ def _keep_order(chosen: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
     return {window_id: RerankResult(tuple(chunk_ids)) for window_id, chunk_ids in chosen.items()}
 
 
-def _select(
-    window: WindowMatrix, settings: RAGSettings, count: int, chunk_vectors: ChunkVectors
-) -> _Selection:
-    near_duplicate_of = _near_duplicates(window, settings, chunk_vectors)
+def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources) -> _Selection:
+    near_duplicate_of = _near_duplicates(window, settings, vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
         # What asked for a near-duplicate asked for the chunk that stands for it.
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
     candidates = np.flatnonzero(near_duplicate_of < 0)
     most = min(count, len(candidates))
-    chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, chunk_vectors)]
+    chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, vectors)]
     return _Selection(
         window.chunk_ids,
         {
@@ -220,28 +220,30 @@ def _judge_window(
 
 
 def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
-    chunk_ids = (
-        group.group_by("chunk_id")
-        .agg(pl.col("score").max())
-        .sort(["score", "chunk_id"], descending=[True, False])
-    )["chunk_id"]
-    query_ids = group["query_chunk_id"].unique(maintain_order=True)
-    scores = np.full((len(query_ids), len(chunk_ids)), -np.inf)
-    rows = group["query_chunk_id"].replace_strict(query_ids, range(len(query_ids))).to_numpy()
-    columns = group["chunk_id"].replace_strict(chunk_ids, range(len(chunk_ids))).to_numpy()
-    scores[rows, columns] = group["score"].to_numpy()
-    return WindowMatrix(chunk_ids.to_list(), scores)
+    found = list(
+        zip(*(group[name].to_list() for name in ("query_chunk_id", "chunk_id", "score")), strict=True)
+    )
+    best: dict[str, float] = {}
+    for _, chunk_id, score in found:
+        best[chunk_id] = max(score, best.get(chunk_id, score))
+    chunk_ids = sorted(best, key=lambda chunk_id: (-best[chunk_id], chunk_id))
+    columns = {chunk_id: column for column, chunk_id in enumerate(chunk_ids)}
+    rows: dict[str, int] = {}
+    places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
+    scores = np.full((len(rows), len(chunk_ids)), -np.inf)
+    scores[tuple(np.array(places).T)] = [score for _, _, score in found]
+    return WindowMatrix(list(rows), chunk_ids, scores)
 
 
 def _near_duplicates(
-    window: WindowMatrix, settings: RAGSettings, chunk_vectors: ChunkVectors
+    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources
 ) -> NDArray[np.int64]:
     """Give for each candidate the position of the better one that it nearly repeats, or -1."""
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
     if settings.near_duplicate_similarity is None:
         return duplicate_of
-    vectors = chunk_vectors(window.chunk_ids)
-    alike = vectors @ vectors.T >= settings.near_duplicate_similarity
+    found = vectors.of_chunks(window.chunk_ids)
+    alike = found @ found.T >= settings.near_duplicate_similarity
     for i in range(1, len(window.chunk_ids)):
         earlier = np.flatnonzero(alike[i, :i] & (duplicate_of[:i] < 0))
         if earlier.size:

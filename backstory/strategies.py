@@ -1,8 +1,8 @@
 """In which order the candidates of a window are chosen: by coverage, similarity or marginal relevance.
 
 Each strategy takes the hits of a window, the candidates (positions in the window's chunks, best first), the settings,
-how many to choose and a function that gives vectors; it returns the choice as positions among the candidates. A longer
-choice begins with every shorter one.
+how many to choose and the functions that give vectors; it returns the choice as positions among the candidates. A
+longer choice begins with every shorter one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,25 @@ from backstory.settings import RAGSettings
 
 # Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
 _TEMPERATURE = 0.04
-_NORMALIZED = 0.8
-_RESEMBLANCE_EXPONENT = 0.6
+_NORMALIZED = 0.85
+_CANDIDATE_LIKENESS = 0.8
+_QUERY_LIKENESS = 0.35
 _LARGEST_EXPONENT = 500.0
 
-ChunkVectors = Callable[[Sequence[str]], Vectors]
+FindVectors = Callable[[Sequence[str]], Vectors]
+
+
+@dataclass(frozen=True)
+class VectorSources:
+    """Where the vectors of what asked and of what was found come from.
+
+    Attributes:
+        of_queries: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``.
+        of_chunks: Gives those of stored chunks.
+    """
+
+    of_queries: FindVectors
+    of_chunks: FindVectors
 
 
 @dataclass(frozen=True)
@@ -30,11 +44,13 @@ class WindowMatrix:
     """The hits of one window that passed threshold and dedup.
 
     Attributes:
+        query_ids: Query chunks that found anything.
         chunk_ids: Candidates, best score first, ties by id.
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
     """
 
+    query_ids: list[str]
     chunk_ids: list[str]
     scores: NDArray[np.float64]
 
@@ -46,7 +62,11 @@ class WindowMatrix:
 
 
 def _select_by_similarity(
-    _window: WindowMatrix, _candidates: NDArray[np.int64], _settings: RAGSettings, count: int, _: ChunkVectors
+    _window: WindowMatrix,
+    _candidates: NDArray[np.int64],
+    _settings: RAGSettings,
+    count: int,
+    _: VectorSources,
 ) -> NDArray[np.int64]:
     return np.arange(count)
 
@@ -56,10 +76,10 @@ def _select_by_mmr(
     candidates: NDArray[np.int64],
     settings: RAGSettings,
     count: int,
-    chunk_vectors: ChunkVectors,
+    vectors: VectorSources,
 ) -> NDArray[np.int64]:
     """Select by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
-    vectors = chunk_vectors([window.chunk_ids[i] for i in candidates])
+    found = vectors.of_chunks([window.chunk_ids[i] for i in candidates])
     relevance = window.best[candidates]
     redundancy = np.zeros(len(candidates))
     open_ = np.ones(len(candidates), dtype=bool)
@@ -69,7 +89,7 @@ def _select_by_mmr(
         pick = int(np.argmax(np.where(open_, marginal, -np.inf)))
         chosen.append(pick)
         open_[pick] = False
-        redundancy = np.maximum(redundancy, vectors @ vectors[pick])
+        redundancy = np.maximum(redundancy, found @ found[pick])
     return np.array(chosen, dtype=np.int64)
 
 
@@ -78,30 +98,37 @@ def _select_by_coverage(
     candidates: NDArray[np.int64],
     _settings: RAGSettings,
     count: int,
-    chunk_vectors: ChunkVectors,
+    vectors: VectorSources,
 ) -> NDArray[np.int64]:
     """Serve every part of the window before serving any part twice.
 
     Every query chunk is evidence for the candidates that it found. The next choice is the candidate that adds most
-    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978), less the
-    more it resembles one of them. When nothing adds any, a further round begins with what is left.
+    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978). What a query
+    chunk can still add counts the less, the more it resembles one that a chosen candidate serves; what a candidate
+    adds counts the less, the more it resembles a chosen one. When nothing adds any, a further round begins with what
+    is left.
     """
     evidence = _weigh_evidence(window.scores[:, candidates])
-    alike = _compare_topics(chunk_vectors([window.chunk_ids[i] for i in candidates]))
+    served = evidence / evidence.max(axis=1, keepdims=True)
+    queries_alike = _compare_topics(vectors.of_queries(window.query_ids)) ** _QUERY_LIKENESS
+    chunk_ids = [window.chunk_ids[i] for i in candidates]
+    chunks_alike = _compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_LIKENESS
     best = np.zeros(len(evidence))
+    unserved = np.ones(len(evidence))
     novelty = np.ones(len(candidates))
     open_ = np.ones(len(candidates), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < count:
-        added = np.maximum(evidence - best[:, None], 0).sum(axis=0) * novelty
+        added = unserved @ np.maximum(evidence - best[:, None], 0) * novelty
         pick = int(np.argmax(np.where(open_, added, -np.inf)))
         if added[pick] <= 0 and best.any():
-            best[:] = 0
+            best[:], unserved[:] = 0, 1
             continue
         chosen.append(pick)
         open_[pick] = False
         best = np.maximum(best, evidence[:, pick])
-        novelty = np.minimum(novelty, 1 - alike[pick] ** _RESEMBLANCE_EXPONENT)
+        unserved = np.minimum(unserved, 1 - (queries_alike * served[:, pick]).max(axis=1))
+        novelty = np.minimum(novelty, 1 - chunks_alike[pick])
     return np.array(chosen, dtype=np.int64)
 
 
@@ -119,7 +146,7 @@ def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _compare_topics(vectors: Vectors) -> NDArray[np.float64]:
-    """Give how alike the candidates are beyond what all of a window have in common, from 0 to 1."""
+    """Give how alike texts are beyond what all of them have in common, from 0 to 1, shape ``(texts, texts)``."""
     own = vectors - vectors.mean(axis=0)
     lengths = np.linalg.norm(own, axis=1, keepdims=True)
     directions = np.divide(own, lengths, out=np.zeros_like(own), where=lengths > 0)

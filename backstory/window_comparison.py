@@ -13,6 +13,7 @@ from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex, open_index
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings
+from backstory.strategies import VectorSources
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -99,7 +100,7 @@ def _answer(
         hits,
         settings,
         min_similarity=workspace.min_similarity,
-        chunk_vectors=index.vectors_of,
+        vectors=VectorSources(queries.vectors_of, index.vectors_of),
         entry_tokens=make_entry_counter(
             index.describe(hits["chunk_id"].unique(maintain_order=True)), context
         ),

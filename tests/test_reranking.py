@@ -16,6 +16,7 @@ from backstory.reranking import Reranking, join_query_chunks
 from backstory.schemas import Decisions, Hits, WindowChunks, conform, validate
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings, RerankSettings
+from backstory.strategies import VectorSources
 
 QUERY_TEXTS = {"q1": "the night train", "q2": "the bean soup", "q3": "the border"}
 Hit = tuple[str, str, str, float]  # window, query chunk, chunk, similarity
@@ -108,7 +109,7 @@ def judge(
         hits,
         rag,
         min_similarity=0.0,
-        chunk_vectors=same_direction,
+        vectors=VectorSources(same_direction, same_direction),
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
         reranking=reranking,

@@ -14,6 +14,7 @@ from backstory.embedders.protocol import Vectors
 from backstory.schemas import Decisions, Hits, conform, validate
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings
+from backstory.strategies import FindVectors, VectorSources
 
 Hit = tuple[str, str, str, float]  # query chunk, chunk, document, similarity
 
@@ -46,18 +47,28 @@ def one_hot(chunk_ids: Sequence[str]) -> Vectors:
     return vectors
 
 
+def far_apart(query_chunk_ids: Sequence[str]) -> Vectors:
+    """Give each query chunk a direction of its own."""
+    return np.eye(max(len(query_chunk_ids), 1), dtype=np.float32)[: len(query_chunk_ids)]
+
+
 def ten_tokens(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
     return np.full(len(chunk_ids), 10, dtype=np.int64)
 
 
 def judge(
-    rows: Sequence[Hit], settings: RAGSettings, *, min_similarity: float = 0.0, max_tokens: int = 1000
+    rows: Sequence[Hit],
+    settings: RAGSettings,
+    *,
+    min_similarity: float = 0.0,
+    max_tokens: int = 1000,
+    query_vectors: FindVectors | None = None,
 ) -> pl.DataFrame:
     decisions = judge_hits(
         hits_of(rows),
         settings,
         min_similarity=min_similarity,
-        chunk_vectors=one_hot,
+        vectors=VectorSources(query_vectors or far_apart, one_hot),
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
     )
@@ -85,7 +96,7 @@ ONE_DOMINANT_TOPIC: list[Hit] = [
 
 def test_coverage_serves_every_query_chunk_before_any_twice() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=3))
-    assert kept(decisions) == ["a1", "d1", "f1"]
+    assert kept(decisions) == ["d1", "a1", "f1"]
 
 
 def test_similarity_lets_one_topic_take_every_place() -> None:
@@ -95,7 +106,7 @@ def test_similarity_lets_one_topic_take_every_place() -> None:
 
 def test_coverage_fills_up_in_further_rounds() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=6))
-    assert kept(decisions)[:3] == ["a1", "d1", "f1"]
+    assert kept(decisions)[:3] == ["d1", "a1", "f1"]
     assert set(kept(decisions)) == {"a1", "b1", "c1", "d1", "e1", "f1"}
 
 
@@ -147,16 +158,29 @@ def test_what_asked_for_a_near_duplicate_is_served_by_the_chunk_that_stands_for_
     assert kept(decisions) == ["a1", "z1"]
 
 
+def test_query_chunks_that_ask_alike_are_one_part_of_the_window() -> None:
+    # Two messages of one topic point to two documents, and a third message to another topic.
+    rows: list[Hit] = [("m1", "a1", "A", 0.9), ("m2", "b1", "B", 0.89), ("n1", "c1", "C", 0.85)]
+    assert kept(judge(rows, RAGSettings(top_k=2))) == ["a1", "b1"]
+    assert kept(judge(rows, RAGSettings(top_k=2), query_vectors=one_hot)) == ["a1", "c1"]
+    assert kept(judge(rows, RAGSettings(top_k=3), query_vectors=one_hot)) == ["a1", "c1", "b1"]
+
+
 def test_the_token_budget_drops_what_comes_last() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=3), max_tokens=25)
-    assert kept(decisions) == ["a1", "d1"]
+    assert kept(decisions) == ["d1", "a1"]
     assert cause(decisions, "f1") == ("over_budget", None)
 
 
 def test_windows_are_judged_apart() -> None:
     frame = pl.concat([hits_of([("q1", "a1", "A", 0.9)], "w1"), hits_of([("q2", "a1", "A", 0.8)], "w2")])
     decisions = judge_hits(
-        frame, RAGSettings(), min_similarity=0, chunk_vectors=one_hot, entry_tokens=ten_tokens, max_tokens=100
+        frame,
+        RAGSettings(),
+        min_similarity=0,
+        vectors=VectorSources(far_apart, one_hot),
+        entry_tokens=ten_tokens,
+        max_tokens=100,
     )
     assert decisions["kept"].to_list() == [True, True]
     assert decisions["rank"].to_list() == [1, 1]

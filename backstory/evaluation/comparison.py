@@ -26,6 +26,7 @@ from backstory.rerankers import make_reranker
 from backstory.reranking import Reranking
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings, Settings, cache_folder
+from backstory.strategies import VectorSources
 from backstory.window_chunks import cut_window_chunks
 
 OWN = "backstory"
@@ -171,7 +172,8 @@ def _run_library(
             "chunks_per_query": max(_DEPTH, settings.rag.chunks_per_query),
         }
     )
-    hits = find_hits(plan_queries(labelled.windows, chunks, vectors, rag), index, rag).frame
+    queries = plan_queries(labelled.windows, chunks, vectors, rag)
+    hits = find_hits(queries, index, rag).frame
     reranker = make_reranker(settings.rerank)
     reranking = (
         Reranking(reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe)
@@ -183,7 +185,7 @@ def _run_library(
         hits,
         rag,
         min_similarity=embedder.default_min_similarity if given is None else given,
-        chunk_vectors=index.vectors_of,
+        vectors=VectorSources(queries.vectors_of, index.vectors_of),
         entry_tokens=make_entry_counter(
             index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
         ),

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
-from backstory.embeddings import embed_texts
-from backstory.hits import find_hits, plan_queries
+from backstory.embeddings import EmbeddingStats, embed_texts
+from backstory.hits import Queries, find_hits, plan_queries
 from backstory.ids import digest
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.progress import show_progress
@@ -23,6 +23,7 @@ from backstory.stages.materialization import (
     settings_digest,
     split_by_partition,
 )
+from backstory.strategies import VectorSources
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -40,19 +41,9 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
         if not settings.enabled:
             return dict.fromkeys(pending, empty(Hits))
         index = _open(workspace)
-        with show_progress("embedding query chunks") as progress:
-            embedded = embed_texts(
-                workspace.embedder,
-                chunks["text"].to_list(),
-                task="query",
-                cache=workspace.embeddings,
-                progress=progress,
-            )
-        queries = plan_queries(windows, chunks, embedded.vectors, settings)
+        queries, stats = _ask(workspace, windows, chunks)
         found = find_hits(queries, index, settings)
-        counts.update(
-            queries=found.queries, engine=found.engine, reason=found.reason, **embedded.stats.as_counts()
-        )
+        counts.update(queries=found.queries, engine=found.engine, reason=found.reason, **stats.as_counts())
         return _split(found.frame, windows, pending)
 
     return materialize_partitions(workspace, "hits", inputs, compute, counts=counts)
@@ -70,14 +61,16 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
         settings.context,
         extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
     )
-    inputs = _inputs(workspace, ("hits", "window_chunks") if reranker else ("hits",), partitions, depends)
+    inputs = _inputs(workspace, ("hits", "windows", "window_chunks"), partitions, depends)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        hits = read_table(workspace.tables, "hits", pending)
+        hits, windows, chunks = (
+            read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
+        )
         index = _open(workspace)
+        queries, _ = _ask(workspace, windows, chunks)
         reranking = None
         if reranker is not None:
-            chunks = read_table(workspace.tables, "window_chunks", pending)
             reranking = Reranking(
                 reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe
             )
@@ -85,7 +78,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
             hits,
             settings.rag,
             min_similarity=workspace.min_similarity,
-            chunk_vectors=index.vectors_of,
+            vectors=VectorSources(queries.vectors_of, index.vectors_of),
             entry_tokens=make_entry_counter(
                 index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
             ),
@@ -97,7 +90,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
         if reranking:
             reranked.update(reranking.counts)
             counts.update(reranked)
-        return _split(decisions, read_table(workspace.tables, "windows", pending), pending)
+        return _split(decisions, windows, pending)
 
     # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
     at_once = settings.rerank.threads if reranker else None
@@ -161,6 +154,19 @@ def _reranked_by(workspace: Workspace) -> list[str]:
     settings = workspace.settings.rerank
     shown = (settings.candidates, settings.query_characters, settings.text_characters)
     return [workspace.reranker.id, *map(str, shown)]
+
+
+def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
+    """Plan the queries of windows; their vectors are computed where the cache does not hold them."""
+    with show_progress("embedding query chunks") as progress:
+        embedded = embed_texts(
+            workspace.embedder,
+            chunks["text"].to_list(),
+            task="query",
+            cache=workspace.embeddings,
+            progress=progress,
+        )
+    return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), embedded.stats
 
 
 def _open(workspace: Workspace) -> SearchIndex:
