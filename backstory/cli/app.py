@@ -169,7 +169,7 @@ def _hand_over(page: Path, open_page: bool) -> None:
     """Print where a page is, alone on a line for scripts, and open it where that is wanted."""
     sys.stdout.write(f"{page}\n")
     if open_page and not webbrowser.open(page.resolve().as_uri()):
-        raise InputError(f"no browser can be started here; open {page} yourself")
+        raise BackstoryError(f"no browser could be started; open {page} yourself")
 
 
 def _print(record: Any, as_json: bool, show: Any) -> None:
