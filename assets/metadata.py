@@ -33,6 +33,11 @@ def describe_report(report: StageReport) -> dict[str, dg.MetadataValue | int | f
     }
 
 
+def describe_picture(markdown: str) -> dict[str, dg.MetadataValue | int | float | str]:
+    """Give the metadata of a picture; the UI shows the image that the Markdown holds."""
+    return {"picture": dg.MetadataValue.md(markdown)}
+
+
 def describe_cases(cases: pl.DataFrame) -> dict[str, dg.MetadataValue | int]:
     """Give the metadata of a check: how many rows fail, and the first of them."""
     return {"failing_rows": len(cases), "examples": dg.MetadataValue.md(format_preview(cases))}

@@ -2,10 +2,11 @@
 
 import dagster as dg
 
-from assets.metadata import describe_columns, describe_report
+from assets.metadata import describe_columns, describe_picture, describe_report
 from assets.partitioning import BACKFILL
 from assets.workspace_resource import WorkspaceResource
 from backstory import stages
+from backstory.report import picture_windows
 
 GROUP = "retrieval"
 
@@ -69,6 +70,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
     ) -> dg.MaterializeResult[None]:
         """One row per window: status, prompt text, counts of every stage, coverage."""
         report = stages.materialize_window_contexts(workspace.workspace, context.partition_keys)
-        return dg.MaterializeResult(metadata=describe_report(report))
+        picture = picture_windows(workspace.workspace, context.partition_keys)
+        return dg.MaterializeResult(metadata=describe_report(report) | describe_picture(picture))
 
     return [hits, decisions, contexts, window_contexts]

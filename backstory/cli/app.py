@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,6 +83,23 @@ def context(
 
 
 @app.command()
+def report(
+    window_id: Annotated[str, typer.Argument(help="Id of a window; a unique beginning is enough.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; else reports/<window id>.html in the workspace."),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Draw a window, what each part of it found, and what was kept, as one HTML page."""
+    from backstory.report import write_window_page
+    from backstory.workspace import open_workspace
+
+    _hand_over(write_window_page(open_workspace(workspace), window_id, output), open_page)
+
+
+@app.command()
 def query(
     text: Annotated[str, typer.Argument(help="What to look for.")],
     workspace: WorkspaceOption = None,
@@ -114,22 +132,38 @@ def evaluate(
         Path, typer.Argument(help="Folder with docs.parquet, windows.parquet and qrels.parquet.")
     ],
     runs: Annotated[Path | None, typer.Option("--runs", help="Write the ranked lists as Parquet.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Draw the methods with their intervals as one HTML page.")
+    ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score the library's own path on labelled data, beside whole-window queries."""
     from backstory.cli.views import print_comparison
     from backstory.evaluation import evaluate_folder
+    from backstory.report import write_comparison_page
     from backstory.settings import Settings
     from backstory.workspace import open_workspace
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
-    if runs is not None and not runs.parent.is_dir():
-        raise InputError(f"{runs.parent} is not there; make the folder before the runs are written to it")
+    for file in (runs, html):
+        if file is not None and not file.parent.is_dir():
+            raise InputError(
+                f"{file.parent} is not there; make the folder before {file.name} is written to it"
+            )
     comparison = evaluate_folder(folder, settings)
     if runs is not None:
         comparison.runs.write_parquet(runs)
+    if html is not None:
+        write_comparison_page(html, comparison)
     _print(comparison.as_record(), as_json, lambda _console, _record: print_comparison(console, comparison))
+
+
+def _hand_over(page: Path, open_page: bool) -> None:
+    """Print where a page is, alone on a line for scripts, and open it where that is wanted."""
+    sys.stdout.write(f"{page}\n")
+    if open_page and not webbrowser.open(page.resolve().as_uri()):
+        raise BackstoryError(f"no browser could be started; open {page} yourself")
 
 
 def _print(record: Any, as_json: bool, show: Any) -> None:

@@ -1,6 +1,9 @@
 """The command line, in process: every command, its output, its exit code."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -54,7 +57,7 @@ def test_every_command_is_tested() -> None:
         for command in cli.app.registered_commands
         if command.callback
     }
-    assert names == {"init", "status", "windows", "context", "query", "doctor", "eval"}
+    assert names == {"init", "status", "windows", "context", "report", "query", "doctor", "eval"}
     assert all(f'"{name}"' in source for name in names)
 
 
@@ -96,6 +99,37 @@ def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
     shown = run("context", window["window_id"][:6], "-w", str(made)).stdout
     assert "Related Previous Posts" in shown
     assert "asked for by" in shown
+
+
+def test_report_writes_a_page_and_says_where(made: Path, tmp_path: Path) -> None:
+    [window] = json.loads(run("windows", "-w", str(made), "--json").stdout)
+    printed = Path(run("report", window["window_id"][:6], "-w", str(made)).stdout.strip())
+    assert printed == made / "reports" / f"{window['window_id']}.html"
+    page = printed.read_text(encoding="utf-8")
+    assert 'href="../posts/irrigation.md"' in page
+    elsewhere = tmp_path / "pages" / "one.html"
+    assert run("report", window["window_id"], "-w", str(made), "--output", str(elsewhere)).exit_code == 0
+    assert 'href="../workspace/posts/irrigation.md"' in elsewhere.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 0", 0), ("exit 1", 1)])
+def test_report_opens_the_page_in_the_browser(made: Path, tmp_path: Path, ends: str, code: int) -> None:
+    [window] = json.loads(run("windows", "-w", str(made), "--json").stdout)
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n{ends}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    # A process of its own: the standard library reads BROWSER once.
+    command = ["report", window["window_id"], "-w", str(made), "--open"]
+    result = subprocess.run(
+        [sys.executable, "-c", "from backstory.cli import main; main()", *command],
+        env={**os.environ, "BROWSER": f"{browser} %s"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == code, result.stderr
+    assert opened.read_text(encoding="utf-8") == Path(result.stdout.strip()).as_uri()
 
 
 def test_query_asks_the_index(made: Path) -> None:
@@ -140,8 +174,9 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
 ) -> None:
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
     runs = tmp_path / "runs.parquet"
+    html = tmp_path / "methods.html"
     folder = labelled_set(tmp_path / "set")
-    result = run("eval", str(folder), "-w", str(root), "--runs", str(runs), "--json")
+    result = run("eval", str(folder), "-w", str(root), "--runs", str(runs), "--html", str(html), "--json")
     assert result.exit_code == 0, result.output
     scores = {(row["method"], row["metric"]): row for row in json.loads(result.stdout)["scores"]}
     assert scores["backstory", "ncov@5"]["mean"] == 1.0
@@ -153,6 +188,7 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
         "whole window, keywords",
         "whole window, mean vector and keywords",
     }
+    assert "whole window, mean vector" in html.read_text(encoding="utf-8")
     written = pl.read_parquet(runs)
     assert written.columns == ["window_id", "rank", "doc_id", "score", "method"]
     assert "gain in ncov@5" in run("eval", str(folder), "-w", str(root)).stdout
@@ -226,7 +262,9 @@ def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     [
         (("status", "-w", "/nowhere"), 2),
         (("context", "nothing"), 2),
+        (("report", "nothing"), 2),
         (("eval", "/nowhere"), 2),
+        (("eval", "/nowhere", "--html", "/nowhere/methods.html"), 2),
         (("query", " "), 2),
         (("unknown",), 2),
     ],

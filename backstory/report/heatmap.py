@@ -1,0 +1,113 @@
+"""Queries by documents: what each part of a window found of each document, as a table of shaded cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory.report.palette import name_paint
+from backstory.report.window_report import Cell, Query, WindowReport
+from backstory.report.wording import describe_cell, fold
+
+DROPPED_COLUMNS = 15
+"""Most columns for documents that were dropped; the kept ones are always shown."""
+
+SHADES = 9
+"""Steps of the scale, from the lowest score shown to the highest."""
+
+_ROW_CHARACTERS = 90
+
+
+@dataclass(frozen=True)
+class Column:
+    """A document; ``rank`` is its place in the context, None if it was dropped."""
+
+    document: int
+    title: str
+    rank: int | None
+    paint: str
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A cell that holds a score."""
+
+    level: int
+    text: str
+    title: str
+    kept: bool
+    best: bool
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A query: when it begins, what it says, and a shade or nothing for every column."""
+
+    message: int
+    when: str
+    text: str
+    granularity: str
+    paint: str
+    shades: tuple[Shade | None, ...]
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """The table; ``lowest`` and ``highest`` are the scores at the ends of the scale."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    more: int
+    lowest: float
+    highest: float
+
+
+def draw_heatmap(report: WindowReport) -> Heatmap:
+    """Lay out what each query found of each document.
+
+    Args:
+        report: The window.
+
+    Returns:
+        Rows in the order of the queries; columns for the kept documents by rank, then for the best of the dropped
+        ones, up to :data:`DROPPED_COLUMNS`; ``more`` is the number of documents that have no column.
+    """
+    shown = len(report.kept_documents) + DROPPED_COLUMNS
+    columns = tuple(
+        Column(
+            document=place,
+            title=document.title,
+            rank=document.ranks[0] if document.ranks else None,
+            paint=name_paint(place) if document.ranks else "",
+        )
+        for place, document in enumerate(report.documents[:shown])
+    )
+    cells = {(cell.query, cell.document): cell for cell in report.cells if cell.document < len(columns)}
+    scores = [cell.score for cell in cells.values()] or [0.0]
+    lowest, highest = min(scores), max(scores)
+
+    def shade(cell: Cell | None, query: Query) -> Shade | None:
+        if cell is None:
+            return None
+        share = (cell.score - lowest) / (highest - lowest) if highest > lowest else 1.0
+        return Shade(
+            level=min(int(share * SHADES), SHADES - 1),
+            text=f"{cell.score:.2f}".removeprefix("0"),
+            title=describe_cell(report, cell),
+            kept=cell.kept,
+            best=cell.document == query.document,
+            passed=cell.passed,
+        )
+
+    rows = tuple(
+        Row(
+            message=query.first,
+            when=f"{report.messages[query.first].timestamp:%H:%M}" if report.messages else "",
+            text=fold(query.text, _ROW_CHARACTERS),
+            granularity=query.granularity,
+            paint=name_paint(query.document),
+            shades=tuple(shade(cells.get((place, column.document)), query) for column in columns),
+        )
+        for place, query in enumerate(report.queries)
+    )
+    return Heatmap(columns, rows, len(report.documents) - len(columns), lowest, highest)

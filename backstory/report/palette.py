@@ -1,0 +1,21 @@
+"""Which colour and pattern a kept document has.
+
+The hues are those of Okabe and Ito (2002), which people with any common colour blindness can tell apart. There are
+seven; further documents repeat them under a pattern, so that colour and pattern together name one document among 21,
+and its rank, written wherever there is room, names it among any number.
+"""
+
+from __future__ import annotations
+
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
+PATTERNS = 3
+
+INK_ON_HUE = ("#ffffff", "#000000", "#000000", "#000000", "#000000", "#000000", "#000000")
+"""Text colour on each hue, contrast 4.5 or more (WCAG 2.2 AA)."""
+
+
+def name_paint(document: int | None) -> str:
+    """Give the CSS classes that paint a kept document, by its position; those of unserved parts for None."""
+    if document is None:
+        return "unserved"
+    return f"hue-{document % len(HUES)} pattern-{document // len(HUES) % PATTERNS}"

@@ -1,0 +1,78 @@
+"""The page of one window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from backstory.ids import digest
+from backstory.report.documents import link_sources, list_chunks, list_kept
+from backstory.report.heatmap import SHADES, draw_heatmap
+from backstory.report.page import render_page, write_page
+from backstory.report.palette import name_paint
+from backstory.report.timeline import draw_timeline
+from backstory.report.window_reading import read_window_report
+from backstory.report.window_report import WindowReport
+from backstory.report.wording import STATUS_WORDS, describe_moment, describe_span
+from backstory.workspace import Workspace
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def write_window_page(workspace: Workspace, window_id: str, output: Path | None = None) -> Path:
+    """Write the page of a window.
+
+    Args:
+        workspace: The workspace.
+        window_id: Id of the window, or a unique beginning of it.
+        output: The file to write; None for ``reports/<window_id>.html`` in the workspace.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        InputError: There is no such window, or its context was not materialized.
+    """
+    report = read_window_report(workspace, window_id)
+    path = output or workspace.root / "reports" / name_page(report.window["window_id"])
+    sources = link_sources(report, workspace.posts, path.parent)
+    return write_page(path, render_window_page(report, sources))
+
+
+def name_page(window_id: str) -> str:
+    """Give the file name of a window's page: its id, or a hash of an id that cannot name a file everywhere."""
+    name = window_id if _FILE_NAME.fullmatch(window_id) else digest([window_id])
+    return f"{name}.html"
+
+
+def render_window_page(report: WindowReport, sources: Mapping[str, str]) -> str:
+    """Render the page of a window.
+
+    Args:
+        report: The window.
+        sources: Link to the file of each document, by its id, as far as there is one.
+
+    Returns:
+        The HTML document.
+    """
+    window, summary = report.window, report.summary
+    span = describe_span(window["started_at"], window["ended_at"])
+    served = sum(query.document is not None for query in report.queries)
+    return render_page(
+        "window.html",
+        title=f"{window['conversation_id']}, {span}",
+        window=window,
+        summary=summary,
+        span=span,
+        notice=STATUS_WORDS[summary["status"]],
+        served=served,
+        report=report,
+        timeline=draw_timeline(report),
+        heatmap=draw_heatmap(report),
+        kept=list_kept(report),
+        chunks=list_chunks(report, sources),
+        shades=SHADES,
+        describe_moment=describe_moment,
+        name_paint=name_paint,
+    )

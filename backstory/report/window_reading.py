@@ -1,0 +1,74 @@
+"""The rows of one window, read from a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from backstory.errors import InputError
+from backstory.report.window_report import WindowReport, WindowTables, make_window_report
+from backstory.tables import list_partitions, read_table, scan_table
+from backstory.window_context import find_window
+from backstory.workspace import Workspace
+
+_DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
+
+
+def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
+    """Read what was materialized for a window.
+
+    Args:
+        workspace: The workspace.
+        window_id: Id of the window, or a unique beginning of it.
+
+    Returns:
+        The report of the window.
+
+    Raises:
+        InputError: There is no such window, its context was not materialized, or its messages are gone.
+    """
+    window = find_window(workspace, window_id)
+    mine = pl.col("window_id") == window["window_id"]
+    summary, chunks, hits, decisions, contexts = (
+        read_table(workspace.tables, table, [window["partition"]]).filter(mine)
+        for table in ("window_contexts", "window_chunks", "hits", "decisions", "contexts")
+    )
+    if summary.is_empty():
+        raise InputError(
+            f"window {window['window_id']} has no context yet; run `python -m pipelines materialize`"
+        )
+    found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
+    named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
+    return make_window_report(
+        WindowTables(
+            window=window,
+            summary=summary.row(0, named=True),
+            messages=_read_messages(workspace, window),
+            window_chunks=chunks,
+            hits=hits,
+            decisions=decisions,
+            contexts=contexts,
+            document_chunks=scan_table(workspace.tables, "document_chunks").filter(found).collect(),
+            documents=scan_table(workspace.tables, "documents")
+            .filter(named)
+            .select(_DOCUMENT_COLUMNS)
+            .collect(),
+        )
+    )
+
+
+def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFrame:
+    wanted = pl.DataFrame({"message_id": window["message_ids"]}, schema={"message_id": pl.String})
+    found = read_table(workspace.tables, "messages", [])
+    earlier = [key for key in list_partitions(workspace.tables, "messages") if key <= window["partition"]]
+    for key in reversed(earlier):  # an overlap reaches into partitions before the window's own
+        rows = read_table(workspace.tables, "messages", [key])
+        found = pl.concat([found, rows.join(wanted, on="message_id", how="semi")])
+        if len(found) == len(wanted):
+            return wanted.join(found, on="message_id", maintain_order="left")
+    raise InputError(
+        f"{len(wanted) - len(found)} messages of window {window['window_id']} are not in the table messages; "
+        "run `python -m pipelines materialize`"
+    )
