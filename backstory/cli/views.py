@@ -54,6 +54,7 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Show a context's text, then why each document was chosen and what was dropped."""
     if context["status"] != "ok":
         console.print(f"No context: {context['status']}.")
+        _print_verdict(console, context)
         return
     console.print(Text(context["text"].strip()))
     console.rule("why")
@@ -66,6 +67,15 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     dropped = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in context["dropped"].items())
     console.print(
         f"Dropped hits: {dropped or 'none'}. Coverage: {context['coverage']:.0%} of the query chunks.",
+        highlight=False,
+    )
+    _print_verdict(console, context)
+
+
+def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
+    console.print(
+        f"Verdict: {context['verdict']} ({context['confidence']:.0%} likely to cover half of the topics or more). "
+        f"Recommendation: {context['recommendation']}.",
         highlight=False,
     )
 
@@ -122,6 +132,16 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    for row in comparison.prediction.to_dicts():
+        console.print(
+            f"The assessment predicts {row['metric']}: Spearman {_figure(row['spearman'])}, "
+            f"Pearson {_figure(row['pearson'])} ({row['windows']} windows)",
+            highlight=False,
+        )
     console.print(
         "Brackets: 95 % bootstrap intervals over windows; gains are paired.", style="dim", highlight=False
     )
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"

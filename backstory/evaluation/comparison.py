@@ -17,6 +17,7 @@ from backstory.embedders import make_embedder
 from backstory.embedders.protocol import Embedder, Task, Vectors
 from backstory.embeddings import EmbeddingCache, embed_texts
 from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.hits import find_hits, mean_vectors, plan_queries
 from backstory.index import Filters, SearchIndex, build_index, open_index
@@ -42,6 +43,9 @@ class Comparison:
         runs: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
         scores: One row per method and window.
         table: From :func:`backstory.evaluation.compare_methods`.
+        assessments: One row per window: what :func:`backstory.evaluate_retrieval` says of its context at these
+            settings, beside what the labels say of the same context.
+        prediction: How well the one predicts the other, from :func:`backstory.evaluation.measure_prediction`.
         figures: Counts and seconds of the stages.
     """
 
@@ -49,11 +53,18 @@ class Comparison:
     runs: pl.DataFrame
     scores: pl.DataFrame
     table: pl.DataFrame
+    assessments: pl.DataFrame
+    prediction: pl.DataFrame
     figures: dict[str, int | float | str]
 
     def as_record(self) -> dict[str, Any]:
         """Give the comparison as JSON-serializable data."""
-        return {"set": self.name, "figures": self.figures, "scores": self.table.to_dicts()}
+        return {
+            "set": self.name,
+            "figures": self.figures,
+            "scores": self.table.to_dicts(),
+            "prediction": self.prediction.to_dicts(),
+        }
 
 
 def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
@@ -73,7 +84,11 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         InputError: The folder is not a labelled set.
         EmbeddingError: The embedder failed.
     """
-    labelled = read_labelled_set(folder)
+    return evaluate_set(read_labelled_set(folder), settings)
+
+
+def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
+    """Score the library on a labelled set that has been read; see :func:`evaluate_folder`."""
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     started = time.perf_counter()
@@ -82,8 +97,10 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         indexed = time.perf_counter()
         chunks, vectors = _embed_windows(labelled, settings, embedder, cache)
         embedded = time.perf_counter()
-        own = _run_library(labelled, chunks, vectors, settings, embedder, index)
+        hits = _find_hits(labelled, chunks, vectors, settings, index)
+        own = _rank_documents(hits, settings, embedder, index)
         answered = time.perf_counter()
+        assessments = assess_windows(labelled, chunks, hits, settings, embedder, index)
         window_ids, means = mean_vectors(chunks["window_id"], vectors)
         whole = _whole_texts(labelled, embedder)
         whole_vectors = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
@@ -95,6 +112,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
             ]
         )
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=(OWN, WHOLE_TEXT, WHOLE_MEAN))
+    prediction = measure_prediction(assessments)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
         "document_chunks": len(document_chunks),
@@ -106,7 +124,9 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         "query_embedding_seconds": round(embedded - indexed, 2),
         "query_seconds": round(answered - embedded, 2),
     }
-    return Comparison(labelled.name, runs, scores, compare_methods(scores, of=OWN), figures)
+    return Comparison(
+        labelled.name, runs, scores, compare_methods(scores, of=OWN), assessments, prediction, figures
+    )
 
 
 def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str) -> Vectors:
@@ -145,21 +165,23 @@ def _embed_windows(
     return chunks, _embed(embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks")
 
 
-def _run_library(
-    labelled: LabelledSet,
-    chunks: pl.DataFrame,
-    vectors: Vectors,
-    settings: Settings,
-    embedder: Embedder,
-    index: SearchIndex,
-) -> pl.DataFrame:
-    rag = settings.rag.model_copy(
-        update={
-            "top_k": max(_DEPTH, settings.rag.top_k),
-            "chunks_per_query": max(_DEPTH, settings.rag.chunks_per_query),
-        }
+def _as_deep(rag: RAGSettings) -> RAGSettings:
+    return rag.model_copy(
+        update={"top_k": max(_DEPTH, rag.top_k), "chunks_per_query": max(_DEPTH, rag.chunks_per_query)}
     )
-    hits = find_hits(plan_queries(labelled.windows, chunks, vectors, rag), index, rag).frame
+
+
+def _find_hits(
+    labelled: LabelledSet, chunks: pl.DataFrame, vectors: Vectors, settings: Settings, index: SearchIndex
+) -> pl.DataFrame:
+    rag = _as_deep(settings.rag)
+    return find_hits(plan_queries(labelled.windows, chunks, vectors, rag), index, rag).frame
+
+
+def _rank_documents(
+    hits: pl.DataFrame, settings: Settings, embedder: Embedder, index: SearchIndex
+) -> pl.DataFrame:
+    rag = _as_deep(settings.rag)
     given = rag.min_similarity
     decisions = judge_hits(
         hits,
