@@ -23,6 +23,9 @@ _ASKING_RARITY = 3.0
 # How far below the threshold, in cosine, a hit is worth a look.
 _NEAR = 0.05
 
+# Sums over many rows may differ in their last digits from run to run, and tables may not.
+_DECIMALS = 6
+
 _KEYS = ("window_id", "query_chunk_id")
 
 
@@ -234,6 +237,7 @@ def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -
     )
     return (
         table.with_columns(confidence=confidence)
+        .with_columns(pl.col("confidence", "term_coverage", "score_margin").round(_DECIMALS))
         .with_columns(
             verdict=pl.when(pl.col("confidence") >= 0.5)
             .then(pl.lit(VERDICTS[0]))

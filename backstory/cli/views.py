@@ -137,6 +137,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             f"The assessment predicts {row['metric']}: Spearman {_figure(row['spearman'])}, "
             f"Pearson {_figure(row['pearson'])} ({row['windows']} windows)",
             highlight=False,
+            soft_wrap=True,
         )
     console.print(
         "Brackets: 95 % bootstrap intervals over windows; gains are paired.", style="dim", highlight=False
