@@ -160,7 +160,7 @@ def test_switched_off_retrieval_says_how_to_switch_it_on() -> None:
 
 
 def test_confidence_rises_with_the_margin_as_a_share_of_what_the_threshold_leaves() -> None:
-    margins = pl.DataFrame({"margin": [0.0, 0.05, 0.4]})
+    margins = pl.DataFrame({"margin": [0.0, 0.05, 0.2]})
     low, middle, high = margins.select(estimate_confidence(pl.col("margin"), THRESHOLD)).to_series()
     assert 0 < low < middle < high < 1
     [strict] = margins[1:2].select(estimate_confidence(pl.col("margin") / 2, 0.8)).to_series()
