@@ -9,6 +9,7 @@ from assets.metadata import describe_cases
 from assets.workspace_resource import WorkspaceResource
 from backstory import integrity, stages
 from backstory.schemas import TABLES
+from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
@@ -43,18 +44,29 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
             warn=True,
         ),
         _check("window_contexts", "every_window_is_served", integrity.find_unserved_windows, warn=True),
+        _check(
+            "window_contexts",
+            "contexts_are_sufficient",
+            integrity.find_insufficient_windows,
+            warn=True,
+            show_share=True,
+        ),
     ]
     return checks
 
 
-def _check(asset: str, name: str, find_cases: FindCases, *, warn: bool = False) -> dg.AssetChecksDefinition:
+def _check(
+    asset: str, name: str, find_cases: FindCases, *, warn: bool = False, show_share: bool = False
+) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=asset, name=name, blocking=not warn)
     def check(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
-        cases = find_cases(workspace.workspace, _partitions_of(context, asset))
+        partitions = _partitions_of(context, asset)
+        cases = find_cases(workspace.workspace, partitions)
+        rows = len(read_table(workspace.workspace.tables, asset, partitions)) if show_share else None
         return dg.AssetCheckResult(
             passed=cases.is_empty(),
             severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
-            metadata=describe_cases(cases),
+            metadata=describe_cases(cases, rows),
         )
 
     return check

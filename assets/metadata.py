@@ -8,6 +8,8 @@ import polars as pl
 from backstory.schemas import TABLES, describe_table
 from backstory.stage_report import StageReport, format_preview
 
+_EXAMPLE_CHARACTERS = 160
+
 
 def describe_columns(table: str) -> Mapping[str, dg.TableSchema]:
     """Give the definition metadata that renders as the Columns panel of a table's asset."""
@@ -38,6 +40,8 @@ def describe_picture(markdown: str) -> dict[str, dg.MetadataValue | int | float 
     return {"picture": dg.MetadataValue.md(markdown)}
 
 
-def describe_cases(cases: pl.DataFrame) -> dict[str, dg.MetadataValue | int]:
-    """Give the metadata of a check: how many rows fail, and the first of them."""
-    return {"failing_rows": len(cases), "examples": dg.MetadataValue.md(format_preview(cases))}
+def describe_cases(cases: pl.DataFrame, rows: int | None = None) -> dict[str, dg.MetadataValue | int | float]:
+    """Give the metadata of a check: how many rows fail, of how many where that is known, and the first of them."""
+    share = {} if rows is None else {"failing_share": round(len(cases) / max(rows, 1), 4)}
+    examples = format_preview(cases, cell_characters=_EXAMPLE_CHARACTERS)
+    return {"failing_rows": len(cases), **share, "examples": dg.MetadataValue.md(examples)}

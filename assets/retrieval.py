@@ -68,7 +68,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
     def window_contexts(
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
-        """One row per window: status, prompt text, counts of every stage, coverage."""
+        """One row per window: status, prompt text, counts of every stage, coverage, verdict."""
         report = stages.materialize_window_contexts(workspace.workspace, context.partition_keys)
         picture = picture_windows(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report) | describe_picture(picture))

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from backstory.assessment import evaluate_retrieval
     from backstory.chunks import chunk_markdown
     from backstory.hits import query_rag_per_chunk
     from backstory.index.vector_store import VectorStore
@@ -29,6 +30,7 @@ __all__ = [
     "chunk_markdown",
     "consolidate_messages_to_markdown",
     "deduplicate_by_document",
+    "evaluate_retrieval",
     "open_workspace",
     "query_rag_for_context",
     "query_rag_per_chunk",
@@ -47,6 +49,7 @@ _MODULES = {
     "chunk_markdown": "chunks",
     "consolidate_messages_to_markdown": "markdown",
     "deduplicate_by_document": "selection",
+    "evaluate_retrieval": "assessment",
     "open_workspace": "workspace",
     "query_rag_for_context": "rag_context",
     "query_rag_per_chunk": "hits",

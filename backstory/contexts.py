@@ -11,7 +11,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
-from backstory.ids import WHOLE_WINDOW
 from backstory.settings import ContextSettings
 from backstory.snippets import cut_snippet, escape_block, escape_line
 from backstory.tokens import estimate_tokens
@@ -113,6 +112,7 @@ def make_window_contexts(
     window_chunks: pl.DataFrame,
     decisions: pl.DataFrame,
     contexts: pl.DataFrame,
+    assessments: pl.DataFrame,
     *,
     settings: ContextSettings,
     enabled: bool,
@@ -128,6 +128,7 @@ def make_window_contexts(
         window_chunks: Table ``window_chunks``.
         decisions: Table ``decisions``.
         contexts: Table ``contexts``.
+        assessments: From :func:`backstory.assessment.evaluate_retrieval`.
         settings: How the text is written.
         enabled: Whether retrieval is switched on.
         hits: Table ``hits``, which says what searched each window.
@@ -136,9 +137,8 @@ def make_window_contexts(
         settings_hash: Hash of the settings that the rows depend on.
 
     Returns:
-        Table ``window_contexts``. ``coverage`` is the share of the queries of a window (by the plan: its query
-        chunks, the whole window, or both) for which a kept chunk was found above the threshold. ``status`` is
-        ``degraded`` where a reranker's answer could not be used, and ``error`` says why.
+        Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded`` where
+        a reranker's answer could not be used or no document fits the budget, and ``error`` says why.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
@@ -170,19 +170,9 @@ def make_window_contexts(
             how="left",
             maintain_order="left",
         )
-        .with_columns(
-            pl.col("^.*_count$").fill_null(0),
-            pl.col("served").fill_null(0),
-            pl.col("^asked_.*$").fill_null(False),
-        )
+        .with_columns(pl.col("^.*_count$").fill_null(0))
+        .join(assessments, on="window_id", how="left", maintain_order="left")
     )
-    # A plan asks the query chunks, the whole window beside them, or the whole window alone.
-    asked = (
-        pl.when(pl.col("asked_whole") & ~pl.col("asked_chunks"))
-        .then(1)
-        .otherwise(pl.col("query_chunk_count") + pl.col("asked_whole").cast(pl.Int64))
-    )
-    served_share = pl.when(asked > 0).then(pl.col("served") / asked)
     starved = (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
     status = (
         pl.when(pl.lit(not enabled))
@@ -201,7 +191,7 @@ def make_window_contexts(
         error=pl.when(pl.lit(enabled) & starved).then(pl.lit(too_small)).otherwise(kept_order),
         text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
         token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
-        coverage=served_share.otherwise(0.0),
+        coverage="served_share",
         embedder_id=pl.lit(embedder_id),
         engine=pl.col("engine").fill_null("none"),
         index_version=pl.col("index_version").fill_null(index_version),
@@ -212,15 +202,11 @@ def make_window_contexts(
 
 def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
     above = pl.col("cause") != "below_threshold"
-    whole = pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}")
     return decisions.group_by("window_id").agg(
         hit_count=pl.len(),
         above_threshold_count=above.sum(),
         after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
         over_budget_count=(pl.col("cause") == "over_budget").sum(),
-        served=pl.col("query_chunk_id").filter("kept").n_unique(),
-        asked_whole=whole.any(),
-        asked_chunks=(~whole).any(),
     )
 
 

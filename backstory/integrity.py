@@ -113,6 +113,16 @@ def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -
     )
 
 
+def find_insufficient_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows whose context does not cover them, the worst first, and what would help."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    return (
+        contexts.filter((pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"))
+        .sort("confidence", "window_id")
+        .select("window_id", "confidence", "kept_count", "recommendation")
+    )
+
+
 def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
     """Give the quarantined lines of all exports."""
     return read_table(workspace.tables, "quarantine")

@@ -27,6 +27,7 @@ CAUSES = (
     "not_selected",
     "over_budget",
 )
+VERDICTS = ("sufficient", "insufficient")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded", "error")
 
 
@@ -237,6 +238,25 @@ class WindowContexts(Table):
         le=1,
         description="Share of the queries for which a kept chunk was found above the threshold.",
     )
+    term_coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the window's words, weighted by rarity, that its context holds; only words that occur "
+        "in the corpus count.",
+    )
+    score_margin: float = pa.Field(
+        ge=0,
+        description="How far the best document shown for a query stands above the threshold, in cosine, on average.",
+    )
+    verdict: str = pa.Field(
+        isin=VERDICTS, description="sufficient or insufficient: confidence 0.5 or more, or less."
+    )
+    confidence: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Estimated probability that the context covers at least half of the window's topics.",
+    )
+    recommendation: str = pa.Field(description="What would cover more of the window.")
     embedder_id: str = pa.Field(description="Space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")

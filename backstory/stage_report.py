@@ -60,15 +60,18 @@ def log_report(report: StageReport) -> None:
     )
 
 
-def format_preview(frame: pl.DataFrame, rows: int = 5) -> str:
+def format_preview(frame: pl.DataFrame, rows: int = 5, *, cell_characters: int = _CELL_CHARACTERS) -> str:
     """Write the first rows of a frame as a Markdown table, long cells shortened."""
     if frame.is_empty():
         return "*no rows were made in this run*"
     lines = [" | ".join(frame.columns), " | ".join("---" for _ in frame.columns)]
-    lines += [" | ".join(_format_cell(value) for value in row) for row in frame.head(rows).iter_rows()]
+    lines += [
+        " | ".join(_format_cell(value, cell_characters) for value in row)
+        for row in frame.head(rows).iter_rows()
+    ]
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def _format_cell(value: object) -> str:
+def _format_cell(value: object, characters: int) -> str:
     text = escape_line(str(value)).replace("|", "\\|")
-    return text if len(text) <= _CELL_CHARACTERS else text[:_CELL_CHARACTERS] + "…"
+    return text if len(text) <= characters else text[:characters] + "…"

@@ -169,6 +169,20 @@ def test_entries_are_counted_as_they_are_written() -> None:
     assert count([]).tolist() == []
 
 
+def assessment_rows() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "window_id": ["w2", "w1"],
+            "served_share": [0.0, 2 / 3],
+            "term_coverage": [0.0, 0.5],
+            "score_margin": [0.0, 0.2],
+            "verdict": ["insufficient", "sufficient"],
+            "confidence": [0.1, 0.9],
+            "recommendation": ["add documents", "nothing to do"],
+        }
+    )
+
+
 def summarize(*, enabled: bool = True, rerank_note: str | None = None) -> pl.DataFrame:
     decisions = decision_rows().with_columns(rerank_note=pl.lit(rerank_note, dtype=pl.String))
     table = make_window_contexts(
@@ -176,6 +190,7 @@ def summarize(*, enabled: bool = True, rerank_note: str | None = None) -> pl.Dat
         query_chunk_rows(),
         decisions if enabled else decisions.clear(),
         make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
+        assessment_rows(),
         settings=ContextSettings(),
         enabled=enabled,
         hits=hit_rows(),
@@ -212,6 +227,14 @@ def test_a_window_that_was_not_reranked_as_set_says_so() -> None:
     )
     assert first["text"].startswith(HEADING)
     assert (second["status"], second["error"]) == ("no_hits", None)
+
+
+def test_the_assessment_of_a_window_is_in_its_row() -> None:
+    columns = ("coverage", "term_coverage", "score_margin", "verdict", "confidence", "recommendation")
+    assert summarize().select(columns).rows() == [
+        (2 / 3, 0.5, 0.2, "sufficient", 0.9, "nothing to do"),
+        (0.0, 0.0, 0.0, "insufficient", 0.1, "add documents"),
+    ]
 
 
 def test_a_switched_off_retrieval_says_so() -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from backstory.cli.failure import BAD_USAGE, FAILED, run_command
-from backstory.errors import InputError
+from backstory.errors import BackstoryError, InputError
 
 app = typer.Typer(
     name="backstory",

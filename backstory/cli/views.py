@@ -54,6 +54,7 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     if not context["text"]:
         reason = f": {context['error']}" if context["error"] else ""
         console.print(Text(f"No context: {context['status']}{reason}."))
+        _print_verdict(console, context)
         return
     if context["error"]:
         console.print(Text(f"{context['status']}: {context['error']}", style="yellow"))
@@ -66,6 +67,15 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     dropped = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in context["dropped"].items())
     console.print(
         f"Dropped hits: {dropped or 'none'}. Coverage: {context['coverage']:.0%} of the query chunks.",
+        highlight=False,
+    )
+    _print_verdict(console, context)
+
+
+def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
+    console.print(
+        f"Verdict: {context['verdict']} ({context['confidence']:.0%} likely to cover half of the topics or more). "
+        f"Recommendation: {context['recommendation']}.",
         highlight=False,
     )
 
@@ -119,6 +129,17 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     console.print(table)
     figures = ", ".join(f"{name} {value}" for name, value in comparison.figures.items())
     console.print(Text(figures), soft_wrap=True)
+    for row in comparison.prediction.to_dicts():
+        console.print(
+            f"The assessment predicts {row['metric']}: Spearman {_figure(row['spearman'])}, "
+            f"Pearson {_figure(row['pearson'])} ({row['windows']} windows)",
+            highlight=False,
+            soft_wrap=True,
+        )
     console.print(
         "Brackets: 95 % bootstrap intervals over windows; gains are paired.", style="dim", highlight=False
     )
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"

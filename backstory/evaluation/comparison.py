@@ -18,8 +18,9 @@ from backstory.embedders import make_embedder
 from backstory.embedders.protocol import Embedder, Task, Vectors
 from backstory.embeddings import EmbeddingCache, embed_texts
 from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
-from backstory.hits import find_hits, mean_vectors, plan_queries
+from backstory.hits import Queries, find_hits, mean_vectors, plan_queries
 from backstory.index import Filters, SearchIndex, build_index, open_index
 from backstory.progress import show_progress
 from backstory.rerankers import make_reranker
@@ -50,6 +51,9 @@ class Comparison:
         runs: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
         scores: One row per method and window.
         table: From :func:`backstory.evaluation.compare_methods`.
+        assessments: One row per window: what :func:`backstory.evaluate_retrieval` says of its context at these
+            settings, beside what the labels say of the same context.
+        prediction: How well the one predicts the other, from :func:`backstory.evaluation.measure_prediction`.
         figures: Counts and seconds of the stages.
     """
 
@@ -57,11 +61,18 @@ class Comparison:
     runs: pl.DataFrame
     scores: pl.DataFrame
     table: pl.DataFrame
+    assessments: pl.DataFrame
+    prediction: pl.DataFrame
     figures: dict[str, int | float | str]
 
     def as_record(self) -> dict[str, Any]:
         """Give the comparison as JSON-serializable data."""
-        return {"set": self.name, "figures": self.figures, "scores": self.table.to_dicts()}
+        return {
+            "set": self.name,
+            "figures": self.figures,
+            "scores": self.table.to_dicts(),
+            "prediction": self.prediction.to_dicts(),
+        }
 
 
 def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
@@ -81,7 +92,11 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         InputError: The folder is not a labelled set.
         EmbeddingError: The embedder failed.
     """
-    labelled = read_labelled_set(folder)
+    return evaluate_set(read_labelled_set(folder), settings)
+
+
+def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
+    """Score the library on a labelled set that has been read; see :func:`evaluate_folder`."""
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     started = time.perf_counter()
@@ -90,8 +105,12 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         indexed = time.perf_counter()
         chunks, vectors = _embed_windows(labelled, settings, embedder, cache)
         embedded = time.perf_counter()
-        own = _run_library(labelled, chunks, vectors, settings, embedder, index)
+        rag = _as_deep(settings.rag)
+        queries = plan_queries(labelled.windows, chunks, vectors, rag)
+        hits = find_hits(queries, index, rag).frame
+        own = _rank_documents(chunks, queries, hits, settings, embedder, index)
         answered = time.perf_counter()
+        assessments = assess_windows(labelled, chunks, queries, hits, settings, embedder, index)
         window_ids, means = mean_vectors(chunks["window_id"], vectors)
         whole = _whole_texts(labelled)
         beginnings = _cut_to_input(whole["text"], embedder)
@@ -107,6 +126,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         }
         runs = pl.concat([own, *(_as_runs(ranked, method) for method, ranked in lists.items())])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
+    prediction = measure_prediction(assessments)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
         "document_chunks": len(document_chunks),
@@ -119,7 +139,9 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         "query_embedding_seconds": round(embedded - indexed, 2),
         "query_seconds": round(answered - embedded, 2),
     }
-    return Comparison(labelled.name, runs, scores, compare_methods(scores, of=OWN), figures)
+    return Comparison(
+        labelled.name, runs, scores, compare_methods(scores, of=OWN), assessments, prediction, figures
+    )
 
 
 def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str) -> Vectors:
@@ -158,25 +180,24 @@ def _embed_windows(
     return chunks, _embed(embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks")
 
 
-def _run_library(
-    labelled: LabelledSet,
-    chunks: pl.DataFrame,
-    vectors: Vectors,
+def _as_deep(rag: RAGSettings) -> RAGSettings:
+    return rag.model_copy(
+        update={"top_k": max(_DEPTH, rag.top_k), "chunks_per_query": max(_DEPTH, rag.chunks_per_query)}
+    )
+
+
+def _rank_documents(
+    window_chunks: pl.DataFrame,
+    queries: Queries,
+    hits: pl.DataFrame,
     settings: Settings,
     embedder: Embedder,
     index: SearchIndex,
 ) -> pl.DataFrame:
-    rag = settings.rag.model_copy(
-        update={
-            "top_k": max(_DEPTH, settings.rag.top_k),
-            "chunks_per_query": max(_DEPTH, settings.rag.chunks_per_query),
-        }
-    )
-    queries = plan_queries(labelled.windows, chunks, vectors, rag)
-    hits = find_hits(queries, index, rag).frame
+    rag = _as_deep(settings.rag)
     reranker = make_reranker(settings.rerank)
     reranking = (
-        Reranking(reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe)
+        Reranking(reranker, settings.rerank, hits=hits, window_chunks=window_chunks, describe=index.describe)
         if reranker is not None
         else None
     )

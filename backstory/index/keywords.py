@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import bm25s
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.filters import Scope
@@ -52,6 +54,31 @@ class KeywordIndex:
             found.append(_matches(query, best, scores))
             scored.append(_matches(query, asked[scores[asked] > 0], scores))
         return Matches.joined([take_best(Matches.joined(found), limit), *scored])
+
+    def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
+        """Find the words of texts that occur in some row.
+
+        Args:
+            texts: Any texts.
+
+        Returns:
+            One row per text and distinct known word: ``text`` (its position, uint32), ``term`` (number of the
+            word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row).
+        """
+        schema = {"text": pl.UInt32, "term": pl.Int64}
+        if self._ranker is None:
+            return pl.DataFrame(schema={**schema, "rarity": pl.Float64})
+        ranker = self._ranker
+        known = [sorted(set(ranker.get_tokens_ids(self._words.split(text)))) for text in texts]
+        terms = np.fromiter(chain.from_iterable(known), np.int64)
+        positions = np.repeat(np.arange(len(texts)), [len(row) for row in known])
+        # One stored score is one row that holds the word.
+        frequency = np.diff(np.asarray(ranker.scores["indptr"]))[terms]
+        rows = ranker.scores["num_docs"]
+        rarity = np.log1p((rows - frequency + 0.5) / (frequency + 0.5)) / np.log1p((rows - 0.5) / 1.5)
+        return pl.DataFrame({"text": positions, "term": terms}, schema=schema).with_columns(
+            rarity=pl.Series(rarity, dtype=pl.Float64)
+        )
 
     def _score(self, text: str, stop: int, mask: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         numbers = [] if self._ranker is None else self._ranker.get_tokens_ids(self._words.split(text))

@@ -179,6 +179,18 @@ class SearchIndex:
         """
         return self._database.describe(self._rows_of(chunk_ids))
 
+    def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
+        """Find the words of texts that the index knows.
+
+        Args:
+            texts: Any texts.
+
+        Returns:
+            One row per text and distinct known word: text (its position), term (number of the word), rarity
+            (inverse document frequency, 1 for a word of a single chunk).
+        """
+        return self._keywords.terms_of(texts)
+
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
         """Read the vectors of chunks.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from backstory.assessment import evaluate_retrieval
 from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
 from backstory.embeddings import EmbeddingStats, embed_texts
 from backstory.hits import Queries, find_hits, plan_queries
@@ -117,7 +118,9 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     version = current_version(workspace.index)
     reranked_by = _reranked_by(workspace)
     depends = settings_digest(
-        settings.rag, settings.context, extra=[workspace.embedder.id, version, *reranked_by]
+        settings.rag,
+        settings.context,
+        extra=[workspace.embedder.id, str(workspace.min_similarity), version, *reranked_by],
     )
     tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
     inputs = _inputs(workspace, tables, partitions, depends)
@@ -127,11 +130,21 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
         windows, chunks, hits, decisions, contexts = (
             read_table(workspace.tables, table, pending) for table in tables
         )
+        assessments = evaluate_retrieval(
+            windows,
+            chunks,
+            decisions,
+            contexts,
+            terms_of=_open(workspace).terms_of,
+            min_similarity=workspace.min_similarity,
+            settings=settings.rag,
+        )
         summary = make_window_contexts(
             windows,
             chunks,
             decisions,
             contexts,
+            assessments,
             settings=settings.context,
             enabled=settings.rag.enabled,
             embedder_id=workspace.embedder.id,
@@ -142,6 +155,9 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             ),
         )
         counts.update({f"status_{status}": n for status, n in summary["status"].value_counts().iter_rows()})
+        counts.update(
+            {f"verdict_{verdict}": n for verdict, n in summary["verdict"].value_counts().iter_rows()}
+        )
         return _split(summary, windows, pending)
 
     return materialize_partitions(workspace, "window_contexts", inputs, compute, counts=counts)

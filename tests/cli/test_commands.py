@@ -99,6 +99,8 @@ def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
     shown = run("context", window["window_id"][:6], "-w", str(made)).stdout
     assert "Related Previous Posts" in shown
     assert "asked for by" in shown
+    assert f"Verdict: {context['verdict']}" in " ".join(shown.split())
+    assert context["recommendation"] in " ".join(shown.split())
 
 
 def test_report_writes_a_page_and_says_where(made: Path, tmp_path: Path) -> None:
@@ -189,9 +191,13 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
         "whole window, mean vector and keywords",
     }
     assert "whole window, mean vector" in html.read_text(encoding="utf-8")
+    assert [row["metric"] for row in json.loads(result.stdout)["prediction"]] == ["ncov@5", "coverage@5"]
     written = pl.read_parquet(runs)
     assert written.columns == ["window_id", "rank", "doc_id", "score", "method"]
-    assert "gain in ncov@5" in run("eval", str(folder), "-w", str(root)).stdout
+    shown = run("eval", str(folder), "-w", str(root)).stdout
+    assert "gain in ncov@5" in shown
+    # One window cannot vary.
+    assert "The assessment predicts ncov@5: Spearman undefined, Pearson undefined (1 windows)" in shown
 
 
 @pytest.mark.parametrize(("word", "first"), [("clicking", "b"), ("irrigation", "a")])

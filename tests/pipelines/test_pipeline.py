@@ -191,6 +191,20 @@ def test_a_budget_that_holds_no_document_is_said_and_is_not_no_hits(
     assert "context.max_tokens 60" in row["error"]
 
 
+def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nrag: {min_similarity: 0.99}\n")
+    run_pipeline(workspace)
+    cases = integrity.find_insufficient_windows(workspace)
+    assert set(cases["window_id"]) == set(read_table(workspace.tables, "windows")["window_id"])
+    assert cases["confidence"].is_sorted()
+    assert all(text.startswith("add documents: ") for text in cases["recommendation"])
+    switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
+    run_pipeline(switched_off)
+    assert integrity.find_insufficient_windows(switched_off).is_empty()
+
+
 def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n")
     run_pipeline(workspace)

@@ -1,0 +1,256 @@
+"""How much of a window its context covers, told without labels, and what would cover more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from backstory.ids import WHOLE_WINDOW
+from backstory.schemas import VERDICTS
+from backstory.settings import RAGSettings
+
+TermsOf = Callable[[Sequence[str]], pl.DataFrame]
+
+# A logistic regression of "at least half of the window's topics are covered", fitted on topicalchat. Term coverage
+# has no weight in it: where documents are absent, so are their words, and the share of known words rises.
+# `python -m benchmarks.assessment` fits again; see docs/quality.md.
+INTERCEPT = -7.1
+PER_MARGIN = 50.0
+
+# A part that found nothing counts in full from this rarity of its known words on: three that only one chunk has.
+_ASKING_RARITY = 3.0
+# How far below the threshold, in cosine, a hit is worth a look.
+_NEAR = 0.05
+
+# Sums over many rows may differ in their last digits from run to run, and tables may not.
+_DECIMALS = 6
+
+_KEYS = ("window_id", "query_chunk_id")
+
+
+def evaluate_retrieval(
+    windows: pl.DataFrame,
+    window_chunks: pl.DataFrame,
+    decisions: pl.DataFrame,
+    contexts: pl.DataFrame,
+    *,
+    terms_of: TermsOf,
+    min_similarity: float,
+    settings: RAGSettings,
+) -> pl.DataFrame:
+    """Assess how well the context of each window covers it, without labels.
+
+    The parts of a window are its queries: by the plan its query chunks, the whole window, or both. A part that
+    found something above the threshold counts as one; one that found nothing counts the less, the fewer rare
+    words it shares with the corpus, so that small talk does not speak against a context.
+
+    Args:
+        windows: Table ``windows``; every one gets a row.
+        window_chunks: Table ``window_chunks``.
+        decisions: Table ``decisions``.
+        contexts: Table ``contexts``.
+        terms_of: The words that the corpus knows; :meth:`backstory.index.SearchIndex.terms_of`.
+        min_similarity: The threshold that the hits were judged by, a cosine.
+        settings: The ``rag`` settings that they were judged by.
+
+    Returns:
+        One row per window, in the order of ``windows``: ``window_id``; ``served_share``, the share of its parts
+        for which a chunk was kept; ``term_coverage``, the share of its distinct words, weighted by rarity, that
+        its context holds, where only words that occur in the corpus count; ``score_margin``, how far the best
+        document shown for a part stands above the threshold, in cosine, averaged over the parts, 0 for one
+        that is shown none; ``confidence``, the estimated probability that at least half of its topics are
+        covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
+        that asks for nothing the corpus knows is ``sufficient`` with 0.5.
+    """
+    parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
+    terms = _list_terms(window_chunks, contexts, terms_of)
+    counted = parts.join(_weigh_terms(terms), on=_KEYS, how="left", maintain_order="left").with_columns(
+        weight=pl.when(pl.col("found"))
+        .then(1.0)
+        .otherwise((pl.col("rarity").fill_null(0.0) / _ASKING_RARITY).clip(0, 1))
+    )
+    table = (
+        windows.select("window_id")
+        .join(_summarize(counted, min_similarity), on="window_id", how="left", maintain_order="left")
+        .join(_cover_terms(terms), on="window_id", how="left", maintain_order="left")
+        .with_columns(pl.selectors.numeric().fill_null(0))
+        .with_columns(asks=pl.col("weight") >= 1)
+    )
+    return _decide(table, min_similarity, settings)
+
+
+def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
+    """Give the probability that at least half of a window's topics are covered.
+
+    Args:
+        margin: The score margin, in cosine.
+        min_similarity: The threshold; the margin counts as a share of what lies between it and 1.
+    """
+    return 1 / (1 + (-(INTERCEPT + PER_MARGIN * relative_margin(margin, min_similarity))).exp())
+
+
+def relative_margin(margin: pl.Expr, min_similarity: float) -> pl.Expr:
+    """Give a margin as a share of what lies between the threshold and 1, comparable between embedders."""
+    return margin / max(1 - min_similarity, 1e-9)
+
+
+def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
+    """Give the queries of each window: a plan asks the chunks, the whole window, or both."""
+    asked = decisions.select(_KEYS).unique(maintain_order=True)
+    whole = asked.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
+    chunks = window_chunks.select("window_id", query_chunk_id="chunk_id")
+    asked_chunks = asked.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
+    only_whole = whole.join(asked_chunks, on="window_id", how="anti")
+    return pl.concat([chunks.join(only_whole, on="window_id", how="anti"), whole])
+
+
+def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
+    """Say of each part what it found and what of this is shown; another chunk of a shown document counts."""
+    shown = decisions.filter("kept").select("window_id", "document_id", shown=pl.lit(value=True)).unique()
+    above = pl.col("cause") != "below_threshold"
+    judged = (
+        decisions.join(shown, on=["window_id", "document_id"], how="left")
+        .group_by(_KEYS)
+        .agg(
+            best=pl.col("similarity").max(),
+            shown=pl.col("similarity").filter(above & pl.col("shown")).max(),
+            served=pl.col("kept").any(),
+            found=above.any(),
+            over_budget=(pl.col("cause") == "over_budget").any(),
+            no_place=(pl.col("cause") == "not_selected").any(),
+        )
+    )
+    waiting = pl.col("shown").is_null()
+    flags = pl.col("served", "found", "over_budget", "no_place").fill_null(value=False)
+    joined = parts.join(judged, on=_KEYS, how="left", maintain_order="left").with_columns(flags)
+    return joined.with_columns(
+        hit=pl.col("best").is_not_null(),
+        over_budget=waiting & pl.col("over_budget"),
+        no_place=waiting & pl.col("no_place") & ~pl.col("over_budget"),
+        near=pl.col("best").is_between(min_similarity - _NEAR, min_similarity, closed="left"),
+    )
+
+
+def _list_terms(window_chunks: pl.DataFrame, contexts: pl.DataFrame, terms_of: TermsOf) -> pl.DataFrame:
+    """Give the known words of query chunks, each once a chunk, and whether the window's context holds them."""
+    asked = window_chunks.select("window_id", "chunk_id").with_row_index("text")
+    terms = asked.join(terms_of(window_chunks["text"].to_list()), on="text")
+    given = contexts.select("window_id").with_row_index("text")
+    texts = contexts.select(pl.concat_str("title", "content", separator="\n")).to_series()
+    held = given.join(terms_of(texts.to_list()), on="text").select(
+        "window_id", "term", held=pl.lit(value=True)
+    )
+    return terms.join(held.unique(), on=["window_id", "term"], how="left").with_columns(
+        pl.col("held").fill_null(value=False)
+    )
+
+
+def _weigh_terms(terms: pl.DataFrame) -> pl.DataFrame:
+    """Add up the rarity of the distinct words of each query chunk, and of each whole window."""
+    whole = terms.unique(["window_id", "term"]).with_columns(
+        chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}"
+    )
+    return (
+        pl.concat([terms, whole])
+        .group_by("window_id", query_chunk_id="chunk_id")
+        .agg(rarity=pl.col("rarity").sum())
+    )
+
+
+def _cover_terms(terms: pl.DataFrame) -> pl.DataFrame:
+    distinct = terms.unique(["window_id", "term"])
+    share = pl.col("rarity").filter("held").sum() / pl.col("rarity").sum()
+    return distinct.sort("window_id", "term").group_by("window_id").agg(term_coverage=share)
+
+
+def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
+    """Count the parts of each window, and average their margins: the real one, and the one within reach."""
+    weight = pl.when(pl.col("weight").sum() > 0).then(pl.col("weight").sum())
+    missed = pl.col("hit") & ~pl.col("found")
+    return parts.group_by("window_id").agg(
+        pl.col("weight", "found", "hit", "no_place", "over_budget").sum(),
+        parts=pl.len(),
+        served_share=pl.col("served").mean(),
+        score_margin=(pl.col("shown") - min_similarity).fill_null(0).sum() / weight,
+        reach=(pl.col("best") - min_similarity).clip(0).fill_null(0).sum() / weight,
+        best=pl.col("best").mean(),
+        near=(missed & pl.col("near")).sum(),
+        missed=missed.sum(),
+    )
+
+
+def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -> pl.DataFrame:
+    measured = estimate_confidence(pl.col("score_margin"), min_similarity)
+    confidence = pl.when(pl.lit(not settings.enabled)).then(0.0).when("asks").then(measured).otherwise(0.5)
+    attainable = estimate_confidence(pl.col("reach"), min_similarity) >= 0.5
+    advice = (
+        pl.when(pl.lit(not settings.enabled))
+        .then(pl.lit("set rag.enabled: retrieval is switched off"))
+        .when(~pl.col("asks"))
+        .then(pl.lit("nothing to do: the window asks for nothing that the corpus knows"))
+        .when(pl.col("confidence") >= 0.5)
+        .then(pl.lit("nothing to do"))
+        .when(pl.col("hit") == 0)
+        .then(
+            pl.lit(
+                "add documents dated before the window, or widen rag.as_of and the filters: none may be given"
+            )
+        )
+        .when(attainable & (pl.col("over_budget") > pl.col("no_place")))
+        .then(
+            pl.format(
+                "raise context.max_tokens: {} of {} parts found documents that did not fit",
+                "over_budget",
+                "parts",
+            )
+        )
+        .when(attainable & (pl.col("no_place") > 0))
+        .then(
+            pl.format(
+                f"raise rag.top_k above {settings.top_k}: {{}} of {{}} parts found documents that no place was "
+                "left for",
+                "no_place",
+                "parts",
+            )
+        )
+        .when(2 * pl.col("near") > pl.col("parts"))
+        .then(
+            pl.format(
+                f"lower rag.min_similarity: {{}} of {{}} parts came within {_NEAR} of {min_similarity:g}",
+                "near",
+                "parts",
+            )
+        )
+        .when(pl.col("missed") > 0)
+        .then(
+            pl.format(
+                f"add documents: {{}} of {{}} parts found nothing above {min_similarity:g}", "missed", "parts"
+            )
+        )
+        .otherwise(
+            pl.format(
+                f"add documents: those found are barely above {min_similarity:g} (best of a part on average {{}})",
+                pl.col("best").round(2),
+            )
+        )
+    )
+    return (
+        table.with_columns(confidence=confidence)
+        .with_columns(pl.col("confidence", "term_coverage", "score_margin").round(_DECIMALS))
+        .with_columns(
+            verdict=pl.when(pl.col("confidence") >= 0.5)
+            .then(pl.lit(VERDICTS[0]))
+            .otherwise(pl.lit(VERDICTS[1])),
+            recommendation=advice,
+        )
+        .select(
+            "window_id",
+            "served_share",
+            "term_coverage",
+            "score_margin",
+            "verdict",
+            "confidence",
+            "recommendation",
+        )
+    )

@@ -1,0 +1,99 @@
+"""How well the assessment without labels predicts what the labels say of the same contexts."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.assessment import evaluate_retrieval
+from backstory.contexts import entry_budget, make_contexts, make_entry_counter
+from backstory.embedders.protocol import Embedder
+from backstory.evaluation.labelled_set import LabelledSet
+from backstory.evaluation.scoring import score_runs
+from backstory.hits import Queries
+from backstory.index import SearchIndex
+from backstory.selection import judge_hits
+from backstory.settings import Settings
+from backstory.strategies import VectorSources
+
+PREDICTED = ("ncov@5", "coverage@5")
+
+
+def assess_windows(
+    labelled: LabelledSet,
+    chunks: pl.DataFrame,
+    queries: Queries,
+    hits: pl.DataFrame,
+    settings: Settings,
+    embedder: Embedder,
+    index: SearchIndex,
+) -> pl.DataFrame:
+    """Make the contexts that these settings lead to, assess them, and score them by the labels.
+
+    Args:
+        labelled: The set.
+        chunks: Table ``window_chunks``.
+        queries: What was asked.
+        hits: Table ``hits``; those beyond ``chunks_per_query`` are passed over.
+        settings: The settings.
+        embedder: The embedder of the hits.
+        index: The index that was searched.
+
+    Returns:
+        The columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
+        :func:`backstory.evaluation.score_runs` over the context's documents.
+    """
+    rag = settings.rag
+    asked = hits.filter(pl.col("rank") <= rag.chunks_per_query)
+    min_similarity = embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity
+    decisions = judge_hits(
+        asked,
+        rag,
+        min_similarity=min_similarity,
+        vectors=VectorSources(queries.vectors_of, index.vectors_of),
+        entry_tokens=make_entry_counter(
+            index.describe(asked["chunk_id"].unique(maintain_order=True)), settings.context
+        ),
+        max_tokens=entry_budget(settings.context),
+    )
+    kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+    contexts = make_contexts(decisions, index.describe(kept))
+    assessments = evaluate_retrieval(
+        labelled.windows,
+        chunks,
+        decisions,
+        contexts,
+        terms_of=index.terms_of,
+        min_similarity=min_similarity,
+        settings=rag,
+    )
+    documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(
+        "window_id",
+        doc_id="document_id",
+        rank=pl.int_range(1, pl.len() + 1).over("window_id"),
+        method=pl.lit("context"),
+    )
+    scores = score_runs(documents, labelled.qrels, name=labelled.name, methods=("context",))
+    return assessments.join(scores.drop("method"), on="window_id", maintain_order="left")
+
+
+def measure_prediction(assessments: pl.DataFrame) -> pl.DataFrame:
+    """Correlate the confidence of the assessment with the coverage that the labels give.
+
+    Args:
+        assessments: From :func:`assess_windows`.
+
+    Returns:
+        For ``ncov@5`` and ``coverage@5``: ``metric``, ``windows``, and the rank correlation ``spearman`` and the
+        correlation ``pearson``; null where one of the two does not vary.
+    """
+    rows = []
+    for metric in PREDICTED:
+        pair = assessments.select(
+            pl.corr("confidence", metric, method="spearman").alias("spearman"),
+            pl.corr("confidence", metric, method="pearson").alias("pearson"),
+        ).fill_nan(None)
+        rows.append({"metric": metric, "windows": len(assessments), **pair.row(0, named=True)})
+    return pl.DataFrame(
+        rows,
+        schema={"metric": pl.String, "windows": pl.Int64, "spearman": pl.Float64, "pearson": pl.Float64},
+    )

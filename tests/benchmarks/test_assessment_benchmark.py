@@ -1,0 +1,73 @@
+"""The assessment's benchmark: its fit, its measures, and a whole run over two small sets."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from benchmarks.assessment import area_under_curve, calibration_error, fit_constants, main, predict
+
+
+def test_the_fit_finds_the_constants_that_made_the_data() -> None:
+    source = np.random.default_rng(3)
+    features = source.random((20_000, 1))
+    sufficient = (source.random(20_000) < predict(np.array([-2.0, 5.0]), features)).astype(np.float64)
+    assert fit_constants(features, sufficient) == pytest.approx([-2.0, 5.0], abs=0.15)
+
+
+def test_separable_data_has_a_finite_fit() -> None:
+    constants = fit_constants(np.array([[0.0], [0.1], [0.9], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0]))
+    assert np.isfinite(constants).all()
+    assert constants[1] > 0
+
+
+def test_the_area_counts_pairs_in_the_right_order_and_ties_half() -> None:
+    sufficient = np.array([0.0, 0.0, 1.0, 1.0])
+    assert area_under_curve(np.array([0.1, 0.2, 0.3, 0.4]), sufficient) == 1.0
+    assert area_under_curve(np.array([0.1, 0.3, 0.3, 0.2]), sufficient) == pytest.approx(2.5 / 4)
+    assert area_under_curve(np.array([0.1, 0.2]), np.zeros(2)) is None
+
+
+def test_the_calibration_error_is_the_weighted_gap_of_the_bins() -> None:
+    confidence, sufficient = np.array([0.1, 0.1, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 0.0])
+    assert calibration_error(confidence, sufficient) == pytest.approx((0.2 + 0.8) / 4)
+
+
+def write_set(folder: Path) -> Path:
+    folder.mkdir()
+    moment = pl.Series(["2025-03-13T09:00:00Z"]).str.to_datetime(time_unit="us", time_zone="UTC")[0]
+    topics = ["drip irrigation line", "clicking backup disk", "moths around lamp", "night train seats"]
+    times = {"date": pl.Datetime("us", "UTC"), "tags": pl.List(pl.String)}
+    pl.DataFrame(
+        {
+            "doc_id": [f"d{i}" for i in range(4)], "title": topics, "text": topics,
+            "date": [None] * 4, "tags": [[]] * 4,
+        },
+        schema_overrides=times,
+    ).write_parquet(folder / "docs.parquet")  # fmt: skip
+    windows = [f"w{i}" for i in range(4)]
+    pl.DataFrame(
+        {
+            "window_id": windows, "msg_no": [0] * 4, "timestamp": [moment] * 4, "author": ["x"] * 4,
+            "message": [f"have you seen the {topic}" for topic in topics],
+        }
+    ).write_parquet(folder / "windows.parquet")  # fmt: skip
+    pl.DataFrame(
+        {"window_id": windows, "doc_id": [f"d{i}" for i in range(4)], "rel": [1] * 4, "topic": topics}
+    ).write_parquet(folder / "qrels.parquet")
+    return folder
+
+
+def test_a_run_measures_every_set_with_all_and_with_half_of_its_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    rows = tmp_path / "rows.parquet"
+    folders = [str(write_set(tmp_path / name)) for name in ("first", "second")]
+    main([*folders, "--embedder", "hashing", "--per-group", "3", "--rows", str(rows)])
+    assessed = pl.read_parquet(rows)
+    counts = assessed.group_by("set", "documents").len().sort("set", "documents").rows()
+    assert counts == [("first", "all", 3), ("first", "half", 3), ("second", "all", 3), ("second", "half", 3)]
+    coverage = dict(assessed.group_by("documents").agg(pl.col("coverage@5").mean()).iter_rows())
+    assert coverage["half"] < coverage["all"] == 1.0
