@@ -8,6 +8,8 @@ import pytest
 from backstory.evaluation import Comparison, compare_methods
 from backstory.report import render_comparison_page
 
+EMPTY = pl.DataFrame()
+
 
 def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     rows = [
@@ -17,7 +19,7 @@ def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     ]
     schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
-    return Comparison(name, scores, scores, compare_methods(scores, of="own"), {"documents": 3})
+    return Comparison(name, scores, scores, compare_methods(scores, of="own"), EMPTY, EMPTY, {"documents": 3})
 
 
 def dots(page: str) -> list[float]:
