@@ -7,8 +7,10 @@ that an underlined heading is a single line. A fenced block ends with the text i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +27,7 @@ _INDENTED = bytes(code for code in range(_SPACE + 1) if code != _LINE_FEED) + by
 _END = b"\n"  # so that the character after the last line's first ones can be looked up
 _DEEPEST_HEADING = 6
 _INDENT_OF_CODE = 4
+_BATCH_CHARACTERS = 100_000  # a batch and what is computed of it stay in the processor's cache
 
 _INDENTATION = re.compile(r"[^\S\n\r\v\f\x85\u2028\u2029]+")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*", re.DOTALL)
@@ -61,6 +64,8 @@ class MarkdownOutline:
         Returns:
             The paths, empty before the first heading.
         """
+        if not len(self.heading_starts):
+            return [""] * len(offsets)
         positions = self.heading_starts.searchsorted(offsets, side="right") - 1
         return [self._path(position) for position in positions.tolist()]
 
@@ -73,7 +78,8 @@ class MarkdownOutline:
             return ""
         if position not in self._paths:
             title = _read_heading(self.text[self.heading_starts[position] : self.heading_ends[position]])
-            outer = self._path(self._parent(position))
+            parent = self._parent(position)
+            outer = "" if parent < 0 else self._path(parent)
             self._paths[position] = f"{outer} > {title}" if outer and title else outer or title
         return self._paths[position]
 
@@ -130,31 +136,78 @@ def outline_markdown(text: str) -> MarkdownOutline:
     Returns:
         The outline; it covers every character except whitespace between paragraphs.
     """
-    if not text:
-        nothing = np.zeros(0, np.int64)
-        return MarkdownOutline(text, nothing, nothing, nothing, nothing, nothing)
-    lines = _read_lines(text)
+    (outline,) = _outline_joined([text])
+    return outline
+
+
+def outline_all(texts: Sequence[str]) -> list[MarkdownOutline]:
+    """Find the paragraphs and headings of many texts at once, each as :func:`outline_markdown` does.
+
+    Args:
+        texts: Markdown, or plain texts.
+
+    Returns:
+        One outline per text.
+    """
+    outlines: list[MarkdownOutline] = []
+    batch: list[str] = []
+    size = 0
+    is_ascii = True
+    for text in texts:
+        # A final carriage return would be one line end with the line feed that sets texts apart.
+        fits = size + len(text) <= _BATCH_CHARACTERS and not (batch and batch[-1].endswith("\r"))
+        if batch and not (fits and text.isascii() == is_ascii):
+            outlines += _outline_joined(batch)
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+        is_ascii = text.isascii()
+    return outlines + _outline_joined(batch) if batch else outlines
+
+
+def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
+    joined = texts[0] if len(texts) == 1 else "\n".join(texts)
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1, out=offsets[1:])
+    lines = _read_lines(joined)
     filled, outer = lines.filled, lines.outer
-    breaks = np.ones(len(filled), bool)
+    first_lines = lines.starts.searchsorted(offsets)
+    breaks = np.empty(len(filled), bool)
     if b"`" in lines.heads or b"~" in lines.heads:
-        opening, inside = _find_fences(lines)
+        opening, inside = _find_fences(lines, first_lines)
         filled = filled | inside
         outer = outer & ~inside
         breaks[1:] = ~filled[:-1] | opening[1:] | (inside[:-1] & ~inside[1:])
     else:
         np.logical_not(filled[:-1], out=breaks[1:])
+    breaks[first_lines[:-1]] = True
     begins = filled & breaks
     finishes = filled.copy()
     finishes[:-1] &= ~filled[1:] | breaks[1:]
     headings, levels = _find_headings(lines, outer, breaks)
-    return MarkdownOutline(
-        text=text,
-        starts=lines.starts[begins],
-        ends=lines.ends[finishes],
-        heading_starts=lines.starts[headings],
-        heading_ends=lines.ends[headings],
-        heading_levels=levels,
-    )
+    starts, ends = lines.starts[begins], lines.ends[finishes]
+    heading_starts, heading_ends = lines.starts[headings], lines.ends[headings]
+    if len(texts) == 1:
+        return [MarkdownOutline(joined, starts, ends, heading_starts, heading_ends, levels)]
+    paragraph_bounds = starts.searchsorted(offsets)
+    heading_bounds = heading_starts.searchsorted(offsets)
+    shift = np.repeat(offsets[:-1], np.diff(paragraph_bounds))
+    heading_shift = np.repeat(offsets[:-1], np.diff(heading_bounds))
+    starts, ends = starts - shift, ends - shift
+    heading_starts, heading_ends = heading_starts - heading_shift, heading_ends - heading_shift
+    return [
+        MarkdownOutline(
+            text,
+            starts[first:last],
+            ends[first:last],
+            heading_starts[first_heading:last_heading],
+            heading_ends[first_heading:last_heading],
+            levels[first_heading:last_heading],
+        )
+        for text, (first, last), (first_heading, last_heading) in zip(
+            texts, pairwise(paragraph_bounds.tolist()), pairwise(heading_bounds.tolist()), strict=True
+        )
+    ]
 
 
 def _read_lines(text: str) -> _Lines:
@@ -181,7 +234,7 @@ def _find_lines(text: str, codes: Codes) -> tuple[Offsets, Offsets]:
     breaks = codes == _LINE_FEED
     if "\r" in text or "\v" in text or "\f" in text:
         breaks |= (codes > _LINE_FEED) & (codes <= _CARRIAGE_RETURN)
-    if codes.dtype != np.uint8:
+    if codes.dtype != np.uint8 and any(chr(code) in text for code in _WIDE_LINE_ENDS):
         breaks |= np.isin(codes, _WIDE_LINE_ENDS)
     positions = breaks.nonzero()[0]
     starts = np.empty(len(positions) + 1, np.int64)
@@ -205,23 +258,27 @@ def _skip_indentation(text: str, starts: Offsets, heads: bytes) -> Offsets:
     return content
 
 
-def _find_fences(lines: _Lines) -> tuple[Flags, Flags]:
+def _find_fences(lines: _Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
     opening = np.zeros(len(lines.starts), bool)
     inside = np.zeros(len(lines.starts), bool)
-    fence, opened_at = "", 0
+    fence, opened_at, text_end = "", 0, 0
     candidates = lines.outer & ((lines.first == ord("`")) | (lines.first == ord("~")))
     for row in candidates.nonzero()[0].tolist():
+        if fence and row >= text_end:
+            inside[opened_at:text_end] = True
+            fence = ""
         line = lines.text[lines.content[row] : lines.ends[row]]
         match = _FENCE.fullmatch(line)
         marks = (match[1] or match[2]) if match else ""
         if marks and not fence:
             fence, opened_at = marks, row
+            text_end = int(first_lines[first_lines.searchsorted(row, side="right")])
             opening[row] = True
         elif marks and line.rstrip() == marks and marks.startswith(fence):
             inside[opened_at : row + 1] = True
             fence = ""
     if fence:
-        inside[opened_at:] = True
+        inside[opened_at:text_end] = True
     return opening, inside
 
 
