@@ -23,6 +23,14 @@ _NORMALIZED = 0.8
 _RESEMBLANCE_EXPONENT = 0.6
 _LARGEST_EXPONENT = 500.0
 
+_VERDICTS = {
+    "window_id": pl.String,
+    "chunk_id": pl.String,
+    "verdict": pl.String,
+    "gave_way_to": pl.String,
+    "rank_in_context": pl.Int64,
+}
+
 ChunkVectors = Callable[[Sequence[str]], Vectors]
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
@@ -106,11 +114,14 @@ def judge_hits(
     judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
     survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
+    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
+    windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     verdicts = [
-        _judge_window(window_id, group, settings, chunk_vectors, entry_tokens, max_tokens)
-        for (window_id,), group in survivors.group_by("window_id", maintain_order=True)
+        verdict
+        for (window_id,), group in windows.items()
+        for verdict in _judge_window(window_id, group, settings, chunk_vectors, entry_tokens, max_tokens)
     ]
-    verdict = pl.concat(verdicts) if verdicts else _no_verdicts()
+    verdict = pl.DataFrame(verdicts, schema=_VERDICTS, orient="row")
     keys = ["window_id", "query_chunk_id", "chunk_id"]
     table = (
         judged.join(deduplicated.select(*keys, "duplicate_of"), on=keys, how="left", maintain_order="left")
@@ -151,18 +162,6 @@ def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
     )
 
 
-def _no_verdicts() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={
-            "window_id": pl.String,
-            "chunk_id": pl.String,
-            "verdict": pl.String,
-            "gave_way_to": pl.String,
-            "rank_in_context": pl.Int64,
-        }
-    )
-
-
 def _judge_window(
     window_id: object,
     group: pl.DataFrame,
@@ -170,7 +169,7 @@ def _judge_window(
     chunk_vectors: ChunkVectors,
     entry_tokens: EntryTokens,
     max_tokens: int,
-) -> pl.DataFrame:
+) -> list[tuple[object, ...]]:
     window = _as_matrix(group)
     near_duplicate_of = _near_duplicates(window, settings, chunk_vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
@@ -182,7 +181,7 @@ def _judge_window(
     costs = entry_tokens([window.chunk_ids[i] for i in chosen])
     within = np.cumsum(costs) <= max_tokens
     kept = chosen[within]
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for i, chunk_id in enumerate(window.chunk_ids):
         verdict, gave_way_to, rank = "not_selected", None, None
         if near_duplicate_of[i] >= 0:
@@ -192,21 +191,23 @@ def _judge_window(
         elif i in chosen:
             verdict = "over_budget"
         rows.append((window_id, chunk_id, verdict, gave_way_to, rank))
-    return pl.DataFrame(rows, schema=_no_verdicts().schema, orient="row")
+    return rows
 
 
 def _as_matrix(group: pl.DataFrame) -> _Window:
-    chunk_ids = (
-        group.group_by("chunk_id")
-        .agg(pl.col("score").max())
-        .sort(["score", "chunk_id"], descending=[True, False])
-    )["chunk_id"]
-    query_ids = group["query_chunk_id"].unique(maintain_order=True)
-    scores = np.full((len(query_ids), len(chunk_ids)), -np.inf)
-    rows = group["query_chunk_id"].replace_strict(query_ids, range(len(query_ids))).to_numpy()
-    columns = group["chunk_id"].replace_strict(chunk_ids, range(len(chunk_ids))).to_numpy()
-    scores[rows, columns] = group["score"].to_numpy()
-    return _Window(chunk_ids.to_list(), scores)
+    found = list(
+        zip(*(group[name].to_list() for name in ("query_chunk_id", "chunk_id", "score")), strict=True)
+    )
+    best: dict[str, float] = {}
+    for _, chunk_id, score in found:
+        best[chunk_id] = max(score, best.get(chunk_id, score))
+    chunk_ids = sorted(best, key=lambda chunk_id: (-best[chunk_id], chunk_id))
+    columns = {chunk_id: column for column, chunk_id in enumerate(chunk_ids)}
+    rows: dict[str, int] = {}
+    places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
+    scores = np.full((len(rows), len(chunk_ids)), -np.inf)
+    scores[tuple(np.array(places).T)] = [score for _, _, score in found]
+    return _Window(chunk_ids, scores)
 
 
 def _near_duplicates(

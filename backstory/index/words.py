@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 from typing import Protocol
 
 import regex
@@ -62,29 +61,28 @@ class Words:
             )
         self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._stop_words = frozenset(_STOP_WORDS.get(language, ()))
-        self._stems: dict[str, str] = {}
+        self._terms: dict[str, list[str]] = {}
 
     def split(self, text: str) -> list[str]:
         """Split a text into normalised words, in order, repeated ones included."""
-        return list(self._split(unicodedata.normalize("NFKC", text).casefold()))
-
-    def _split(self, text: str) -> Iterator[str]:
-        for match in _WORDS.finditer(text):
-            unspaced, spaced = match.group("unspaced", "spaced")
+        words: list[str] = []
+        for unspaced, spaced in _WORDS.findall(unicodedata.normalize("NFKC", text).casefold()):
             if unspaced:
-                yield from unspaced
-                yield from (unspaced[i : i + 2] for i in range(len(unspaced) - 1))
+                words += unspaced
+                words += (unspaced[i : i + 2] for i in range(len(unspaced) - 1))
                 continue
-            word = spaced.replace("’", "'")
-            parts = _PARTS.findall(word)
-            if len(parts) > 1:
-                yield word
-            yield from (self._stem(part) for part in parts if part not in self._stop_words)
+            terms = self._terms.get(spaced)
+            if terms is None:
+                terms = self._terms[spaced] = self._find_terms(spaced.replace("’", "'"))
+            words += terms
+        return words
+
+    def _find_terms(self, word: str) -> list[str]:
+        parts = _PARTS.findall(word)
+        stems = [self._stem(part) for part in parts if part not in self._stop_words]
+        return [word, *stems] if len(parts) > 1 else stems
 
     def _stem(self, word: str) -> str:
         if self._stemmer is None or any(character.isdigit() for character in word):
             return word
-        stem = self._stems.get(word)
-        if stem is None:
-            stem = self._stems[word] = self._stemmer.stemWord(word)
-        return stem
+        return self._stemmer.stemWord(word)
