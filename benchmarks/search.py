@@ -184,7 +184,7 @@ def measure(
         build = build_index(
             Path(folder), documents, chunks, vectors, embedder_id="benchmark", settings=settings
         )
-        opening = repeat_first_search(Path(folder), OPENINGS)
+        opening = repeat_first_search(Path(folder), min(repeats, OPENINGS))
         with open_index(Path(folder), embedder_id="benchmark") as index:
             figures = _compare(index, queries, vectors, top_k, repeats, filter_name)
     return {
