@@ -6,21 +6,17 @@ chunks: every finished slice is counted, and a text with one over the ceiling is
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
-from backstory.chunk_pieces import Integers, Pieces, cut_pieces, join_pieces, measure_paragraphs
+from backstory.chunk_pieces import cut_pieces, measure_paragraphs
+from backstory.chunk_plans import Draft, Plan, correct_draft, plan_chunks
 from backstory.errors import InputError
-from backstory.markdown_outline import MarkdownOutline, outline_all
-from backstory.text_units import split_sentences, split_words
+from backstory.markdown_outline import outline_all
 from backstory.tokens import CountTokens, estimate_tokens
 
-_CHARACTERS_PER_OVERLAP_TOKEN = 8
 _GROUP_CHARACTERS = 500_000  # bounds memory; smaller groups make no tokenizer slower
 
 
@@ -125,18 +121,18 @@ def _cut_group(
     }
     pieces = cut_pieces(texts, pieces, oversized, limits, count_tokens, specials)
     drafts = {
-        number: _Draft(outline, measured, limit, overlap_tokens)
+        number: Draft(outline, measured, limit, overlap_tokens)
         for number, (outline, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
     }
     spans: list[list[Span]] = [[] for _ in texts]
     while drafts:
-        plan = _plan_chunks(list(drafts.values()), count_tokens, specials)
+        plan = plan_chunks(list(drafts.values()), count_tokens, specials)
         over = plan.find_over([ceilings[number] for number in drafts], overlap_tokens)
         made = _make_spans(list(drafts.values()), plan)
         redone = {}
         for place, (number, draft) in enumerate(drafts.items()):
             if place in over:
-                redone[number] = _correct(draft, plan, place, ceilings[number], overlap_tokens)
+                redone[number] = correct_draft(draft, plan, place, ceilings[number], overlap_tokens)
             else:
                 spans[number] = made[place]
         drafts = _cut_stubborn_pieces(redone, limits, count_tokens, specials)
@@ -152,162 +148,9 @@ def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens:
         raise InputError(f"max_tokens is {min(ceilings)}; give 1 or more")
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """A text on its way to chunks: the limits that it is planned with shrink where a count was too high."""
-
-    outline: MarkdownOutline
-    pieces: Pieces
-    limit: int
-    overlap_tokens: int
-    stubborn: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The chunks of texts, one text after another.
-
-    Attributes:
-        pieces: The pieces of all texts.
-        piece_bounds: Number of the first piece of each text, and after the last.
-        chunk_bounds: Number of the first chunk of each text, and after the last.
-        owners: Number of the text of each chunk.
-        firsts: First piece of each chunk.
-        lasts: Last piece of each chunk.
-        starts: Offset of each chunk, its overlap included.
-        token_counts: Tokens of each chunk.
-        overlap_counts: Tokens of what each chunk repeats.
-    """
-
-    pieces: Pieces
-    piece_bounds: list[int]
-    chunk_bounds: list[int]
-    owners: Integers
-    firsts: Integers
-    lasts: Integers
-    starts: Integers
-    token_counts: Integers
-    overlap_counts: Integers
-
-    def find_over(self, ceilings: Sequence[int], overlap_tokens: int) -> set[int]:
-        """Give the numbers of the texts that have a chunk over its ceiling, or with too much overlap."""
-        limits = np.array(ceilings, np.int64)[self.owners]
-        over = (self.token_counts > limits) | (self.overlap_counts > overlap_tokens)
-        return set(self.owners[over].tolist())
-
-
-def _plan_chunks(drafts: Sequence[_Draft], count_tokens: CountTokens, specials: int) -> _Plan:
-    plan = _pack(drafts, specials)
-    _add_word_overlaps(drafts, plan, count_tokens, specials)
-    pieces = plan.pieces
-    texts = [draft.outline.text for draft in drafts]
-    ends = pieces.ends[plan.lasts]
-    overlapped = plan.starts < pieces.starts[plan.firsts]
-    recounted = (overlapped | (plan.firsts != plan.lasts) | ~pieces.whole[plan.firsts]).nonzero()[0]
-    overlaps = overlapped.nonzero()[0]
-    owners = np.concatenate([plan.owners[recounted], plan.owners[overlaps]])
-    starts = np.concatenate([plan.starts[recounted], plan.starts[overlaps]])
-    stops = np.concatenate([ends[recounted], ends[overlaps - 1]])
-    slices = [
-        texts[owner][start:stop]
-        for owner, start, stop in zip(owners.tolist(), starts.tolist(), stops.tolist(), strict=True)
-    ]
-    if slices:
-        counts = count_tokens(slices)
-        plan.token_counts[recounted] = counts[: len(recounted)]
-        plan.overlap_counts[overlaps] = counts[len(recounted) :]
-    return plan
-
-
-def _pack(drafts: Sequence[_Draft], specials: int) -> _Plan:
-    pieces = join_pieces([draft.pieces for draft in drafts])
-    piece_bounds = [0, *accumulate(len(draft.pieces.starts) for draft in drafts)]
-    through = np.cumsum(pieces.gap_tokens + pieces.tokens)
-    before = through - pieces.tokens
-    overlaps = [max(0, min(draft.overlap_tokens - specials, draft.limit // 2)) for draft in drafts]
-    totals, befores = through.data, before.data
-    firsts, lasts, chunk_bounds = [], [], [0]
-    for draft, overlap, (first, stop) in zip(drafts, overlaps, pairwise(piece_bounds), strict=True):
-        budget = draft.limit
-        while first < stop:
-            last = max(first, bisect_right(totals, befores[first] + budget, first, stop) - 1)
-            firsts.append(first)
-            lasts.append(last)
-            first, budget = last + 1, draft.limit - overlap
-        chunk_bounds.append(len(firsts))
-    owners = np.repeat(np.arange(len(drafts)), np.diff(chunk_bounds))
-    rows, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
-    starts = pieces.starts[rows]
-    overlap_of = np.array(overlaps, np.int64)[owners]
-    limit_of = np.array([draft.limit for draft in drafts], np.int64)[owners]
-    later = ((owners[1:] == owners[:-1]) & (overlap_of[1:] > 0)).nonzero()[0] + 1
-    least = np.maximum(through[ends[later - 1]] - overlap_of[later], through[ends[later]] - limit_of[later])
-    chosen = np.maximum(before.searchsorted(least), rows[later - 1] + 1)
-    starts[later] = pieces.starts[np.minimum(chosen, rows[later])]
-    counts = pieces.tokens[rows] + specials
-    nothing = np.zeros(len(rows), np.int64)
-    return _Plan(pieces, piece_bounds, chunk_bounds, owners, rows, ends, starts, counts, nothing)
-
-
-def _add_word_overlaps(
-    drafts: Sequence[_Draft], plan: _Plan, count_tokens: CountTokens, specials: int
-) -> None:
-    """Move the starts of chunks without overlap into the last sentences or words of the chunk before."""
-    pieces, owners = plan.pieces, plan.owners
-    sums = np.concatenate([[0], np.cumsum(pieces.gap_tokens + pieces.tokens)])
-    bodies = sums[plan.lasts + 1] - sums[plan.firsts]
-    limits = np.array([draft.limit for draft in drafts], np.int64)[owners]
-    overlaps = np.array([draft.overlap_tokens for draft in drafts], np.int64)[owners] - specials
-    rooms = np.minimum(overlaps, limits - bodies)
-    bare = (owners[1:] == owners[:-1]) & (plan.starts[1:] == pieces.starts[plan.firsts[1:]])
-    slices: list[str] = []
-    requests = []
-    for row in ((bare & (rooms[1:] > 0)).nonzero()[0] + 1).tolist():
-        text, room = drafts[owners[row]].outline.text, int(rooms[row])
-        before = plan.firsts[row] - 1
-        start, end = int(pieces.starts[before]), int(pieces.ends[before])
-        tail = max(start, end - room * _CHARACTERS_PER_OVERLAP_TOKEN)
-        sentences = {left for left, _ in split_sentences(text, tail, end)[1:]}
-        cuts = sorted(sentences | {left for left, _ in split_words(text, tail, end)[1:]})
-        edges = [*cuts, end]
-        slices += [
-            text[left - text[left - 1].isspace() : right].rstrip()
-            for left, right in zip(cuts, edges[1:], strict=True)
-        ]
-        requests.append((row, room, cuts, sentences))
-    if not slices:
-        return
-    counts = np.maximum(count_tokens(slices) - specials, 0)
-    position = 0
-    for row, room, cuts, sentences in requests:
-        backwards = np.cumsum(counts[position : position + len(cuts)][::-1])
-        position += len(cuts)
-        taken = int(backwards.searchsorted(room, side="right"))
-        within = cuts[len(cuts) - taken :]
-        if within:
-            plan.starts[row] = next((cut for cut in within if cut in sentences), within[0])
-
-
-def _correct(draft: _Draft, plan: _Plan, place: int, ceiling: int, overlap_tokens: int) -> _Draft:
-    """Shrink what a text is planned with by what its counts were too high."""
-    chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
-    firsts, token_counts = plan.firsts[chunks], plan.token_counts[chunks]
-    overlap_excess = int(plan.overlap_counts[chunks].max(initial=0)) - overlap_tokens
-    excess = token_counts - ceiling
-    over = excess > 0
-    alone = (firsts == plan.lasts[chunks]) & (plan.starts[chunks] == plan.pieces.starts[firsts])
-    shared_excess = int(np.max(excess[over & ~alone], initial=0))
-    return replace(
-        draft,
-        limit=draft.limit - shared_excess,
-        overlap_tokens=draft.overlap_tokens - max(overlap_excess, 0),
-        stubborn=(firsts[over & alone] - plan.piece_bounds[place]).tolist(),
-    )
-
-
 def _cut_stubborn_pieces(
-    drafts: dict[int, _Draft], limits: Sequence[int], count_tokens: CountTokens, specials: int
-) -> dict[int, _Draft]:
+    drafts: dict[int, Draft], limits: Sequence[int], count_tokens: CountTokens, specials: int
+) -> dict[int, Draft]:
     """Cut the pieces that are over the ceiling although they stand alone (a lost space can add a token)."""
     stubborn = {place: draft.stubborn for place, draft in enumerate(drafts.values()) if draft.stubborn}
     if not stubborn:
@@ -326,7 +169,7 @@ def _cut_stubborn_pieces(
     }
 
 
-def _make_spans(drafts: Sequence[_Draft], plan: _Plan) -> list[list[Span]]:
+def _make_spans(drafts: Sequence[Draft], plan: Plan) -> list[list[Span]]:
     headings: list[str] = []
     for draft, (first, last) in zip(drafts, pairwise(plan.chunk_bounds), strict=True):
         headings += draft.outline.headings_at(plan.starts[first:last])

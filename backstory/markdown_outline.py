@@ -11,25 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Offsets: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint32]
+from backstory.markdown_lines import SPACE, Flags, Lines, Offsets, read_lines
 
-_LINE_FEED, _CARRIAGE_RETURN, _SPACE = ord("\n"), ord("\r"), ord(" ")
-_WIDE_LINE_ENDS = (0x85, 0x2028, 0x2029)
-_BEYOND_ASCII = 0x80
-_INDENTED = bytes(code for code in range(_SPACE + 1) if code != _LINE_FEED) + bytes([_BEYOND_ASCII])
-_END = b"\n"  # so that the character after the last line's first ones can be looked up
 _DEEPEST_HEADING = 6
-_INDENT_OF_CODE = 4
 _BATCH_CHARACTERS = 100_000  # a batch and what is computed of it stay in the processor's cache
 
-_INDENTATION = re.compile(r"[^\S\n\r\v\f\x85\u2028\u2029]+")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*", re.DOTALL)
 _UNDERLINE = re.compile(r"(=+|-+)\s*")
 
@@ -100,33 +89,6 @@ class MarkdownOutline:
         return [(level, (levels == level).nonzero()[0]) for level in found]
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """The lines of a text.
-
-    Attributes:
-        text: The text.
-        codes: Code points of its characters, and of a line feed at the end.
-        starts: Offset of each line.
-        ends: Offset of each line's end.
-        content: Offset of the first character of each line that is not whitespace, the end if there is none.
-        first: Code point there.
-        heads: The same as bytes, everything beyond ASCII being one value, to look for kinds of lines quickly.
-        filled: Whether a line holds more than whitespace.
-        outer: Whether it does and is indented too little for code.
-    """
-
-    text: str
-    codes: Codes
-    starts: Offsets
-    ends: Offsets
-    content: Offsets
-    first: Codes
-    heads: bytes
-    filled: Flags
-    outer: Flags
-
-
 def outline_markdown(text: str) -> MarkdownOutline:
     """Find the paragraphs and headings of a text.
 
@@ -169,7 +131,7 @@ def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
     joined = texts[0] if len(texts) == 1 else "\n".join(texts)
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1, out=offsets[1:])
-    lines = _read_lines(joined)
+    lines = read_lines(joined)
     filled, outer = lines.filled, lines.outer
     first_lines = lines.starts.searchsorted(offsets)
     breaks = np.empty(len(filled), bool)
@@ -210,55 +172,7 @@ def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
     ]
 
 
-def _read_lines(text: str) -> _Lines:
-    codes: Codes
-    if text.isascii():
-        codes = np.frombuffer(text.encode("ascii") + _END, np.uint8)
-    else:
-        codes = np.frombuffer((text + "\n").encode("utf-32-le", "surrogatepass"), np.uint32)
-    starts, ends = _find_lines(text, codes)
-    first = codes[starts]
-    heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
-    content = starts
-    if any(code in heads for code in _INDENTED):
-        content = _skip_indentation(text, starts, heads)
-        first = codes[content]
-        heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
-    filled = content < ends
-    outer = filled if content is starts else filled & (content - starts < _INDENT_OF_CODE)
-    return _Lines(text, codes, starts, ends, content, first, heads, filled, outer)
-
-
-def _find_lines(text: str, codes: Codes) -> tuple[Offsets, Offsets]:
-    codes = codes[: len(text)]
-    breaks = codes == _LINE_FEED
-    if "\r" in text or "\v" in text or "\f" in text:
-        breaks |= (codes > _LINE_FEED) & (codes <= _CARRIAGE_RETURN)
-    if codes.dtype != np.uint8 and any(chr(code) in text for code in _WIDE_LINE_ENDS):
-        breaks |= np.isin(codes, _WIDE_LINE_ENDS)
-    positions = breaks.nonzero()[0]
-    starts = np.empty(len(positions) + 1, np.int64)
-    ends = np.empty(len(positions) + 1, np.int64)
-    starts[0], ends[-1] = 0, len(text)
-    np.add(positions, 1, out=starts[1:])
-    ends[:-1] = positions
-    if "\r" in text:
-        pairs = (codes[positions[:-1]] == _CARRIAGE_RETURN) & (codes[positions[:-1] + 1] == _LINE_FEED)
-        starts = np.delete(starts, pairs.nonzero()[0] + 1)
-        ends = np.delete(ends, pairs.nonzero()[0] + 1)
-    return starts, ends
-
-
-def _skip_indentation(text: str, starts: Offsets, heads: bytes) -> Offsets:
-    content = starts.copy()
-    for row in np.isin(np.frombuffer(heads, np.uint8), list(_INDENTED)).nonzero()[0].tolist():
-        match = _INDENTATION.match(text, starts[row])
-        if match:
-            content[row] = match.end()
-    return content
-
-
-def _find_fences(lines: _Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
+def _find_fences(lines: Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
     opening = np.zeros(len(lines.starts), bool)
     inside = np.zeros(len(lines.starts), bool)
     fence, opened_at, text_end = "", 0, 0
@@ -282,14 +196,14 @@ def _find_fences(lines: _Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
     return opening, inside
 
 
-def _find_headings(lines: _Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
+def _find_headings(lines: Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
     found: list[Offsets] = []
     levels: list[Offsets] = []
     if b"#" in lines.heads:
         rows = (outer & (lines.first == ord("#"))).nonzero()[0]
         for level in range(1, _DEEPEST_HEADING + 1):
             following = lines.codes[lines.content[rows] + level]
-            headings = rows[following <= _SPACE]
+            headings = rows[following <= SPACE]
             if len(headings):
                 found.append(headings)
                 levels.append(np.full(len(headings), level))
@@ -309,7 +223,7 @@ def _find_headings(lines: _Lines, outer: Flags, breaks: Flags) -> tuple[Offsets,
     return rows[order], np.concatenate(levels)[order]
 
 
-def _find_underlined(lines: _Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
+def _find_underlined(lines: Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
     found = []
     marked = outer[1:] & ((lines.first[1:] == ord("=")) | (lines.first[1:] == ord("-")))
     under_single_line = marked & outer[:-1] & breaks[:-1] & ~breaks[1:]
