@@ -7,7 +7,7 @@ that an underlined heading is a single line. A fenced block ends with the text i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -111,20 +111,29 @@ def outline_all(texts: Sequence[str]) -> list[MarkdownOutline]:
     Returns:
         One outline per text.
     """
-    outlines: list[MarkdownOutline] = []
-    batch: list[str] = []
-    size = 0
-    is_ascii = True
-    for text in texts:
-        # A final carriage return would be one line end with the line feed that sets texts apart.
-        fits = size + len(text) <= _BATCH_CHARACTERS and not (batch and batch[-1].endswith("\r"))
-        if batch and not (fits and text.isascii() == is_ascii):
-            outlines += _outline_joined(batch)
-            batch, size = [], 0
-        batch.append(text)
-        size += len(text)
-        is_ascii = text.isascii()
-    return outlines + _outline_joined(batch) if batch else outlines
+    outlines: dict[int, MarkdownOutline] = {}
+    for numbers in _batch(texts):
+        found = _outline_joined([texts[number] for number in numbers])
+        outlines.update(zip(numbers, found, strict=True))
+    return [outlines[number] for number in range(len(texts))]
+
+
+def _batch(texts: Sequence[str]) -> Iterator[list[int]]:
+    """Group the numbers of texts of one width of character."""
+    for is_ascii in (True, False):
+        batch: list[int] = []
+        size = 0
+        for number, text in enumerate(texts):
+            if text.isascii() is not is_ascii:
+                continue
+            # A final carriage return would be one line end with the line feed that sets texts apart.
+            if batch and (size + len(text) > _BATCH_CHARACTERS or texts[batch[-1]].endswith("\r")):
+                yield batch
+                batch, size = [], 0
+            batch.append(number)
+            size += len(text)
+        if batch:
+            yield batch
 
 
 def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
