@@ -20,6 +20,7 @@ Integers = NDArray[np.int64]
 
 _PARTS_OF_LONG_WORD = 8
 _PARAGRAPH_GAP = "\n\n"
+_OTHER_LINE_ENDS = "\r\v\f\x85\u2028\u2029"
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,10 @@ def measure_paragraphs(
     """
     gaps = [_find_gaps(outline) for outline in outlines]
     distinct = sorted({_PARAGRAPH_GAP, *(gap for found in gaps for gap in found.values())})
-    paragraphs = [
-        outline.text[start:end]
-        for outline in outlines
-        for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
-    ]
+    paragraphs = _slice_paragraphs(outlines, gaps)
     paragraph_count = len(paragraphs)
-    counts = count_tokens([*paragraphs, *_probe_gaps(distinct), ""])
+    paragraphs += [*_probe_gaps(distinct), ""]
+    counts = count_tokens(paragraphs)
     specials = int(counts[-1])
     content = np.maximum(counts - specials, 0)
     gap_counts = dict(zip(distinct, _read_gaps(content[paragraph_count:-1]), strict=True))
@@ -89,6 +87,18 @@ def measure_paragraphs(
             gap_tokens[row] = gap_counts[gap]
         pieces.append(Pieces(outline.starts, outline.ends, tokens, gap_tokens, np.ones(len(tokens), bool)))
     return pieces, specials
+
+
+def join_pieces(pieces: Sequence[Pieces]) -> Pieces:
+    """Put the pieces of texts one after another; offsets stay those of their texts."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Pieces(
+        *(
+            np.concatenate([getattr(part, name) for part in pieces])
+            for name in ("starts", "ends", "tokens", "gap_tokens", "whole")
+        )
+    )
 
 
 def cut_pieces(
@@ -227,6 +237,23 @@ def _replace_rows(pieces: Pieces, rows: list[int], units: list[_Unit]) -> Pieces
         gap_tokens=merge(pieces.gap_tokens, [unit.gap_tokens for unit in units])[order],
         whole=merge(pieces.whole, [0] * len(units))[order].astype(bool),
     )
+
+
+def _slice_paragraphs(outlines: Sequence[MarkdownOutline], gaps: Sequence[Mapping[int, str]]) -> list[str]:
+    """Give the paragraphs of all texts, by splitting where that is the same, as it is faster."""
+    paragraphs: list[str] = []
+    for outline, wide in zip(outlines, gaps, strict=True):
+        text, count = outline.text, len(outline.starts)
+        # Gaps of two characters that are line ends, none of them another kind of line end, are line feeds. A
+        # paragraph with one inside, such as code, makes a further part.
+        if count and not wide and not any(end in text for end in _OTHER_LINE_ENDS):
+            parts = text[outline.starts[0] : outline.ends[-1]].split(_PARAGRAPH_GAP)
+            if len(parts) == count:
+                paragraphs += parts
+                continue
+        bounds = zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
+        paragraphs += [text[start:end] for start, end in bounds]
+    return paragraphs
 
 
 def _find_gaps(outline: MarkdownOutline) -> dict[int, str]:

@@ -64,13 +64,17 @@ def make_entry_counter(
         A function from chunk ids to tokens, shape ``(len(ids),)``; counts are estimates that do not fall below
         what a model's tokenizer gives.
     """
-    records = chunks.select(
-        "title", "published_at", "tags", content="text", similarity=pl.lit(0.0)
-    ).to_dicts()
-    tokens = estimate_tokens([format_entry(record, settings) for record in records])
-    counts = dict(zip(chunks["chunk_id"], tokens, strict=True))
+    fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
+    places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
+    counts: dict[str, int] = {}
 
     def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
+        # Few of the stored chunks are ever asked for, and writing an entry is dear.
+        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
+        if new:
+            rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
+            tokens = estimate_tokens([format_entry(row, settings) for row in rows])
+            counts.update(zip(new, tokens.tolist(), strict=True))
         return np.array([counts[chunk_id] for chunk_id in chunk_ids], dtype=np.int64)
 
     return count

@@ -7,26 +7,18 @@ that an underlined heading is a single line. A fenced block ends with the text i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Offsets: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint32]
+from backstory.markdown_lines import SPACE, Flags, Lines, Offsets, read_lines
 
-_LINE_FEED, _CARRIAGE_RETURN, _SPACE = ord("\n"), ord("\r"), ord(" ")
-_WIDE_LINE_ENDS = (0x85, 0x2028, 0x2029)
-_BEYOND_ASCII = 0x80
-_INDENTED = bytes(code for code in range(_SPACE + 1) if code != _LINE_FEED) + bytes([_BEYOND_ASCII])
-_END = b"\n"  # so that the character after the last line's first ones can be looked up
 _DEEPEST_HEADING = 6
-_INDENT_OF_CODE = 4
+_BATCH_CHARACTERS = 100_000  # a batch and what is computed of it stay in the processor's cache
 
-_INDENTATION = re.compile(r"[^\S\n\r\v\f\x85\u2028\u2029]+")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*", re.DOTALL)
 _UNDERLINE = re.compile(r"(=+|-+)\s*")
 
@@ -61,6 +53,8 @@ class MarkdownOutline:
         Returns:
             The paths, empty before the first heading.
         """
+        if not len(self.heading_starts):
+            return [""] * len(offsets)
         positions = self.heading_starts.searchsorted(offsets, side="right") - 1
         return [self._path(position) for position in positions.tolist()]
 
@@ -73,7 +67,8 @@ class MarkdownOutline:
             return ""
         if position not in self._paths:
             title = _read_heading(self.text[self.heading_starts[position] : self.heading_ends[position]])
-            outer = self._path(self._parent(position))
+            parent = self._parent(position)
+            outer = "" if parent < 0 else self._path(parent)
             self._paths[position] = f"{outer} > {title}" if outer and title else outer or title
         return self._paths[position]
 
@@ -94,33 +89,6 @@ class MarkdownOutline:
         return [(level, (levels == level).nonzero()[0]) for level in found]
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """The lines of a text.
-
-    Attributes:
-        text: The text.
-        codes: Code points of its characters, and of a line feed at the end.
-        starts: Offset of each line.
-        ends: Offset of each line's end.
-        content: Offset of the first character of each line that is not whitespace, the end if there is none.
-        first: Code point there.
-        heads: The same as bytes, everything beyond ASCII being one value, to look for kinds of lines quickly.
-        filled: Whether a line holds more than whitespace.
-        outer: Whether it does and is indented too little for code.
-    """
-
-    text: str
-    codes: Codes
-    starts: Offsets
-    ends: Offsets
-    content: Offsets
-    first: Codes
-    heads: bytes
-    filled: Flags
-    outer: Flags
-
-
 def outline_markdown(text: str) -> MarkdownOutline:
     """Find the paragraphs and headings of a text.
 
@@ -130,109 +98,121 @@ def outline_markdown(text: str) -> MarkdownOutline:
     Returns:
         The outline; it covers every character except whitespace between paragraphs.
     """
-    if not text:
-        nothing = np.zeros(0, np.int64)
-        return MarkdownOutline(text, nothing, nothing, nothing, nothing, nothing)
-    lines = _read_lines(text)
+    (outline,) = _outline_joined([text])
+    return outline
+
+
+def outline_all(texts: Sequence[str]) -> list[MarkdownOutline]:
+    """Find the paragraphs and headings of many texts at once, each as :func:`outline_markdown` does.
+
+    Args:
+        texts: Markdown, or plain texts.
+
+    Returns:
+        One outline per text.
+    """
+    outlines: dict[int, MarkdownOutline] = {}
+    for numbers in _batch(texts):
+        found = _outline_joined([texts[number] for number in numbers])
+        outlines.update(zip(numbers, found, strict=True))
+    return [outlines[number] for number in range(len(texts))]
+
+
+def _batch(texts: Sequence[str]) -> Iterator[list[int]]:
+    """Group the numbers of texts of one width of character."""
+    for is_ascii in (True, False):
+        batch: list[int] = []
+        size = 0
+        for number, text in enumerate(texts):
+            if text.isascii() is not is_ascii:
+                continue
+            # A final carriage return would be one line end with the line feed that sets texts apart.
+            if batch and (size + len(text) > _BATCH_CHARACTERS or texts[batch[-1]].endswith("\r")):
+                yield batch
+                batch, size = [], 0
+            batch.append(number)
+            size += len(text)
+        if batch:
+            yield batch
+
+
+def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
+    joined = texts[0] if len(texts) == 1 else "\n".join(texts)
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1, out=offsets[1:])
+    lines = read_lines(joined)
     filled, outer = lines.filled, lines.outer
-    breaks = np.ones(len(filled), bool)
+    first_lines = lines.starts.searchsorted(offsets)
+    breaks = np.empty(len(filled), bool)
     if b"`" in lines.heads or b"~" in lines.heads:
-        opening, inside = _find_fences(lines)
+        opening, inside = _find_fences(lines, first_lines)
         filled = filled | inside
         outer = outer & ~inside
         breaks[1:] = ~filled[:-1] | opening[1:] | (inside[:-1] & ~inside[1:])
     else:
         np.logical_not(filled[:-1], out=breaks[1:])
+    breaks[first_lines[:-1]] = True
     begins = filled & breaks
     finishes = filled.copy()
     finishes[:-1] &= ~filled[1:] | breaks[1:]
     headings, levels = _find_headings(lines, outer, breaks)
-    return MarkdownOutline(
-        text=text,
-        starts=lines.starts[begins],
-        ends=lines.ends[finishes],
-        heading_starts=lines.starts[headings],
-        heading_ends=lines.ends[headings],
-        heading_levels=levels,
-    )
+    starts, ends = lines.starts[begins], lines.ends[finishes]
+    heading_starts, heading_ends = lines.starts[headings], lines.ends[headings]
+    if len(texts) == 1:
+        return [MarkdownOutline(joined, starts, ends, heading_starts, heading_ends, levels)]
+    paragraph_bounds = starts.searchsorted(offsets)
+    heading_bounds = heading_starts.searchsorted(offsets)
+    shift = np.repeat(offsets[:-1], np.diff(paragraph_bounds))
+    heading_shift = np.repeat(offsets[:-1], np.diff(heading_bounds))
+    starts, ends = starts - shift, ends - shift
+    heading_starts, heading_ends = heading_starts - heading_shift, heading_ends - heading_shift
+    return [
+        MarkdownOutline(
+            text,
+            starts[first:last],
+            ends[first:last],
+            heading_starts[first_heading:last_heading],
+            heading_ends[first_heading:last_heading],
+            levels[first_heading:last_heading],
+        )
+        for text, (first, last), (first_heading, last_heading) in zip(
+            texts, pairwise(paragraph_bounds.tolist()), pairwise(heading_bounds.tolist()), strict=True
+        )
+    ]
 
 
-def _read_lines(text: str) -> _Lines:
-    codes: Codes
-    if text.isascii():
-        codes = np.frombuffer(text.encode("ascii") + _END, np.uint8)
-    else:
-        codes = np.frombuffer((text + "\n").encode("utf-32-le", "surrogatepass"), np.uint32)
-    starts, ends = _find_lines(text, codes)
-    first = codes[starts]
-    heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
-    content = starts
-    if any(code in heads for code in _INDENTED):
-        content = _skip_indentation(text, starts, heads)
-        first = codes[content]
-        heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
-    filled = content < ends
-    outer = filled if content is starts else filled & (content - starts < _INDENT_OF_CODE)
-    return _Lines(text, codes, starts, ends, content, first, heads, filled, outer)
-
-
-def _find_lines(text: str, codes: Codes) -> tuple[Offsets, Offsets]:
-    codes = codes[: len(text)]
-    breaks = codes == _LINE_FEED
-    if "\r" in text or "\v" in text or "\f" in text:
-        breaks |= (codes > _LINE_FEED) & (codes <= _CARRIAGE_RETURN)
-    if codes.dtype != np.uint8:
-        breaks |= np.isin(codes, _WIDE_LINE_ENDS)
-    positions = breaks.nonzero()[0]
-    starts = np.empty(len(positions) + 1, np.int64)
-    ends = np.empty(len(positions) + 1, np.int64)
-    starts[0], ends[-1] = 0, len(text)
-    np.add(positions, 1, out=starts[1:])
-    ends[:-1] = positions
-    if "\r" in text:
-        pairs = (codes[positions[:-1]] == _CARRIAGE_RETURN) & (codes[positions[:-1] + 1] == _LINE_FEED)
-        starts = np.delete(starts, pairs.nonzero()[0] + 1)
-        ends = np.delete(ends, pairs.nonzero()[0] + 1)
-    return starts, ends
-
-
-def _skip_indentation(text: str, starts: Offsets, heads: bytes) -> Offsets:
-    content = starts.copy()
-    for row in np.isin(np.frombuffer(heads, np.uint8), list(_INDENTED)).nonzero()[0].tolist():
-        match = _INDENTATION.match(text, starts[row])
-        if match:
-            content[row] = match.end()
-    return content
-
-
-def _find_fences(lines: _Lines) -> tuple[Flags, Flags]:
+def _find_fences(lines: Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
     opening = np.zeros(len(lines.starts), bool)
     inside = np.zeros(len(lines.starts), bool)
-    fence, opened_at = "", 0
+    fence, opened_at, text_end = "", 0, 0
     candidates = lines.outer & ((lines.first == ord("`")) | (lines.first == ord("~")))
     for row in candidates.nonzero()[0].tolist():
+        if fence and row >= text_end:
+            inside[opened_at:text_end] = True
+            fence = ""
         line = lines.text[lines.content[row] : lines.ends[row]]
         match = _FENCE.fullmatch(line)
         marks = (match[1] or match[2]) if match else ""
         if marks and not fence:
             fence, opened_at = marks, row
+            text_end = int(first_lines[first_lines.searchsorted(row, side="right")])
             opening[row] = True
         elif marks and line.rstrip() == marks and marks.startswith(fence):
             inside[opened_at : row + 1] = True
             fence = ""
     if fence:
-        inside[opened_at:] = True
+        inside[opened_at:text_end] = True
     return opening, inside
 
 
-def _find_headings(lines: _Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
+def _find_headings(lines: Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
     found: list[Offsets] = []
     levels: list[Offsets] = []
     if b"#" in lines.heads:
         rows = (outer & (lines.first == ord("#"))).nonzero()[0]
         for level in range(1, _DEEPEST_HEADING + 1):
             following = lines.codes[lines.content[rows] + level]
-            headings = rows[following <= _SPACE]
+            headings = rows[following <= SPACE]
             if len(headings):
                 found.append(headings)
                 levels.append(np.full(len(headings), level))
@@ -252,7 +232,7 @@ def _find_headings(lines: _Lines, outer: Flags, breaks: Flags) -> tuple[Offsets,
     return rows[order], np.concatenate(levels)[order]
 
 
-def _find_underlined(lines: _Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
+def _find_underlined(lines: Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
     found = []
     marked = outer[1:] & ((lines.first[1:] == ord("=")) | (lines.first[1:] == ord("-")))
     under_single_line = marked & outer[:-1] & breaks[:-1] & ~breaks[1:]

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.search --n 100000 --q 2000 --dim 384 --engine exact --json`` prints one JSON line. The
 index is built, published and searched as in a workspace. Product and search take turns in one process, and
-their medians are compared.
+their medians are compared. For one query the product is one of a matrix and a vector. With ``--filter`` the
+same search without it takes turns, too; how long a new process waits for its first answer is measured beside.
 """
 
 from __future__ import annotations
@@ -14,24 +15,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory import schemas
 from backstory.embedders.protocol import Vectors
-from backstory.index import SearchIndex, SearchResult, build_index, open_index
+from backstory.index import Filters, SearchIndex, SearchResult, build_index, open_index
 from backstory.settings import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
+from benchmarks.opening import repeat_first_search
 
 CHUNKS_PER_DOCUMENT = 10
 ROWS_AT_ONCE = 8192
 QUERIES_AT_ONCE = 2048
 SCORES_AT_ONCE = QUERIES_AT_ONCE * ROWS_AT_ONCE
 JUDGED_QUERIES = 200
+OPENINGS = 5
+FIRST_DAY = datetime(2020, 1, 1, tzinfo=UTC)
+
+BoolMask = NDArray[np.bool_]
 
 
 def make_vectors(
@@ -61,7 +69,10 @@ def make_vectors(
 
 
 def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make documents and chunks with little text; every chunk's id says which vector is its own."""
+    """Make documents and chunks with little text; every chunk's id says which vector is its own.
+
+    A document is published every hour, and every other one has a tag.
+    """
     number = pl.int_range(pl.len())
     document_id = pl.format("d{}", number // CHUNKS_PER_DOCUMENT)
     chunks = pl.select(pl.int_range(count).alias("number")).select(
@@ -76,13 +87,45 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
     names = [name for name in schemas.polars_schema(schemas.Documents) if name not in documents.columns]
-    values: dict[str, Any] = {"published_at": None, "tags": [], "status": "ok", "error": None}
+    values: dict[str, Any] = {"status": "ok", "error": None}
     documents = documents.with_columns(pl.lit(values.get(name, name)).alias(name) for name in names)
+    published = pl.lit(FIRST_DAY) + pl.duration(hours=pl.int_range(pl.len()))
+    tags = (
+        pl.when(pl.int_range(pl.len()) % 2 == 0)
+        .then(pl.lit(["tagged"]))
+        .otherwise(pl.lit([], pl.List(pl.String)))
+    )
+    documents = documents.with_columns(published_at=published, tags=tags)
     return schemas.conform(documents, schemas.Documents), schemas.conform(chunks, schemas.DocumentChunks)
+
+
+def make_filters(name: str, count: int, query_count: int) -> tuple[Filters, BoolMask]:
+    """Make one of the measured filters.
+
+    Args:
+        name: ``none``, ``as_of`` (times spread over the latter half of the documents) or ``tags`` (half of them).
+        count: Number of chunks.
+        query_count: Number of queries.
+
+    Returns:
+        The filters, and for each query and chunk whether they admit it, shape ``(queries, chunks)`` or
+        ``(1, chunks)``.
+    """
+    documents = np.arange(count) // CHUNKS_PER_DOCUMENT
+    if name == "as_of":
+        latest = np.linspace(documents[-1] // 2, documents[-1], query_count).astype(int)
+        moments = [FIRST_DAY + timedelta(hours=int(hours)) for hours in latest]
+        return Filters(as_of=moments), documents <= latest[:, None]
+    if name == "tags":
+        return Filters(tags=["tagged"]), (documents % 2 == 0)[None]
+    return Filters(), np.ones((1, count), bool)
 
 
 def multiply(queries: Vectors, vectors: Vectors, buffer: Vectors) -> None:
     """Compute all similarities by the bare matrix product and keep none of them."""
+    if len(queries) == 1:
+        np.matmul(vectors, queries[0], out=buffer[: len(vectors)])
+        return
     step = SCORES_AT_ONCE // min(len(queries), QUERIES_AT_ONCE)
     for first in range(0, len(queries), QUERIES_AT_ONCE):
         some = queries[first : first + QUERIES_AT_ONCE]
@@ -99,13 +142,16 @@ def seconds_of(action: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - started, time.process_time() - worked
 
 
-def share_found(result: SearchResult, queries: Vectors, vectors: Vectors, top_k: int) -> float:
+def share_found(
+    result: SearchResult, queries: Vectors, vectors: Vectors, top_k: int, admitted: BoolMask
+) -> float:
     """Compare the hits of some queries with an oracle that computes every similarity in double precision."""
     judged = np.unique(np.linspace(0, len(queries) - 1, min(JUDGED_QUERIES, len(queries))).astype(int))
     similarities = np.empty((len(judged), len(vectors)))
     for start in range(0, len(vectors), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         similarities[:, part] = queries[judged].astype(np.float64) @ vectors[part].astype(np.float64).T
+    similarities[~admitted[judged if len(admitted) > 1 else [0] * len(judged)]] = -np.inf
     best = np.argsort(-similarities, axis=1, kind="stable")[:, :top_k]
     number = pl.col("chunk_id").str.extract(r"#c:(\d+)$").cast(pl.Int64)
     found = set(result.hits.select("query", number).iter_rows())
@@ -114,7 +160,7 @@ def share_found(result: SearchResult, queries: Vectors, vectors: Vectors, top_k:
 
 
 def measure(
-    count: int, query_count: int, dimension: int, engine: str, top_k: int, repeats: int
+    count: int, query_count: int, dimension: int, engine: str, top_k: int, repeats: int, filter_name: str
 ) -> dict[str, Any]:
     """Build, search and compare.
 
@@ -125,6 +171,7 @@ def measure(
         engine: ``exact`` or ``vss``.
         top_k: Hits for each query.
         repeats: How often product and search take turns.
+        filter_name: ``none``, ``as_of`` or ``tags``.
 
     Returns:
         The figures by name; sizes in megabytes, durations in seconds.
@@ -137,17 +184,18 @@ def measure(
         build = build_index(
             Path(folder), documents, chunks, vectors, embedder_id="benchmark", settings=settings
         )
-        open_seconds = median(seconds_of(lambda: open_index(Path(folder)).close())[0] for _ in range(5))
+        opening = repeat_first_search(Path(folder), min(repeats, OPENINGS))
         with open_index(Path(folder), embedder_id="benchmark") as index:
-            figures = _compare(index, queries, vectors, top_k, repeats)
+            figures = _compare(index, queries, vectors, top_k, repeats, filter_name)
     return {
         "n": count,
         "q": query_count,
         "dim": dimension,
         "top_k": top_k,
+        "filter": filter_name,
         **figures,
         "build_seconds": round(build.seconds, 3),
-        "open_seconds": round(open_seconds, 4),
+        **opening,
         "recall_when_built": build.recall,
         "repeats": repeats,
         "blas": blas_kernels(),
@@ -156,10 +204,12 @@ def measure(
 
 
 def _compare(
-    index: SearchIndex, queries: Vectors, vectors: Vectors, top_k: int, repeats: int
+    index: SearchIndex, queries: Vectors, vectors: Vectors, top_k: int, repeats: int, filter_name: str
 ) -> dict[str, Any]:
+    filters, admitted = make_filters(filter_name, len(vectors), len(queries))
+
     def search() -> SearchResult:
-        return index.search(queries, top_k=top_k)
+        return index.search(queries, top_k=top_k, filters=filters)
 
     buffer = np.empty(SCORES_AT_ONCE, np.float32)
     multiply(queries, vectors, buffer)
@@ -168,20 +218,30 @@ def _compare(
     before = reset_peak_memory()
     result = search()
     extra = peak_memory() - before
-    turns = [
-        seconds_of(lambda: multiply(queries, vectors, buffer)) + seconds_of(search) for _ in range(repeats)
-    ]
-    product, product_cpu, searched, searched_cpu = (median(times) for times in zip(*turns, strict=True))
-    return {
+    actions = {
+        "product": lambda: multiply(queries, vectors, buffer),
+        "search": search,
+        "unfiltered": lambda: index.search(queries, top_k=top_k),
+    }
+    if filter_name == "none":
+        del actions["unfiltered"]
+    turns = [{name: seconds_of(action) for name, action in actions.items()} for _ in range(repeats)]
+    clock = {name: median(turn[name][0] for turn in turns) for name in actions}
+    processor = {name: max(median(turn[name][1] for turn in turns), 1e-9) for name in actions}
+    figures = {
         "engine": result.engine,
         "reason": result.reason,
-        "seconds": round(searched, 4),
-        "sgemm_seconds": round(product, 4),
-        "ratio": round(searched / product, 4),
-        "cpu_ratio": round(searched_cpu / max(product_cpu, 1e-9), 4),
-        "recall": round(share_found(result, queries, vectors, top_k), 5),
+        "seconds": round(clock["search"], 5),
+        "sgemm_seconds": round(clock["product"], 5),
+        "ratio": round(clock["search"] / clock["product"], 4),
+        "cpu_ratio": round(processor["search"] / processor["product"], 4),
+        "recall": round(share_found(result, queries, vectors, top_k, admitted), 5),
         "extra_memory_mb": round(extra / 1e6, 1),
     }
+    if filter_name != "none":
+        figures["filter_ratio"] = round(clock["search"] / clock["unfiltered"], 4)
+        figures["filter_cpu_ratio"] = round(processor["search"] / processor["unfiltered"], 4)
+    return figures
 
 
 def main() -> int:
@@ -197,11 +257,18 @@ def main() -> int:
     parser.add_argument("--engine", choices=["exact", "vss"], default="exact")
     parser.add_argument("--top-k", type=int, default=5, help="hits for each query")
     parser.add_argument("--repeats", type=int, default=7, help="how often product and search take turns")
+    parser.add_argument("--filter", choices=["none", "as_of", "tags"], default="none")
     parser.add_argument("--json", action="store_true", help="print the JSON line only, without a summary")
     arguments = parser.parse_args()
     dropped = drop_pinned_kernels("benchmarks.search")
     figures = measure(
-        arguments.n, arguments.q, arguments.dim, arguments.engine, arguments.top_k, arguments.repeats
+        arguments.n,
+        arguments.q,
+        arguments.dim,
+        arguments.engine,
+        arguments.top_k,
+        arguments.repeats,
+        arguments.filter,
     )
     print(json.dumps(figures | {"dropped_environment": dropped}))
     if not arguments.json:

@@ -88,7 +88,7 @@ def measure_markdown(windows: int, messages: int, repeats: int) -> dict[str, flo
         window_id=pl.format("window-{}", pl.int_range(pl.len()) // messages)
     )
     before = peak_megabytes()
-    consolidate_windows(frame)
+    megabytes = sum(consolidate_windows(frame)["markdown"].str.len_bytes()) / 1e6
     peak = peak_megabytes() - before
     seconds = time_interleaved(
         {
@@ -101,6 +101,7 @@ def measure_markdown(windows: int, messages: int, repeats: int) -> dict[str, flo
     return {
         "seconds": seconds["library"],
         "reference_seconds": seconds["reference"],
+        "mb_per_cpu_second": megabytes / seconds["library"],
         "ratio": seconds["library"] / seconds["reference"],
         "same_format_seconds": seconds["alike"],
         "same_format_ratio": seconds["library"] / seconds["alike"],

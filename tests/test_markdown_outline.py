@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.markdown_outline import MarkdownOutline, outline_markdown
+from backstory.markdown_outline import MarkdownOutline, outline_all, outline_markdown
 
 
 def paragraphs(outline: MarkdownOutline) -> list[str]:
@@ -27,6 +27,20 @@ def split_by_hand(text: str) -> list[str]:
 @given(st.text("ab# -=\t\u3000é\n\n\n", max_size=80))
 def test_paragraphs_are_split_at_blank_lines(text: str) -> None:
     assert paragraphs(outline_markdown(text)) == split_by_hand(text)
+
+
+@given(st.lists(st.text("aé#`~=- \t\r\v\u2028\n\n", max_size=30), max_size=6))
+def test_many_texts_are_outlined_as_each_alone(texts: list[str]) -> None:
+    for text, outline in zip(texts, outline_all(texts), strict=True):
+        alone = outline_markdown(text)
+        assert outline.text == text
+        for name in ("starts", "ends", "heading_starts", "heading_ends", "heading_levels"):
+            assert getattr(outline, name).tolist() == getattr(alone, name).tolist()
+
+
+def test_an_open_fence_ends_with_its_text() -> None:
+    first, second = outline_all(["```\n\na", "b\n\nc"])
+    assert (paragraphs(first), paragraphs(second)) == (["```\n\na"], ["b", "c"])
 
 
 @given(st.text("ab#` \n\n", max_size=80))

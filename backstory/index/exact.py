@@ -1,16 +1,20 @@
 """Exact search: a blocked matrix product over the mapped rows, with a running bar for each query.
 
 As in the exhaustive search of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs" (2017),
-selection costs little beside the product: only scores above the best seen so far are looked at again.
+selection costs little beside the product: scores are read once for the peaks of short runs of rows, and only
+runs whose peak is above the best seen so far are looked at again.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +27,13 @@ QUERIES_AT_ONCE = 2048
 QUERIES_PER_POOL = 128
 SCORES_AT_ONCE = 1 << 23
 GATHERED_BYTES = 16 << 20
+RUN_OF_ROWS = 512
 SAMPLED_SCORES = 1024
 CROWD = 32
 SELECTION_THREADS = 4
+# What a row costs, in products with one query: to read it where it lies, and to copy it beside others.
+READING_COST = 8
+GATHERING_COST = 36
 # Scores in single precision stray from the true similarity of unit vectors by less than half of this.
 SLACK = 1e-5
 
@@ -47,7 +55,7 @@ class ExactEngine:
         """Find exactly the best rows for each query; see :class:`backstory.index.matches.Engine`."""
         # Queries that may see most rows come first: those that a block concerns are then the leading ones.
         order = np.argsort(-scope.stop, kind="stable")
-        rows = _Rows.of(self._vectors, scope)
+        rows = _Rows.of(self._vectors, scope, len(queries))
         stop = rows.positions_before(scope.stop[order])
         ordered = np.ascontiguousarray(queries[order], np.float32)
         pools = [
@@ -57,8 +65,7 @@ class ExactEngine:
         width = min(len(ordered), QUERIES_AT_ONCE)
         step = min(self._rows_at_once(width, rows.gathers), rows.count)
         buffer = np.empty(width * step, np.float32)
-        with ThreadPoolExecutor(min(SELECTION_THREADS, os.cpu_count() or 1)) as threads:
-            run = threads.map if len(pools) > 1 else map
+        with _selection_threads(len(pools)) as run:
             for start in range(0, rows.count, max(1, step)):
                 block = rows.block(start, min(start + step, rows.count))
                 concerned = int(np.count_nonzero(stop > start))
@@ -66,6 +73,7 @@ class ExactEngine:
                     last = min(first + QUERIES_AT_ONCE, concerned)
                     scores = buffer[: (last - first) * len(block)].reshape(last - first, len(block))
                     np.matmul(ordered[first:last], block.T, out=scores)
+                    rows.hide_excluded(scores, start)
                     _hide_rows_from(scores, stop[first:last] - start)
                     parts = [
                         scores[part : part + QUERIES_PER_POOL]
@@ -84,16 +92,37 @@ class ExactEngine:
         return max(1, step)
 
 
+@contextmanager
+def _selection_threads(pool_count: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    if pool_count < 2:
+        yield map
+        return
+    with ThreadPoolExecutor(min(SELECTION_THREADS, os.cpu_count() or 1)) as threads:
+        yield threads.map
+
+
 @dataclass(frozen=True)
 class _Rows:
-    """The rows that at least one query may be given, numbered from 0."""
+    """The rows that are compared, numbered from 0.
+
+    Attributes:
+        vectors: All rows of the index.
+        chosen: Those that are copied out of them; None where all are compared as they lie.
+        penalty: Added to the score of each row: minus infinity where no query may be given it; None if any may.
+    """
 
     vectors: Vectors
     chosen: NDArray[np.int64] | None
+    penalty: Scores | None
 
     @classmethod
-    def of(cls, vectors: Vectors, scope: Scope) -> _Rows:
-        return cls(vectors, None if scope.mask is None else np.flatnonzero(scope.mask))
+    def of(cls, vectors: Vectors, scope: Scope, query_count: int) -> _Rows:
+        if scope.mask is None:
+            return cls(vectors, None, None)
+        product = query_count + READING_COST
+        if np.count_nonzero(scope.mask) * (product + GATHERING_COST) < len(vectors) * product:
+            return cls(vectors, np.flatnonzero(scope.mask), None)
+        return cls(vectors, None, np.where(scope.mask, np.float32(0), np.float32(-np.inf)))
 
     @property
     def gathers(self) -> bool:
@@ -112,12 +141,17 @@ class _Rows:
     def original(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return positions if self.chosen is None else self.chosen[positions]
 
+    def hide_excluded(self, scores: Scores, start: int) -> None:
+        """Take the scores of rows that no query may be given out of the contest."""
+        if self.penalty is not None:
+            scores += self.penalty[start : start + scores.shape[1]]
+
 
 def _hide_rows_from(scores: Scores, stop: NDArray[np.int64]) -> None:
     """Take the scores of rows that a query may not be given out of the contest."""
-    partly = int(np.count_nonzero(stop >= scores.shape[1]))
-    if partly < len(scores):
-        scores[partly:][np.arange(scores.shape[1]) >= stop[partly:, None]] = -np.inf
+    whole = int(np.count_nonzero(stop >= scores.shape[1]))
+    for query, first in enumerate(stop[whole:].tolist(), start=whole):
+        scores[query, first:] = -np.inf
 
 
 class _Pool:
@@ -147,15 +181,19 @@ class _Pool:
             start: Number of the block's first row.
         """
         is_first = start == 0
-        if is_first:
-            self._raise_bar(scores)
-        above = self._above_bar(scores)
-        if len(above) > CROWD * self._limit * len(scores) and not is_first:
-            self._raise_bar(scores)
-            above = self._above_bar(scores)
-        query, row = np.divmod(above, np.int32(scores.shape[1]))
-        self._pending.append((query, row + np.int32(start), scores.ravel()[above]))
-        self._pending_count += len(above)
+        whole = scores.shape[1] - scores.shape[1] % RUN_OF_ROWS
+        runs = scores[:, :whole].reshape(len(scores), -1, RUN_OF_ROWS)
+        peaks = runs.max(axis=2)
+        if peaks.shape[1] >= self._limit:
+            self._raise_bar(peaks)
+        elif is_first:
+            self._raise_bar(_sample(scores, self._limit))
+        query, row, score = self._above_bar(scores, runs, peaks)
+        if len(query) > CROWD * self._limit * len(scores) and not is_first:
+            self._raise_bar(_sample(scores, self._limit))
+            query, row, score = self._above_bar(scores, runs, peaks)
+        self._pending.append((query, row + np.int32(start), score))
+        self._pending_count += len(query)
         if is_first or self._pending_count > self._limit * len(scores):
             self._merge()
 
@@ -167,15 +205,26 @@ class _Pool:
             best = best.where(best.score >= self._min_similarity)
         return Matches(best.query + self._first, self._rows.original(best.row), best.score)
 
-    def _above_bar(self, scores: Scores) -> Positions:
-        return np.flatnonzero(scores > self._bar[: len(scores), None]).astype(np.int32)
+    def _above_bar(self, scores: Scores, runs: Scores, peaks: Scores) -> tuple[Positions, Positions, Scores]:
+        """Give query, row of the block, and score of every score above the bar."""
+        bar = self._bar[: len(scores), None]
+        query, run = (peaks > bar).nonzero()
+        looked_at = runs[query, run]
+        hit, place = (looked_at > bar[query]).nonzero()
+        first_of_rest = runs.shape[1] * RUN_OF_ROWS
+        rest = scores[:, first_of_rest:]
+        rest_query, rest_row = (rest > bar).nonzero()
+        return (
+            np.concatenate([query[hit], rest_query]).astype(np.int32),
+            np.concatenate([run[hit] * RUN_OF_ROWS + place, rest_row + first_of_rest]).astype(np.int32),
+            np.concatenate([looked_at[hit, place], rest[rest_query, rest_row]]),
+        )
 
-    def _raise_bar(self, scores: Scores) -> None:
-        """Raise the bar to the limit-th best score of an evenly spaced sample of the block."""
-        sample = scores[:, :: max(1, scores.shape[1] // max(SAMPLED_SCORES, 16 * self._limit))]
+    def _raise_bar(self, sample: Scores) -> None:
+        """Raise the bar to the limit-th best of some scores of each query."""
         if sample.shape[1] >= self._limit:
             best = np.partition(sample, -self._limit, axis=1)[:, -self._limit]
-            np.maximum(self._bar[: len(scores)], best - np.float32(SLACK), out=self._bar[: len(scores)])
+            np.maximum(self._bar[: len(sample)], best - np.float32(SLACK), out=self._bar[: len(sample)])
 
     def _merge(self) -> None:
         """Join the pending scores to the candidates, raise the bar, drop what lies below it."""
@@ -203,3 +252,8 @@ class _Pool:
         self._query, self._row = best.query.astype(np.int32), best.row.astype(np.int32)
         self._score = best.score.astype(np.float32)
         return best
+
+
+def _sample(scores: Scores, limit: int) -> Scores:
+    """Take evenly spaced rows of a block."""
+    return scores[:, :: max(1, scores.shape[1] // max(SAMPLED_SCORES, 16 * limit))]

@@ -122,7 +122,7 @@ def _row_mask(
     if filters.kinds:
         conditions.append(pl.col("kind").is_in(list(filters.kinds)))
     if filters.tags:
-        conditions.append(pl.col("tags").list.eval(pl.element().is_in(list(filters.tags))).list.any())
+        conditions.append(pl.any_horizontal(pl.col("tags").list.contains(tag) for tag in filters.tags))
     if filters.document_ids:
         conditions.append(pl.col("document_id").is_in(list(filters.document_ids)))
     if filters.tenant is not None:

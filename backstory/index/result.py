@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -128,20 +128,23 @@ def tabulate(
         order = order[similarity[order] >= request.min_similarity]
     order = order[rank_within(ranked.query[order]) < request.top_k]
     query, row = ranked.query[order], ranked.row[order]
-    hits = pl.DataFrame(
-        {
-            "query": query,
-            "row": row,
-            "chunk_id": rows["chunk_id"][row],
-            "document_id": documents["document_id"][rows["document"][row]],
-            "similarity": similarity[order],
-            "score": ranked.score[order],
-            "rank": rank_within(query) + 1,
-        },
-        schema_overrides={"query": pl.Int64, "row": pl.Int64, "rank": pl.Int64},
-    )
-    found = Matches.none() if keyword is None else keyword
-    scores = pl.DataFrame({"query": found.query, "row": found.row, "keyword_score": found.score})
-    return hits.join(scores, on=["query", "row"], how="left", maintain_order="left").select(
-        "query", "chunk_id", "document_id", "similarity", "keyword_score", "score", "rank"
+    columns: dict[str, Any] = {
+        "query": query,
+        "chunk_id": rows["chunk_id"][row],
+        "document_id": documents["document_id"][rows["document"][row]],
+        "similarity": similarity[order],
+        "keyword_score": [None] * len(query),
+        "score": ranked.score[order],
+        "rank": rank_within(query) + 1,
+    }
+    schema = {"query": pl.Int64, "keyword_score": pl.Float64, "rank": pl.Int64}
+    hits = pl.DataFrame(columns, schema_overrides=schema)
+    if keyword is None:
+        return hits
+    scores = pl.DataFrame({"query": keyword.query, "row": keyword.row, "keyword_score": keyword.score})
+    return (
+        hits.drop("keyword_score")
+        .with_columns(row=pl.Series(row, dtype=pl.Int64))
+        .join(scores, on=["query", "row"], how="left", maintain_order="left")
+        .select(hits.columns)
     )

@@ -150,7 +150,9 @@ class SearchIndex:
         if keyword is not None:
             ranked = unite(ranked, keyword)
             keyword = ranked.where(ranked.score > 0)
-        similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
+        similarity = ranked.score
+        if ranking != "dense":
+            similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
         if ranking == "hybrid":
             ranked = replace(ranked, score=fuse(similarity, ranked.score, keyword_weight))
         hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Protocol
@@ -33,6 +34,8 @@ _SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_UNSPACED}]]"
 _WORDS = regex.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>{_SPACED}+(?:['’.\-]{_SPACED}+)*)", regex.VERSION1
 )
+# What _WORDS finds in folded ASCII, by the faster module.
+_ASCII_WORDS = re.compile(r"[a-z0-9_]+(?:['.\-][a-z0-9_]+)*")
 _PARTS = regex.compile(r"[^_.\-]+")
 
 
@@ -62,29 +65,37 @@ class Words:
             )
         self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._stop_words = frozenset(_STOP_WORDS.get(language, ()))
-        self._stems: dict[str, str] = {}
+        self._terms: dict[str, list[str]] = {}
 
     def split(self, text: str) -> list[str]:
         """Split a text into normalised words, in order, repeated ones included."""
+        if text.isascii():
+            words: list[str] = []
+            for word in _ASCII_WORDS.findall(text.lower()):
+                words += self._terms_of(word)
+            return words
         return list(self._split(unicodedata.normalize("NFKC", text).casefold()))
 
     def _split(self, text: str) -> Iterator[str]:
-        for match in _WORDS.finditer(text):
-            unspaced, spaced = match.group("unspaced", "spaced")
+        for unspaced, spaced in _WORDS.findall(text):
             if unspaced:
                 yield from unspaced
                 yield from (unspaced[i : i + 2] for i in range(len(unspaced) - 1))
-                continue
-            word = spaced.replace("’", "'")
-            parts = _PARTS.findall(word)
-            if len(parts) > 1:
-                yield word
-            yield from (self._stem(part) for part in parts if part not in self._stop_words)
+            else:
+                yield from self._terms_of(spaced)
+
+    def _terms_of(self, word: str) -> list[str]:
+        terms = self._terms.get(word)
+        if terms is None:
+            terms = self._terms[word] = self._find_terms(word.replace("’", "'"))
+        return terms
+
+    def _find_terms(self, word: str) -> list[str]:
+        parts = _PARTS.findall(word)
+        stems = [self._stem(part) for part in parts if part not in self._stop_words]
+        return [word, *stems] if len(parts) > 1 else stems
 
     def _stem(self, word: str) -> str:
         if self._stemmer is None or any(character.isdigit() for character in word):
             return word
-        stem = self._stems.get(word)
-        if stem is None:
-            stem = self._stems[word] = self._stemmer.stemWord(word)
-        return stem
+        return self._stemmer.stemWord(word)

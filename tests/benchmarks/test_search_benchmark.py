@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.search import measure
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,4 +33,17 @@ def test_the_benchmark_prints_one_line_of_json(engine: str) -> None:
     assert figures["ratio"] > 0
     assert figures["extra_memory_mb"] < 80
     assert (figures["recall_when_built"] is None) is (engine == "exact")
+    assert 0 < figures["open_seconds"] <= figures["first_search_seconds"]
     assert "OPENBLAS_CORETYPE" in figures["dropped_environment"]
+
+
+@pytest.mark.parametrize("name", ["as_of", "tags"])
+def test_a_filter_is_measured_beside_the_search_without_it(name: str) -> None:
+    figures = measure(600, 20, 16, "exact", 5, 1, name)
+    assert (figures["filter"], figures["recall"]) == (name, 1.0)
+    assert figures["filter_ratio"] > 0
+
+
+def test_one_query_is_compared_with_one_product_of_matrix_and_vector() -> None:
+    figures = measure(600, 1, 16, "exact", 5, 1, "none")
+    assert (figures["q"], figures["recall"]) == (1, 1.0)

@@ -50,6 +50,7 @@ def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "QUERIES_AT_ONCE", 4)
     monkeypatch.setattr(exact, "QUERIES_PER_POOL", 2)
     monkeypatch.setattr(exact, "SCORES_AT_ONCE", 28)
+    monkeypatch.setattr(exact, "RUN_OF_ROWS", 3)
     monkeypatch.setattr(exact, "SAMPLED_SCORES", 4)
     monkeypatch.setattr(exact, "CROWD", 1)
 
@@ -71,6 +72,8 @@ def test_any_cut_into_blocks_gives_the_same(data: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "QUERIES_AT_ONCE", 4)
         patch.setattr(exact, "QUERIES_PER_POOL", 2)
+        patch.setattr(exact, "RUN_OF_ROWS", data.draw(st.integers(1, 6)))
+        patch.setattr(exact, "GATHERING_COST", data.draw(st.sampled_from([0, 10_000])))
         patch.setattr(exact, "SCORES_AT_ONCE", data.draw(st.integers(4, 60)))
         patch.setattr(exact, "SAMPLED_SCORES", data.draw(st.integers(1, 8)))
         patch.setattr(exact, "CROWD", data.draw(st.integers(0, 3)))

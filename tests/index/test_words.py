@@ -46,3 +46,8 @@ def test_any_text_is_split_and_split_the_same_way_again(text: str) -> None:
     words = Words("english").split(text)
     assert words == Words("english").split(text)
     assert all(words)
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_plain_letters_are_split_as_beside_other_scripts(text: str) -> None:
+    assert Words("english").split(text) == Words("english").split(f"{text} 語")[:-1]

@@ -1,0 +1,309 @@
+"""What it takes to answer windows beside the searching itself: index, hits, decisions, contexts, tables.
+
+``python -m benchmarks.answering`` prints one line of JSON. Vectors are given. The reference does the same with
+numpy, a dictionary and one Parquet file per table, and checks, explains and publishes nothing. Both take turns
+in one process; times are CPU seconds, medians of the repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory import schemas
+from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
+from backstory.embedders.protocol import Vectors
+from backstory.hits import find_hits, plan_queries
+from backstory.index import build_index, open_index
+from backstory.selection import judge_hits
+from backstory.settings import ContextSettings, IndexSettings, RAGSettings
+from backstory.tables import write_partition
+from benchmarks.machine import blas_kernels, drop_pinned_kernels
+from benchmarks.search import make_tables, make_vectors
+
+TOP_K = 5
+MIN_SIMILARITY = 0.5
+FIRST_WINDOW = datetime(2025, 1, 15, tzinfo=UTC)
+WORDS = [
+    "bread",
+    "recipe",
+    "oven",
+    "needs",
+    "flour",
+    "water",
+    "salt",
+    "night",
+    "rest",
+    "whole",
+    "cold",
+    "rises",
+]
+
+
+def make_windows(windows: int, chunks_per_window: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make tables ``windows`` and ``window_chunks``."""
+    ids = [f"w{number}" for number in range(windows)]
+    started = [FIRST_WINDOW + timedelta(hours=number) for number in range(windows)]
+    frame = pl.DataFrame(
+        {
+            "window_id": ids,
+            "conversation_id": "team",
+            "partition": "2025-01-15",
+            "started_at": started,
+            "ended_at": started,
+            "message_count": 50,
+            "token_count": 500,
+            "message_ids": [[f"{number}-m"] for number in range(windows)],
+        }
+    )
+    total = windows * chunks_per_window
+    number = pl.int_range(total)
+    chunks = pl.select(
+        pl.format("c{}", number).alias("chunk_id"),
+        pl.format("w{}", number // chunks_per_window).alias("window_id"),
+        pl.lit("messages:4").alias("granularity"),
+        (number % chunks_per_window).alias("chunk_index"),
+        pl.format("what was said {}", number).alias("text"),
+        *(pl.lit(0).alias(name) for name in ("token_count", "first_message", "last_message")),
+    )
+    return schemas.conform(frame, schemas.Windows), schemas.conform(chunks, schemas.WindowChunks)
+
+
+def make_corpus(chunk_count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make tables ``documents`` and ``document_chunks`` with some 400 characters a chunk."""
+    documents, chunks = make_tables(chunk_count)
+    random = np.random.default_rng(3)
+    texts = [" ".join(random.choice(WORDS, 80)) for _ in range(500)]
+    return documents, chunks.with_columns(text=pl.Series([texts[row % 500] for row in range(chunk_count)]))
+
+
+class Task:
+    """The same work for the library and for the reference.
+
+    Args:
+        chunk_count: Number of stored chunks.
+        windows: Number of windows.
+        chunks_per_window: Query chunks of each.
+        dimension: Width of a vector.
+        folder: Where both write.
+        strategy: How the library chooses; the reference chooses by similarity.
+    """
+
+    def __init__(
+        self,
+        chunk_count: int,
+        windows: int,
+        chunks_per_window: int,
+        dimension: int,
+        folder: Path,
+        strategy: Literal["similarity", "coverage"],
+    ) -> None:
+        self.strategy = strategy
+        self.folder = folder
+        self.vectors, topics = make_vectors(chunk_count, dimension, seed=1)
+        self.queries, _ = make_vectors(windows * chunks_per_window, dimension, seed=2, topics=topics)
+        self.documents, self.chunks = make_corpus(chunk_count)
+        self.windows, self.window_chunks = make_windows(windows, chunks_per_window)
+        self.turn = count()
+
+    def build(self) -> Path:
+        """Build and publish the index."""
+        folder = self.folder / f"index-{next(self.turn)}"
+        settings = IndexSettings(ann_min_rows=len(self.chunks) + 1)
+        build_index(folder, self.documents, self.chunks, self.vectors, embedder_id="given", settings=settings)
+        return folder
+
+    def answer(self, index_folder: Path) -> dict[str, pl.DataFrame]:
+        """Answer all windows and write the four tables."""
+        rag = RAGSettings(ranking="dense", dedup_max_per_doc=1, strategy=self.strategy, top_k=TOP_K)
+        context = ContextSettings()
+        with open_index(index_folder, embedder_id="given") as index:
+            queries = plan_queries(self.windows, self.window_chunks, self.queries, rag)
+            hits = find_hits(queries, index, rag).frame
+            decisions = judge_hits(
+                hits,
+                rag,
+                min_similarity=MIN_SIMILARITY,
+                chunk_vectors=index.vectors_of,
+                entry_tokens=make_entry_counter(
+                    index.describe(hits["chunk_id"].unique(maintain_order=True)), context
+                ),
+                max_tokens=entry_budget(context),
+            )
+            kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+            contexts = make_contexts(decisions, index.describe(kept))
+            summary = make_window_contexts(
+                self.windows,
+                self.window_chunks,
+                decisions,
+                contexts,
+                settings=context,
+                enabled=True,
+                hits=hits,
+                embedder_id="given",
+                index_version=index.version,
+                settings_hash="none",
+            )
+        tables = {"hits": hits, "decisions": decisions, "contexts": contexts, "window_contexts": summary}
+        root = self.folder / f"tables-{next(self.turn)}"
+        for name, frame in tables.items():
+            write_partition(root, name, "2025-01-15", frame)
+        return tables
+
+    def build_plainly(self) -> Path:
+        """Save the vectors, and the chunks beside them."""
+        folder = self.folder / f"plain-{next(self.turn)}"
+        folder.mkdir()
+        np.save(folder / "vectors.npy", self.vectors)
+        self.chunks.write_parquet(folder / "chunks.parquet")
+        return folder
+
+    def answer_plainly(self, folder: Path) -> dict[str, list[str]]:
+        """Do the same with numpy and a dictionary.
+
+        Returns:
+            The chosen chunks of each window.
+        """
+        vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+        stored = pl.read_parquet(folder / "chunks.parquet")
+        per_query = RAGSettings().chunks_per_query
+        rows, scores = _best_rows(self.queries, vectors, per_query)
+        chunk_ids, documents, texts = (stored[name].to_list() for name in ("chunk_id", "document_id", "text"))
+        owners = self.window_chunks["window_id"].to_list()
+        hits = {
+            "window_id": np.repeat(np.array(owners, object), per_query),
+            "query": np.repeat(np.arange(len(rows)), per_query),
+            "chunk_id": [chunk_ids[row] for row in rows.ravel().tolist()],
+            "similarity": scores.ravel(),
+        }
+        best: dict[str, dict[str, tuple[float, int]]] = {}
+        for owner, some_rows, some_scores in zip(owners, rows.tolist(), scores.tolist(), strict=True):
+            found = best.setdefault(owner, {})
+            for row, score in zip(some_rows, some_scores, strict=True):
+                known = found.get(documents[row])
+                if score >= MIN_SIMILARITY and (known is None or score > known[0]):
+                    found[documents[row]] = (score, row)
+        chosen = {
+            owner: [row for _, row in sorted(found.values(), reverse=True)[:TOP_K]]
+            for owner, found in best.items()
+        }
+        contexts = [(owner, row) for owner, picked in chosen.items() for row in picked]
+        pl.DataFrame(hits).write_parquet(folder / "hits.parquet", compression="zstd")
+        pl.DataFrame(
+            {
+                "window_id": [owner for owner, _ in contexts],
+                "chunk_id": [chunk_ids[row] for _, row in contexts],
+                "content": [texts[row] for _, row in contexts],
+            }
+        ).write_parquet(folder / "contexts.parquet", compression="zstd")
+        written = {owner: "\n\n".join(texts[row] for row in picked) for owner, picked in chosen.items()}
+        pl.DataFrame({"window_id": list(written), "text": list(written.values())}).write_parquet(
+            folder / "window_contexts.parquet", compression="zstd"
+        )
+        return {owner: [chunk_ids[row] for row in picked] for owner, picked in chosen.items()}
+
+
+def _best_rows(queries: Vectors, vectors: Vectors, top_k: int) -> tuple[NDArray[np.int64], Vectors]:
+    rows, scores = [], []
+    for start in range(0, len(queries), 512):
+        similarities = queries[start : start + 512] @ vectors.T
+        found = np.argpartition(similarities, -top_k, axis=1)[:, -top_k:]
+        rows.append(found)
+        scores.append(np.take_along_axis(similarities, found, axis=1))
+    return np.vstack(rows), np.vstack(scores)
+
+
+def cpu_seconds(action: Callable[[], object]) -> float:
+    """Give the processor seconds of one call."""
+    started = time.process_time()
+    action()
+    return time.process_time() - started
+
+
+def share_alike(tables: dict[str, pl.DataFrame], chosen: dict[str, list[str]]) -> float:
+    """Give the share of the windows for which both chose the same chunks."""
+    kept = dict(tables["contexts"].group_by("window_id").agg("chunk_id").iter_rows())
+    return sum(set(kept.get(owner, [])) == set(picked) for owner, picked in chosen.items()) / len(chosen)
+
+
+def measure(task: Task, repeats: int) -> dict[str, float]:
+    """Let library and reference take turns.
+
+    Args:
+        task: What to do.
+        repeats: How often.
+
+    Returns:
+        CPU seconds and ratios by name.
+    """
+    index, plain = task.build(), task.build_plainly()
+    alike = share_alike(task.answer(index), task.answer_plainly(plain))
+    actions: dict[str, Callable[[], object]] = {
+        "index": task.build,
+        "answer": lambda: task.answer(index),
+        "index_reference": task.build_plainly,
+        "answer_reference": lambda: task.answer_plainly(plain),
+    }
+    turns = [{name: cpu_seconds(action) for name, action in actions.items()} for _ in range(repeats)]
+    seconds = {name: median(turn[name] for turn in turns) for name in actions}
+    both = (seconds["index"] + seconds["answer"]) / (seconds["index_reference"] + seconds["answer_reference"])
+    figures = {f"{name}_cpu_seconds": round(value, 4) for name, value in seconds.items()}
+    return figures | {
+        "ratio": round(both, 3),
+        "answer_ratio": round(seconds["answer"] / seconds["answer_reference"], 3),
+        "windows_alike": alike,
+    }
+
+
+def main() -> None:
+    """Measure and print one line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.answering", description=__doc__)
+    parser.add_argument("--chunks", type=int, default=20_000)
+    parser.add_argument("--windows", type=int, default=500)
+    parser.add_argument("--chunks-per-window", type=int, default=6)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--strategy", choices=["similarity", "coverage"], default="similarity")
+    parser.add_argument("--profile", action="store_true", help="print where an answer spends its time")
+    given = parser.parse_args()
+    dropped = drop_pinned_kernels("benchmarks.answering")
+    with tempfile.TemporaryDirectory() as folder:
+        task = Task(
+            given.chunks, given.windows, given.chunks_per_window, given.dim, Path(folder), given.strategy
+        )
+        if given.profile:
+            index = task.build()
+            for action in (task.build, lambda: task.answer(index)):
+                profile = cProfile.Profile()
+                profile.runcall(action)
+                pstats.Stats(profile, stream=sys.stderr).sort_stats("cumtime").print_stats(45)
+        figures = measure(task, given.repeats)
+    sizes = {"chunks": given.chunks, "windows": given.windows, "queries": len(task.queries)}
+    line = {
+        "benchmark": "answering",
+        **sizes,
+        "dim": given.dim,
+        "strategy": given.strategy,
+        **figures,
+        "repeats": given.repeats,
+    }
+    print(json.dumps(line | {"blas": blas_kernels(), "dropped_environment": dropped}))
+
+
+if __name__ == "__main__":
+    main()
