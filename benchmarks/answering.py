@@ -26,12 +26,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.assessment import evaluate_retrieval
 from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
 from backstory.embedders.protocol import Vectors
 from backstory.hits import find_hits, plan_queries
 from backstory.index import build_index, open_index
 from backstory.selection import judge_hits
 from backstory.settings import ContextSettings, IndexSettings, RAGSettings
+from backstory.strategies import VectorSources
 from backstory.tables import write_partition
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_tables, make_vectors
@@ -139,7 +141,7 @@ class Task:
                 hits,
                 rag,
                 min_similarity=MIN_SIMILARITY,
-                chunk_vectors=index.vectors_of,
+                vectors=VectorSources(queries.vectors_of, index.vectors_of),
                 entry_tokens=make_entry_counter(
                     index.describe(hits["chunk_id"].unique(maintain_order=True)), context
                 ),
@@ -147,11 +149,21 @@ class Task:
             )
             kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
             contexts = make_contexts(decisions, index.describe(kept))
+            assessments = evaluate_retrieval(
+                self.windows,
+                self.window_chunks,
+                decisions,
+                contexts,
+                terms_of=index.terms_of,
+                min_similarity=MIN_SIMILARITY,
+                settings=rag,
+            )
             summary = make_window_contexts(
                 self.windows,
                 self.window_chunks,
                 decisions,
                 contexts,
+                assessments,
                 settings=context,
                 enabled=True,
                 hits=hits,
