@@ -78,14 +78,14 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="backstory-eval-") as scratch:
-        index, document_chunks = _index_documents(Path(scratch), labelled, settings, embedder, cache)
+        index, document_chunks = index_documents(Path(scratch), labelled, settings, embedder, cache)
         indexed = time.perf_counter()
-        chunks, vectors = _embed_windows(labelled, settings, embedder, cache)
+        chunks, vectors = embed_windows(labelled, settings, embedder, cache)
         embedded = time.perf_counter()
-        own = _run_library(labelled, chunks, vectors, settings, embedder, index)
+        own = run_library(labelled, chunks, vectors, settings, embedder, index)
         answered = time.perf_counter()
         window_ids, means = mean_vectors(chunks["window_id"], vectors)
-        whole = _whole_texts(labelled, embedder)
+        whole = cut_whole_texts(labelled, embedder)
         whole_vectors = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
         runs = pl.concat(
             [
@@ -114,9 +114,21 @@ def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Ta
         return embed_texts(embedder, texts, task=task, cache=cache, progress=progress).vectors
 
 
-def _index_documents(
+def index_documents(
     scratch: Path, labelled: LabelledSet, settings: Settings, embedder: Embedder, cache: EmbeddingCache
 ) -> tuple[SearchIndex, pl.DataFrame]:
+    """Cut, embed and index the documents of a set.
+
+    Args:
+        scratch: Folder for the index.
+        labelled: The set.
+        settings: Of chunks and index.
+        embedder: What embeds.
+        cache: Where vectors are kept.
+
+    Returns:
+        The index, and table ``document_chunks``.
+    """
     chunks = cut_document_chunks(
         labelled.documents,
         settings.chunks,
@@ -132,9 +144,20 @@ def _index_documents(
     return open_index(scratch, embedder_id=embedder.id), chunks
 
 
-def _embed_windows(
+def embed_windows(
     labelled: LabelledSet, settings: Settings, embedder: Embedder, cache: EmbeddingCache
 ) -> tuple[pl.DataFrame, Vectors]:
+    """Cut the windows of a set into query chunks and embed these.
+
+    Args:
+        labelled: The set.
+        settings: Of queries and chunks.
+        embedder: What embeds.
+        cache: Where vectors are kept.
+
+    Returns:
+        Table ``window_chunks``, and the vector of each row.
+    """
     chunks = cut_window_chunks(
         labelled.windows,
         labelled.messages,
@@ -145,7 +168,7 @@ def _embed_windows(
     return chunks, _embed(embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks")
 
 
-def _run_library(
+def run_library(
     labelled: LabelledSet,
     chunks: pl.DataFrame,
     vectors: Vectors,
@@ -153,6 +176,19 @@ def _run_library(
     embedder: Embedder,
     index: SearchIndex,
 ) -> pl.DataFrame:
+    """Search with query chunks and choose documents, as the pipeline does.
+
+    Args:
+        labelled: The set.
+        chunks: Table ``window_chunks``.
+        vectors: The vector of each chunk.
+        settings: The settings; at least ten hits are taken per chunk, and ten places may be filled.
+        embedder: Gives the threshold where the settings do not.
+        index: The documents.
+
+    Returns:
+        ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
+    """
     rag = settings.rag.model_copy(
         update={
             "top_k": max(_DEPTH, settings.rag.top_k),
@@ -181,7 +217,7 @@ def _run_library(
     return _as_runs(kept, OWN)
 
 
-def _whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
+def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
     """Join each window's messages and keep what the embedder can take of the beginning: the baseline's weakness."""
     texts = (
         labelled.messages.filter(pl.col("text").is_not_null())
