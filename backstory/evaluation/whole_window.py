@@ -1,0 +1,133 @@
+"""What one query for a whole window finds: the baselines."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+
+from backstory.chunks import cut_chunks
+from backstory.embedders.protocol import Embedder, Vectors
+from backstory.embeddings import EmbeddingCache
+from backstory.evaluation.labelled_set import LabelledSet
+from backstory.evaluation.library_path import as_runs, embed_with_progress
+from backstory.hits import mean_vectors
+from backstory.index import Filters, SearchIndex
+from backstory.settings import RAGSettings
+
+WHOLE_TEXT = "whole window, one vector"
+WHOLE_MEAN = "whole window, mean vector"
+WHOLE_KEYWORDS = "whole window, keywords"
+WHOLE_FUSED = "whole window, mean vector and keywords"
+WHOLE_WINDOW_METHODS = (WHOLE_TEXT, WHOLE_MEAN, WHOLE_KEYWORDS, WHOLE_FUSED)
+
+_BASELINE_HITS = 100
+_FUSION_CONSTANT = 60
+
+
+def ask_whole_windows(
+    labelled: LabelledSet,
+    chunks: pl.DataFrame,
+    vectors: Vectors,
+    rag: RAGSettings,
+    embedder: Embedder,
+    cache: EmbeddingCache,
+    index: SearchIndex,
+) -> pl.DataFrame:
+    """Ask one query for each window, in each of the usual ways.
+
+    Args:
+        labelled: The set.
+        chunks: Table ``window_chunks``.
+        vectors: The vector of each chunk.
+        rag: Whether documents of the future are hidden.
+        embedder: What embeds the whole texts.
+        cache: Where vectors are kept.
+        index: The documents.
+
+    Returns:
+        ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
+    """
+    window_ids, means = mean_vectors(chunks["window_id"], vectors)
+    whole = _whole_texts(labelled)
+    beginnings = _cut_to_input(whole["text"], embedder)
+    whole_vectors = embed_with_progress(embedder, beginnings, cache, "query", "embedding baselines")
+    ask = partial(_ask_once, labelled, index, rag)
+    by_mean = ask(window_ids, means)
+    by_keywords = ask(whole["window_id"], whole_vectors, whole["text"])
+    lists = {
+        WHOLE_TEXT: ask(whole["window_id"], whole_vectors),
+        WHOLE_MEAN: by_mean,
+        WHOLE_KEYWORDS: by_keywords,
+        WHOLE_FUSED: _fuse_ranks(by_mean, by_keywords),
+    }
+    return pl.concat([as_runs(ranked, method) for method, ranked in lists.items()])
+
+
+def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
+    """Give each window as one text, as much of its beginning as the embedder can take: ``window_id``, ``text``."""
+    whole = _whole_texts(labelled)
+    return whole.select("window_id", text=pl.Series(_cut_to_input(whole["text"], embedder), dtype=pl.String))
+
+
+def _whole_texts(labelled: LabelledSet) -> pl.DataFrame:
+    """Join each window's messages."""
+    texts = (
+        labelled.messages.filter(pl.col("text").is_not_null())
+        .group_by("conversation_id", maintain_order=True)
+        .agg(pl.col("text").str.join("\n\n"))
+    )
+    return texts.select("text", window_id="conversation_id")
+
+
+def _cut_to_input(texts: pl.Series, embedder: Embedder) -> list[str]:
+    """Keep of each text what the embedder can take of its beginning: the baseline's weakness."""
+    spans = cut_chunks(
+        texts.to_list(),
+        max_tokens=embedder.max_input_tokens,
+        overlap_tokens=0,
+        count_tokens=embedder.count_tokens,
+    )
+    return [
+        text[parts[0].start : parts[0].end] if parts else "" for text, parts in zip(texts, spans, strict=True)
+    ]
+
+
+def _ask_once(
+    labelled: LabelledSet,
+    index: SearchIndex,
+    rag: RAGSettings,
+    window_ids: pl.Series,
+    vectors: Vectors,
+    keywords: pl.Series | None = None,
+) -> pl.DataFrame:
+    """Ask each window's one vector, or its keywords where they are given; the best documents, ranked."""
+    starts = labelled.windows.select("window_id", "started_at")
+    asked = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
+    result = index.search(
+        vectors,
+        texts=None if keywords is None else keywords.to_list(),
+        ranking="dense" if keywords is None else "keyword",
+        top_k=_BASELINE_HITS,
+        mode="exact",
+        filters=Filters(as_of=asked["started_at"].to_list() if rag.as_of else None),
+    )
+    return (
+        asked.with_row_index("query")
+        .cast({"query": pl.Int64})
+        .join(result.hits, on="query", maintain_order="left_right")
+        .unique(["window_id", "document_id"], keep="first", maintain_order=True)
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
+        .select("window_id", "document_id", "rank", "score")
+    )
+
+
+def _fuse_ranks(*lists: pl.DataFrame) -> pl.DataFrame:
+    """Fuse ranked lists by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+    return (
+        pl.concat(lists)
+        .group_by("window_id", "document_id", maintain_order=True)
+        .agg(score=(1 / (_FUSION_CONSTANT + pl.col("rank"))).sum())
+        .sort(["window_id", "score", "document_id"], descending=[False, True, False])
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
+    )

@@ -1,0 +1,95 @@
+"""Run the peers and Backstory on labelled sets and print one table.
+
+``python -m benchmarks.peers DIR [DIR ...]``. The first run makes an environment for each peer from the package
+index, and embeds; both are kept, so that a run that was stopped goes on where it was, and a second one measures
+only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from backstory.settings import cache_folder
+from benchmarks.peers.environments import PEERS, make_environment, run_module
+from benchmarks.peers.job import read_texts, write_job
+from benchmarks.peers.preparation import (
+    Space,
+    embed_for_peers,
+    embed_library,
+    list_documents,
+    list_windows,
+    read_sample,
+)
+from benchmarks.peers.report import OWN, score_outcomes, write_table
+
+
+def compare_on_set(
+    folder: Path, windows_per_group: int | None, pythons: dict[str, Path], space: Space, scratch: Path
+) -> list[dict[str, Any]]:
+    """Run everyone on one set.
+
+    Args:
+        folder: The labelled set.
+        windows_per_group: How many windows of a group are taken, or None for all.
+        pythons: The Python of every peer.
+        space: What makes vectors.
+        scratch: An empty folder.
+
+    Returns:
+        Records as :func:`benchmarks.peers.report.score_outcomes` makes them.
+    """
+    labelled = read_sample(folder, windows_per_group)
+    job = scratch / "job"
+    chunks = embed_library(labelled, space, scratch)
+    windows = list_windows(labelled, chunks, space.embedder)
+    write_job(job, list_documents(labelled), windows)
+    asked = [text for window in windows for text in (window.text, *window.query_chunks)]
+
+    sample = [] if windows_per_group is None else ["--windows", str(windows_per_group)]
+    out = scratch / f"{OWN}.json"
+    run_module(Path(sys.executable), "benchmarks.peers.backstory_run", folder.resolve(), out, *sample)
+    outcomes = {OWN: json.loads(out.read_text(encoding="utf-8"))}
+    for peer, python in pythons.items():
+        module = f"benchmarks.peers.{peer}.run"
+        splits = scratch / f"{peer}-splits"
+        run_module(python, module, "split", job, splits)
+        documents = read_texts(splits / "document-texts.json")
+        queries = [*asked, *read_texts(splits / "query-texts.json")]
+        embed_for_peers(documents, "document", space, f"embedding documents of {peer}").write(
+            job / "document-vectors"
+        )
+        embed_for_peers(queries, "query", space, f"embedding queries of {peer}").write(job / "query-vectors")
+        out = scratch / f"{peer}.json"
+        run_module(python, module, "search", job, out)
+        outcomes[peer] = json.loads(out.read_text(encoding="utf-8"))
+    return score_outcomes(outcomes, labelled.qrels, labelled.name)
+
+
+def main() -> None:
+    """Run everyone on every set and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="labelled set")
+    parser.add_argument("--windows", type=int, metavar="N", help="of each group (default: all)")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, help="default: all")
+    parser.add_argument(
+        "--environments", type=Path, metavar="DIR", help="where environments are kept (default: in the cache)"
+    )
+    parser.add_argument("--json", action="store_true", help="print records instead of the table")
+    given = parser.parse_args()
+    environments = given.environments or cache_folder() / "peer-environments"
+    pythons = {peer: make_environment(peer, environments) for peer in given.peers}
+    space = Space.open()
+    records: list[dict[str, Any]] = []
+    for folder in given.folders:
+        with tempfile.TemporaryDirectory(prefix="backstory-peers-") as scratch:
+            records += compare_on_set(folder, given.windows, pythons, space, Path(scratch))
+    print(json.dumps(records, indent=2) if given.json else write_table(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Backstory in a process of its own, by the path that ``backstory eval`` scores.
+
+It finds its vectors in the cache, where the preparation has put them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from backstory.evaluation.library_path import ask_windows, embed_windows, index_documents, rank_documents
+from benchmarks.peers.driver import Found, Measurement, write_outcome
+from benchmarks.peers.preparation import Space, read_sample
+
+METHOD = "its own way"
+
+
+def main() -> None:
+    """Index, ask, and write the outcome."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="labelled set")
+    parser.add_argument("out", type=Path, help="JSON file for the outcome")
+    parser.add_argument("--windows", type=int, help="windows of each group")
+    given = parser.parse_args()
+    labelled = read_sample(given.folder, given.windows)
+    space = Space.open()
+    measurement = Measurement()
+    with tempfile.TemporaryDirectory(prefix="backstory-peers-") as scratch:
+        with measurement.measure("index"):
+            index, _ = index_documents(Path(scratch), labelled, space.settings, space.embedder, space.cache)
+        with measurement.measure(METHOD):
+            chunks, vectors = embed_windows(labelled, space.settings, space.embedder, space.cache)
+            queries, hits = ask_windows(labelled, chunks, vectors, space.settings, index)
+            ranked = rank_documents(chunks, queries, hits, space.settings, space.embedder, index)
+    runs: dict[str, list[Found]] = {}
+    for window_id, doc_id, score in ranked.select("window_id", "doc_id", "score").iter_rows():
+        runs.setdefault(window_id, []).append((doc_id, score))
+    write_outcome(given.out, {METHOD: runs}, measurement, ["backstory"])
+
+
+if __name__ == "__main__":
+    main()

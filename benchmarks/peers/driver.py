@@ -1,0 +1,169 @@
+"""Runs one peer in the peer's own environment, and measures it there.
+
+Two steps, since a peer splits by its own rules and the vectors of what it makes of the texts come from outside:
+``split JOB OUT`` writes the texts that the peer will want vectors of, ``search JOB OUT`` indexes and asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from benchmarks.machine import peak_memory
+from benchmarks.peers.job import (
+    Document,
+    VectorTable,
+    Window,
+    read_documents,
+    read_windows,
+    write_texts,
+)
+
+WHOLE_WINDOW = "whole window"
+OWN_CHUNKS = "own chunks, best score"
+OWN_CHUNKS_FUSED = "own chunks, rank fusion"
+BACKSTORY_CHUNKS = "Backstory's chunks, best score"
+
+DOCUMENTS_PER_WINDOW = 10
+WHOLE_WINDOW_HITS = 50
+"""More chunks than documents are wanted, since several may be of one document."""
+CHUNK_HITS = 10
+"""Hits of one query chunk: as many as Backstory takes when it is scored."""
+
+Found: TypeAlias = tuple[str, float]
+"""A document and its score; several chunks of a document may each give one."""
+
+
+class Peer(Protocol):
+    """What a peer's ``run.py`` provides, made with the vectors of documents and of queries."""
+
+    def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None: ...
+
+    def split_documents(self, documents: Sequence[Document]) -> list[str]:
+        """Give the texts that the ingestion pipeline would embed."""
+        ...
+
+    def split_window(self, markdown: str) -> list[str]:
+        """Cut a window as the peer's splitter cuts any text."""
+        ...
+
+    def index(self, documents: Sequence[Document]) -> None:
+        """Run the ingestion pipeline."""
+        ...
+
+    def ask(self, query: str, as_of: int) -> Iterable[Found]:
+        """Retrieve with one query, best first, among what was published at or before ``as_of``."""
+        ...
+
+    def ask_each(self, queries: Sequence[str], as_of: int) -> Iterable[Found]:
+        """Retrieve with each query and rank by best score."""
+        ...
+
+    def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterable[Found]:
+        """Retrieve with each query and rank by the peer's reciprocal rank fusion."""
+        ...
+
+
+class Measurement:
+    """Seconds of named steps, by the clock and of the processor."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, dict[str, float]] = {}
+
+    @contextmanager
+    def measure(self, step: str) -> Iterator[None]:
+        """Measure what is done inside."""
+        started, worked = time.perf_counter(), time.process_time()
+        yield
+        self.seconds[step] = {
+            "cpu": round(time.process_time() - worked, 3),
+            "wall": round(time.perf_counter() - started, 3),
+        }
+
+
+def first_documents(found: Iterable[Found]) -> list[Found]:
+    """Keep the first entry of each document, and of those as many as are scored."""
+    best: dict[str, float] = {}
+    for doc_id, score in found:
+        best.setdefault(doc_id, score)
+    return list(best.items())[:DOCUMENTS_PER_WINDOW]
+
+
+def write_outcome(
+    out: Path,
+    runs: dict[str, dict[str, list[Found]]],
+    measurement: Measurement,
+    packages: Sequence[str],
+) -> None:
+    """Write ranked lists and figures.
+
+    Args:
+        out: The JSON file.
+        runs: Ranked documents by method and window.
+        measurement: Seconds of the step ``index`` and of every method.
+        packages: Distributions whose versions are given.
+    """
+    outcome = {
+        "runs": runs,
+        "seconds": measurement.seconds,
+        "peak_memory": peak_memory(),
+        "versions": {name: version(name) for name in packages},
+    }
+    out.write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def run_peer(make_peer: Callable[[VectorTable, VectorTable], Peer], packages: Sequence[str]) -> None:
+    """Be the command line of a peer's ``run.py``.
+
+    Args:
+        make_peer: Makes the peer of the vectors of documents and of queries.
+        packages: Distributions whose versions are given.
+    """
+    parser = argparse.ArgumentParser(description=run_peer.__doc__)
+    parser.add_argument("step", choices=["split", "search"])
+    parser.add_argument("job", type=Path, help="folder with documents, windows and vectors")
+    parser.add_argument("out", type=Path, help="split: folder for texts; search: JSON file for the outcome")
+    given = parser.parse_args()
+    documents, windows = read_documents(given.job), read_windows(given.job)
+    if given.step == "split":
+        nothing = VectorTable([], np.zeros((0, 0), np.float32))
+        _split(make_peer(nothing, nothing), documents, windows, given.out)
+        return
+    vectors = [VectorTable.read(given.job / name) for name in ("document-vectors", "query-vectors")]
+    _search(make_peer(vectors[0], vectors[1]), documents, windows, given.out, packages)
+
+
+def _split(peer: Peer, documents: Sequence[Document], windows: Sequence[Window], out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    write_texts(out / "document-texts.json", peer.split_documents(documents))
+    chunks = [chunk for window in windows for chunk in peer.split_window(window.markdown)]
+    write_texts(out / "query-texts.json", chunks)
+
+
+def _search(
+    peer: Peer, documents: Sequence[Document], windows: Sequence[Window], out: Path, packages: Sequence[str]
+) -> None:
+    measurement = Measurement()
+    with measurement.measure("index"):
+        peer.index(documents)
+    methods: dict[str, Callable[[Window], Iterable[Found]]] = {
+        WHOLE_WINDOW: lambda window: peer.ask(window.text, window.started_at),
+        OWN_CHUNKS: lambda window: peer.ask_each(peer.split_window(window.markdown), window.started_at),
+        OWN_CHUNKS_FUSED: lambda window: peer.ask_and_fuse(
+            peer.split_window(window.markdown), window.started_at
+        ),
+        BACKSTORY_CHUNKS: lambda window: peer.ask_each(window.query_chunks, window.started_at),
+    }
+    runs: dict[str, dict[str, list[Found]]] = {}
+    for method, answer in methods.items():
+        with measurement.measure(method):
+            runs[method] = {window.window_id: first_documents(answer(window)) for window in windows}
+    write_outcome(out, runs, measurement, packages)

@@ -1,0 +1,1 @@
+"""Haystack: its pinned requirements, and how its documentation would have it used."""

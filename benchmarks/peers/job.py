@@ -1,0 +1,140 @@
+"""What a peer is given: documents, windows, and the vector of every text that it may ask for.
+
+Plain files, read with the standard library and numpy alone, since a peer's environment has nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNDATED = 0
+
+
+class UnknownTextError(LookupError):
+    """A peer asked for the vector of a text that was not embedded for it."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document of the set.
+
+    Attributes:
+        doc_id: Its name in the labels.
+        title: May be empty.
+        text: Without the title.
+        published_at: Microseconds since 1970; :data:`UNDATED` is before every window.
+    """
+
+    doc_id: str
+    title: str
+    text: str
+    published_at: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window to find documents for.
+
+    Attributes:
+        window_id: Its name in the labels.
+        started_at: Microseconds since 1970; no later document may be given to it.
+        text: The messages alone, cut where the embedder's input ends.
+        markdown: All messages with authors and times, by ``consolidate_messages_to_markdown``.
+        query_chunks: The texts that Backstory asks with.
+    """
+
+    window_id: str
+    started_at: int
+    text: str
+    markdown: str
+    query_chunks: list[str]
+
+
+class VectorTable:
+    """Vectors by text. Texts that are not in it are errors, and nothing is ever computed."""
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Take texts and their vectors.
+
+        Args:
+            texts: Different texts.
+            vectors: Shape ``(len(texts), dimension)``.
+        """
+        self.vectors = vectors
+        self._rows = {text: row for row, text in enumerate(texts)}
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts, in the order of the vectors."""
+        return list(self._rows)
+
+    def look_up(self, text: str) -> list[float]:
+        """Give the vector of a text.
+
+        Raises:
+            UnknownTextError: It was not embedded.
+        """
+        row = self._rows.get(text)
+        if row is None:
+            raise UnknownTextError(
+                f"no vector was prepared for this text of {len(text)} characters: {text[:80]!r}; "
+                "what the peer splits in its `split` step and in its `search` step must be the same"
+            )
+        vector: list[float] = self.vectors[row].tolist()
+        return vector
+
+    def write(self, folder: Path) -> None:
+        """Write the table to a folder, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "vectors.npy", self.vectors)
+        write_texts(folder / "texts.json", self.texts)
+
+    @classmethod
+    def read(cls, folder: Path) -> VectorTable:
+        """Read what :meth:`write` wrote."""
+        return cls(read_texts(folder / "texts.json"), np.load(folder / "vectors.npy"))
+
+
+def write_texts(path: Path, texts: Sequence[str]) -> None:
+    """Write a list of texts."""
+    path.write_text(json.dumps(texts), encoding="utf-8")
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read what :func:`write_texts` wrote."""
+    texts: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    return texts
+
+
+def write_job(folder: Path, documents: Iterable[Document], windows: Iterable[Window]) -> None:
+    """Write documents and windows to a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_lines(folder / "documents.jsonl", map(asdict, documents))
+    _write_lines(folder / "windows.jsonl", map(asdict, windows))
+
+
+def read_documents(folder: Path) -> list[Document]:
+    """Read the documents of a job, in the order in which they were written."""
+    return [Document(**row) for row in _read_lines(folder / "documents.jsonl")]
+
+
+def read_windows(folder: Path) -> list[Window]:
+    """Read the windows of a job, in the order in which they were written."""
+    return [Window(**row) for row in _read_lines(folder / "windows.jsonl")]
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

@@ -1,0 +1,1 @@
+"""LangChain: its pinned requirements, and how its documentation would have it used."""

@@ -1,0 +1,130 @@
+"""LlamaIndex as its documentation has it: an ingestion pipeline, a vector store index, a retriever.
+
+Chunks of 512 tokens as in its FAQ, since half of its default chunk of 1,024 would be cut off by the embedder.
+The window's chunks are merged by ``QueryFusionRetriever``, which is given them where it would ask an LLM.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from llama_index.core import Document as LlamaDocument
+from llama_index.core import Settings, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from pydantic import PrivateAttr
+
+from benchmarks.peers.driver import CHUNK_HITS, WHOLE_WINDOW_HITS, Found, run_peer
+from benchmarks.peers.job import Document, VectorTable
+
+NOT_EMBEDDED = ["published_at"]
+
+
+class StoredEmbedding(BaseEmbedding):
+    """Gives the vectors that were computed before."""
+
+    _documents: VectorTable = PrivateAttr()
+    _queries: VectorTable = PrivateAttr()
+
+    def __init__(self, documents: VectorTable, queries: VectorTable) -> None:
+        super().__init__(model_name="stored")
+        self._documents = documents
+        self._queries = queries
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._documents.look_up(text)
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._queries.look_up(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._queries.look_up(query)
+
+
+class GivenQueriesRetriever(QueryFusionRetriever):
+    """Fuses the results of given queries instead of generated ones."""
+
+    def __init__(self, retriever: BaseRetriever, queries: Sequence[str], mode: FUSION_MODES) -> None:
+        self.queries = list(queries)
+        super().__init__(
+            [retriever],
+            mode=mode,
+            num_queries=len(self.queries),
+            similarity_top_k=WHOLE_WINDOW_HITS,
+            use_async=False,
+        )
+
+    def _get_queries(self, original_query: str) -> list[QueryBundle]:
+        """Give the other queries than the one that is asked."""
+        return [QueryBundle(query) for query in self.queries if query != original_query]
+
+
+class LlamaIndex:
+    """The peer."""
+
+    def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None:
+        Settings.llm = None
+        self.embed_model = StoredEmbedding(document_vectors, query_vectors)
+        self.splitter = SentenceSplitter(chunk_size=512, chunk_overlap=20)
+
+    def split_documents(self, documents: Sequence[Document]) -> list[str]:
+        """Run the first step of the ingestion pipeline."""
+        nodes = IngestionPipeline(transformations=[self.splitter]).run(documents=load(documents))
+        return [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
+
+    def split_window(self, markdown: str) -> list[str]:
+        """Split with the splitter of the documents."""
+        return list(self.splitter.split_text(markdown))
+
+    def index(self, documents: Sequence[Document]) -> None:
+        """Run the ingestion pipeline into the default, in-memory store."""
+        pipeline = IngestionPipeline(transformations=[self.splitter, self.embed_model])
+        nodes = pipeline.run(documents=load(documents))
+        self.store = VectorStoreIndex(nodes, embed_model=self.embed_model)
+
+    def ask(self, query: str, as_of: int) -> Iterator[Found]:
+        """Ask a retriever."""
+        return found(self._retriever(WHOLE_WINDOW_HITS, as_of).retrieve(query))
+
+    def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        """Fuse in mode ``simple``, the default."""
+        return self._fuse(queries, as_of, FUSION_MODES.SIMPLE)
+
+    def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        """Fuse in mode ``reciprocal_rerank``."""
+        return self._fuse(queries, as_of, FUSION_MODES.RECIPROCAL_RANK)
+
+    def _fuse(self, queries: Sequence[str], as_of: int, mode: FUSION_MODES) -> Iterator[Found]:
+        fusion = GivenQueriesRetriever(self._retriever(CHUNK_HITS, as_of), queries, mode)
+        return found(fusion.retrieve(queries[0]))
+
+    def _retriever(self, top_k: int, as_of: int) -> BaseRetriever:
+        published = MetadataFilter(key="published_at", value=as_of, operator=FilterOperator.LTE)
+        return self.store.as_retriever(similarity_top_k=top_k, filters=MetadataFilters(filters=[published]))
+
+
+def load(documents: Sequence[Document]) -> list[LlamaDocument]:
+    """Make documents whose chunks are embedded with their title before them."""
+    return [
+        LlamaDocument(
+            doc_id=document.doc_id,
+            text=document.text,
+            metadata={"title": document.title, "published_at": document.published_at},
+            metadata_template="{value}",
+            excluded_embed_metadata_keys=NOT_EMBEDDED,
+            excluded_llm_metadata_keys=NOT_EMBEDDED,
+        )
+        for document in documents
+    ]
+
+
+def found(nodes: Sequence[NodeWithScore]) -> Iterator[Found]:
+    """Name the document of each node."""
+    return ((str(node.node.ref_doc_id), float(node.get_score())) for node in nodes)
+
+
+if __name__ == "__main__":
+    run_peer(LlamaIndex, ["llama-index-core"])

@@ -1,0 +1,153 @@
+"""From a labelled set to a job: what every peer is given, and the vectors of all that it will look up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from backstory.chunks import cut_chunks
+from backstory.embedders import make_embedder
+from backstory.embedders.protocol import Embedder, Task
+from backstory.embeddings import EmbeddingCache, embed_texts
+from backstory.evaluation import LabelledSet, read_labelled_set
+from backstory.evaluation.library_path import embed_windows, index_documents
+from backstory.evaluation.scoring import name_group
+from backstory.evaluation.whole_window import cut_whole_texts
+from backstory.markdown import consolidate_windows
+from backstory.progress import show_progress
+from backstory.settings import Settings, cache_folder
+from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
+
+
+@dataclass(frozen=True)
+class Space:
+    """What makes vectors: the same embedder and cache for everyone.
+
+    Attributes:
+        settings: The library's settings.
+        embedder: Its embedder.
+        cache: The cache of ``backstory eval``.
+    """
+
+    settings: Settings
+    embedder: Embedder
+    cache: EmbeddingCache
+
+    @classmethod
+    def open(cls) -> Space:
+        """Take the default settings and the user's cache folder."""
+        settings = Settings()
+        cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+        return cls(settings, make_embedder(settings.embedding), cache)
+
+
+def read_sample(folder: Path, windows_per_group: int | None) -> LabelledSet:
+    """Read a labelled set, of each group the windows with the first ids; all documents stay.
+
+    Args:
+        folder: The labelled set.
+        windows_per_group: How many windows of a group are taken, or None for all.
+
+    Returns:
+        The set.
+    """
+    labelled = read_labelled_set(folder)
+    if windows_per_group is None:
+        return labelled
+    group = pl.col("window_id").map_elements(
+        lambda window_id: name_group(window_id, labelled.name), return_dtype=pl.String
+    )
+    windows = labelled.windows.filter(pl.col("window_id").cum_count().over(group) <= windows_per_group)
+    kept = windows["window_id"].implode()
+    return replace(
+        labelled,
+        windows=windows,
+        messages=labelled.messages.filter(pl.col("conversation_id").is_in(kept)),
+        qrels=labelled.qrels.filter(pl.col("window_id").is_in(kept)),
+    )
+
+
+def list_documents(labelled: LabelledSet) -> list[Document]:
+    """Give the documents of a set to peers."""
+    published = pl.col("published_at").dt.epoch("us").fill_null(UNDATED)
+    rows = labelled.documents.select("document_id", "title", "text", published).iter_rows()
+    return [Document(*row) for row in rows]
+
+
+def list_windows(labelled: LabelledSet, query_chunks: pl.DataFrame, embedder: Embedder) -> list[Window]:
+    """Give the windows of a set to peers, with the texts that they may ask with.
+
+    Args:
+        labelled: The set.
+        query_chunks: Table ``window_chunks`` of its windows.
+        embedder: Says where a text has to be cut.
+
+    Returns:
+        The windows, in the order of the set.
+    """
+    with_text = labelled.messages.filter(pl.col("text").is_not_null())
+    markdown = consolidate_windows(with_text, by="conversation_id").rename({"conversation_id": "window_id"})
+    listed = query_chunks.group_by("window_id", maintain_order=True).agg("text")
+    rows = (
+        labelled.windows.select("window_id", pl.col("started_at").dt.epoch("us"))
+        .join(cut_whole_texts(labelled, embedder), on="window_id", how="left", maintain_order="left")
+        .join(markdown, on="window_id", how="left", maintain_order="left")
+        .join(listed.rename({"text": "query_chunks"}), on="window_id", how="left", maintain_order="left")
+        .select("window_id", "started_at", "text", "markdown", "query_chunks")
+        .iter_rows()
+    )
+    return [Window(*row) for row in rows]
+
+
+def embed_for_peers(texts: Sequence[str], task: Task, space: Space, label: str) -> VectorTable:
+    """Embed texts as a model does that reads no further than its input's end.
+
+    Args:
+        texts: Texts of any length; repeated ones are taken once.
+        task: Whether they are queries or documents.
+        space: What makes vectors.
+        label: Names the step where progress is shown.
+
+    Returns:
+        The vectors under the whole texts.
+    """
+    unique = list(dict.fromkeys(texts))
+    beginnings = cut_to_input(unique, space.embedder)
+    with show_progress(label) as progress:
+        embedded = embed_texts(space.embedder, beginnings, task=task, cache=space.cache, progress=progress)
+    return VectorTable(unique, embedded.vectors)
+
+
+def cut_to_input(texts: list[str], embedder: Embedder) -> list[str]:
+    """Keep of each text what the embedder can take of its beginning."""
+    counts = embedder.count_tokens(texts)
+    long = [row for row, count in enumerate(counts) if count > embedder.max_input_tokens]
+    spans = cut_chunks(
+        [texts[row] for row in long],
+        max_tokens=embedder.max_input_tokens,
+        overlap_tokens=0,
+        count_tokens=embedder.count_tokens,
+    )
+    kept = list(texts)
+    for row, parts in zip(long, spans, strict=True):
+        kept[row] = texts[row][: parts[0].end]
+    return kept
+
+
+def embed_library(labelled: LabelledSet, space: Space, scratch: Path) -> pl.DataFrame:
+    """Embed what Backstory itself looks up, so that its measured run finds it in the cache.
+
+    Args:
+        labelled: The set.
+        space: What makes vectors.
+        scratch: Folder for an index that is not used.
+
+    Returns:
+        The query chunks, table ``window_chunks``.
+    """
+    index_documents(scratch, labelled, space.settings, space.embedder, space.cache)
+    chunks, _ = embed_windows(labelled, space.settings, space.embedder, space.cache)
+    return chunks
