@@ -21,7 +21,7 @@ _REFERENCES = (
     ("contexts", "decisions", ("window_id", "chunk_id")),
     ("window_contexts", "windows", ("window_id",)),
 )
-_UNPARTITIONED = ("documents", "document_chunks")
+_UNPARTITIONED = ("documents", "document_chunks", "search_index")
 
 
 def make_checks() -> list[dg.AssetChecksDefinition]:
@@ -51,6 +51,17 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
             warn=True,
         ),
         _check("window_contexts", "every_window_is_served", integrity.find_unserved_windows, warn=True),
+        _check(
+            "search_index",
+            "holds_every_chunk",
+            lambda workspace, _: integrity.find_index_deviations(workspace),
+        ),
+        _check(
+            "search_index",
+            "finds_what_exact_search_finds",
+            lambda workspace, _: integrity.find_low_recall(workspace),
+            warn=True,
+        ),
     ]
     return checks
 

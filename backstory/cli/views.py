@@ -23,8 +23,10 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         table.add_row(
             name, f"{facts['rows']:,}", str(facts["partitions"]), facts["first"] or "", facts["last"] or ""
         )
+    recall = status["index_recall"]
+    found = f", recall@5 {recall['recall_at_5']:.1%}" if recall else ""
     console.print(
-        f"{status['root']}: embedder {status['embedder']}, index {status['index_version'] or 'none'}",
+        f"{status['root']}: embedder {status['embedder']}, index {status['index_version'] or 'none'}{found}",
         highlight=False,
     )
     console.print(table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import polars as pl
 
@@ -16,8 +17,11 @@ from backstory.schemas import Hits, empty
 from backstory.selection import judge_hits
 from backstory.stage_report import StageReport
 from backstory.stages.materialization import (
+    Compute,
+    add_counts,
     content_of,
     materialize_partitions,
+    rows_of,
     settings_digest,
     split_by_partition,
 )
@@ -26,18 +30,18 @@ from backstory.workspace import Workspace
 
 
 def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Embed the query chunks that are not in the cache, and search for all of them at once."""
+    """Embed the query chunks that are not in the cache, and search for all of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
     depends = settings_digest(settings, extra=[workspace.embedder.id, current_version(workspace.index)])
     inputs = _inputs(workspace, ("windows", "window_chunks"), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         windows = read_table(workspace.tables, "windows", pending)
         chunks = read_table(workspace.tables, "window_chunks", pending)
         if not settings.enabled:
             return dict.fromkeys(pending, empty(Hits))
-        index = _open(workspace)
         with show_progress("embedding query chunks") as progress:
             embedded = embed_texts(
                 workspace.embedder,
@@ -47,13 +51,12 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
                 progress=progress,
             )
         queries = plan_queries(windows, chunks, embedded.vectors, settings)
-        found = find_hits(queries, index, settings)
-        counts.update(
-            queries=found.queries, engine=found.engine, reason=found.reason, **embedded.stats.as_counts()
-        )
+        found = find_hits(queries, index(), settings)
+        searched = {"queries": found.queries, "engine": found.engine, "reason": found.reason}
+        add_counts(counts, {**searched, **embedded.stats.as_counts()})
         return _split(found.frame, windows, pending)
 
-    return materialize_partitions(workspace, "hits", inputs, compute, counts=counts)
+    return _materialize(workspace, "hits", inputs, compute, counts)
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -64,38 +67,41 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
         settings.rag, settings.context, extra=[workspace.embedder.id, str(workspace.min_similarity)]
     )
     inputs = _inputs(workspace, ("hits",), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         hits = read_table(workspace.tables, "hits", pending)
-        index = _open(workspace)
         decisions = judge_hits(
             hits,
             settings.rag,
             min_similarity=workspace.min_similarity,
-            chunk_vectors=index.vectors_of,
+            chunk_vectors=index().vectors_of,
             entry_tokens=make_entry_counter(
-                index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
+                index().describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
             ),
             max_tokens=entry_budget(settings.context),
         )
-        counts.update({f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()})
+        add_counts(
+            counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
+        )
         return _split(decisions, read_table(workspace.tables, "windows", pending), pending)
 
-    return materialize_partitions(workspace, "decisions", inputs, compute, counts=counts)
+    return _materialize(workspace, "decisions", inputs, compute, counts)
 
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Gather the kept chunks of each window."""
     depends = digest([workspace.embedder.id])
     inputs = _inputs(workspace, ("decisions",), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         decisions = read_table(workspace.tables, "decisions", pending)
         kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-        contexts = make_contexts(decisions, _open(workspace).describe(kept))
+        contexts = make_contexts(decisions, index().describe(kept))
         return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
 
-    return materialize_partitions(workspace, "contexts", inputs, compute)
+    return _materialize(workspace, "contexts", inputs, compute, {})
 
 
 def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -123,14 +129,27 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             index_version=version,
             settings_hash=settings_digest(settings.queries, settings.rag, settings.context),
         )
-        counts.update({f"status_{status}": n for status, n in summary["status"].value_counts().iter_rows()})
+        add_counts(counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()})
         return _split(summary, windows, pending)
 
-    return materialize_partitions(workspace, "window_contexts", inputs, compute, counts=counts)
+    return _materialize(workspace, "window_contexts", inputs, compute, counts)
 
 
-def _open(workspace: Workspace) -> SearchIndex:
-    return open_index(workspace.index, embedder_id=workspace.embedder.id)
+def _materialize(
+    workspace: Workspace,
+    table: str,
+    inputs: Mapping[str, str],
+    compute: Compute,
+    counts: dict[str, int | float | str],
+) -> StageReport:
+    # Hits, decisions and contexts all grow with the query chunks.
+    weigh = rows_of(workspace, "window_chunks")
+    return materialize_partitions(workspace, table, inputs, compute, weigh=weigh, counts=counts)
+
+
+def _opener(workspace: Workspace) -> Callable[[], SearchIndex]:
+    """Give a function that opens the index when it is first needed, for all groups of a stage."""
+    return cache(lambda: open_index(workspace.index, embedder_id=workspace.embedder.id))
 
 
 def _inputs(
