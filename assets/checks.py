@@ -13,14 +13,6 @@ from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
 
-_REFERENCES = (
-    ("window_chunks", "windows", ("window_id",)),
-    ("document_chunks", "documents", ("document_id", "revision")),
-    ("hits", "document_chunks", ("chunk_id",)),
-    ("decisions", "hits", ("query_chunk_id", "chunk_id")),
-    ("contexts", "decisions", ("window_id", "chunk_id")),
-    ("window_contexts", "windows", ("window_id",)),
-)
 _UNPARTITIONED = ("documents", "document_chunks", "search_index")
 
 
@@ -29,7 +21,7 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
     checks = [_check(table, "contract", _contract(table)) for table in TABLES if table != "quarantine"]
     checks += [
         _check(child, f"refers_to_{parent}", _reference(child, parent, on))
-        for child, parent, on in _REFERENCES
+        for child, parent, on in integrity.REFERENCES
     ]
     checks += [
         _check("messages", "holds_no_real_name", stages.find_privacy_breaches),

@@ -176,14 +176,19 @@ def make_window_contexts(
         .otherwise(pl.col("query_chunk_count") + pl.col("asked_whole").cast(pl.Int64))
     )
     served_share = pl.when(asked > 0).then(pl.col("served") / asked)
+    starved = (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
     status = (
         pl.when(pl.lit(not enabled))
         .then(pl.lit("disabled"))
+        .when(starved)
+        .then(pl.lit("degraded"))
         .when(pl.col("kept_count") == 0)
         .then(pl.lit("no_hits"))
     )
+    too_small = f"context.max_tokens {settings.max_tokens} holds not even the first document; raise it"
     table = counts.with_columns(
         status=status.otherwise(pl.lit("ok")),
+        error=pl.when(pl.lit(enabled) & starved).then(pl.lit(too_small)),
         text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
         token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
         coverage=served_share.otherwise(0.0),
@@ -191,7 +196,6 @@ def make_window_contexts(
         engine=pl.col("engine").fill_null("none"),
         index_version=pl.col("index_version").fill_null(index_version),
         settings_hash=pl.lit(settings_hash),
-        error=pl.lit(None, dtype=pl.String),
     )
     return schemas.conform(table, schemas.WindowContexts)
 
@@ -203,6 +207,7 @@ def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
         hit_count=pl.len(),
         above_threshold_count=above.sum(),
         after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
+        over_budget_count=(pl.col("cause") == "over_budget").sum(),
         served=pl.col("query_chunk_id").filter("kept").n_unique(),
         asked_whole=whole.any(),
         asked_chunks=(~whole).any(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -78,6 +78,12 @@ def examine(given: Path | None) -> list[Examination]:
         _examine("embedder", lambda: _try_embedder(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
         *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
+        *(
+            _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
+            for child, parent, on in integrity.REFERENCES
+            # Hits of partitions that were not made again since a document changed name chunks of its former text.
+            if child in tables and child != "hits"
+        ),
     ]
     if workspace.settings.privacy.pseudonyms:
         found.append(_examine("secret", lambda: _describe_secret(workspace.secret)))
@@ -128,6 +134,17 @@ def _describe_table(workspace: Workspace, name: str) -> str:
     if len(breaches):
         raise BackstoryError(f"{breaches['breach'][0]}; materialize the table again")
     return f"{len(list_partitions(workspace.tables, name))} partitions keep their contract"
+
+
+def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
+    orphans = integrity.find_orphans(workspace, child, parent, on)
+    if len(orphans):
+        raise BackstoryError(
+            f"{len(orphans)} rows of {child} refer to a row of {parent} that is not there, such as "
+            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
+            "`python -m pipelines materialize`"
+        )
+    return "every row does"
 
 
 def _describe_secret(path: Path) -> str:

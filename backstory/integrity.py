@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
@@ -14,6 +15,16 @@ from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 Partitions = Sequence[str] | None
+
+REFERENCES: Final = (
+    ("window_chunks", "windows", ("window_id",)),
+    ("document_chunks", "documents", ("document_id", "revision")),
+    ("hits", "document_chunks", ("chunk_id",)),
+    ("decisions", "hits", ("query_chunk_id", "chunk_id")),
+    ("contexts", "decisions", ("window_id", "chunk_id")),
+    ("window_contexts", "windows", ("window_id",)),
+)
+"""Which table refers to which, and by what columns."""
 
 
 def find_contract_breaches(workspace: Workspace, table: str, partitions: Partitions = None) -> pl.DataFrame:

@@ -68,6 +68,16 @@ class Ledger:
                 [(table, key, entry.inputs, entry.content, entry.rows) for key, entry in entries.items()],
             )
 
+    def forget(self, table: str, partitions: Iterable[str]) -> None:
+        """Remove the entries of partitions, so that they are materialized again."""
+        if not self._path.is_file():
+            return
+        with closing(self._connect()) as connection, connection:
+            connection.executemany(
+                "DELETE FROM partitions WHERE table_name = ? AND partition = ?",
+                [(table, key) for key in partitions],
+            )
+
     def pending(self, table: str, inputs: Mapping[str, str], present: Iterable[str]) -> list[str]:
         """Say which partitions must be materialized.
 

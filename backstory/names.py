@@ -68,10 +68,6 @@ class NameFinder:
         name = normalize_name(written.removeprefix("@"))
         return self._people.get(name) or self._first_names.get(name) or name
 
-    def is_name(self, written: str) -> bool:
-        """Say whether a text as a whole is one of the names."""
-        return normalize_name(written) in self._people
-
     @cached_property
     def in_message(self) -> re.Pattern[str]:
         """Names in what people write: mentions, names of several words, and known phone numbers."""

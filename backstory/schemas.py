@@ -235,7 +235,7 @@ class WindowContexts(Table):
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
     settings_hash: str = pa.Field(description="Hash of the settings `queries`, `rag` and `context`.")
-    error: str = pa.Field(nullable=True, description="What went wrong, for status error.")
+    error: str = pa.Field(nullable=True, description="What went wrong, for status degraded or error.")
 
     class Config:
         unique = ["window_id"]

@@ -59,11 +59,16 @@ def create_workspace(folder: Path) -> Path:
         The absolute path.
 
     Raises:
-        InputError: The folder is a workspace already; nothing is changed.
+        InputError: The folder is a workspace already, or a file is in its place; nothing is changed.
     """
     root = folder.expanduser().resolve()
     settings = root / SETTINGS_FILE
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{root} cannot be made a folder: a file is in the way; name another folder"
+        ) from error
     try:
         with settings.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)

@@ -1,23 +1,19 @@
 """``python -m pipelines``: the main job, the demo and the Dagster UI, without knowing Dagster's commands."""
 
 import logging
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
+from backstory.cli.failure import FAILED, run_command
+from backstory.errors import InputError
 from backstory.workspace import open_workspace
 from pipelines.demo import prepare_demo, show_demo
 from pipelines.instance import start_ui
 from pipelines.materialization import materialize
-
-FAILED = 1
-BAD_USAGE = 2
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 console = Console()
@@ -37,8 +33,10 @@ def materialize_command(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Materialize every table, for all partitions of the chat exports or for a range of days."""
-    days = _day(first, "--from"), _day(last, "--to")
-    outcome = materialize(open_workspace(workspace), *days, console)
+    from_day, to_day = _day(first, "--from"), _day(last, "--to")
+    if from_day and to_day and to_day < from_day:
+        raise InputError(f"--to {to_day} lies before --from {from_day}; swap the two")
+    outcome = materialize(open_workspace(workspace), from_day, to_day, console)
     raise typer.Exit(0 if outcome.success else FAILED)
 
 
@@ -75,19 +73,7 @@ def _day(text: str | None, option: str) -> date | None:
 def main() -> None:
     """Run the command; say what is wrong in one line where the library says so."""
     logging.getLogger("backstory").setLevel(logging.INFO)
-    try:
-        app()
-    except ExportError as error:
-        _fail(error, FAILED)
-    except (SettingsError, WorkspaceError, InputError) as error:
-        _fail(error, BAD_USAGE)
-    except BackstoryError as error:
-        _fail(error, FAILED)
-
-
-def _fail(error: BackstoryError, code: int) -> None:
-    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
-    sys.exit(code)
+    run_command(app)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import dagster as dg
 
+from backstory.errors import InputError, WorkspaceError
 from backstory.settings import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
 
@@ -41,9 +43,24 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
 
 
 def start_ui(workspace: Workspace, port: int) -> None:
-    """Run the Dagster UI, the scheduler and the code location until interrupted."""
+    """Run the Dagster UI, the scheduler and the code location until interrupted.
+
+    Raises:
+        InputError: The port is taken.
+        WorkspaceError: Dagster ended by itself; what it said stands above.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port just left is free
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InputError(
+                f"port {port} cannot be used ({error.strerror}); give another with --port"
+            ) from error
     command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
     environment = {**os.environ, **prepare_home(workspace)}
-    subprocess.run(
-        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=True
+    ended = subprocess.run(
+        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=False
     )
+    if ended.returncode > 0:  # below 0: ended by a signal, as an interrupt does
+        raise WorkspaceError(f"dagster dev ended with exit code {ended.returncode}; see its messages above")

@@ -1,23 +1,26 @@
 """One run of the main job in this process, told stage by stage."""
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
+from time import perf_counter
 
 import dagster as dg
 from rich.console import Console
 from rich.text import Text
 
 from backstory import stages
+from backstory.errors import InputError, SettingsError
 from backstory.partitions import partition_key, partition_range
+from backstory.settings import SETTINGS_FILE
 from backstory.stage_report import REPORT_LOGGER, StageReport
 from backstory.tables import write_views
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
+from pipelines.partitions import define_partitions
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -63,10 +66,10 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
     console.print(
         f"[bold]{workspace.root}[/bold]: {len(keys)} partitions, {keys[0]} to {keys[-1]}", highlight=False
     )
-    started = time.perf_counter()
+    started = perf_counter()
     if stages.is_fresh(workspace, keys):
         console.print("Nothing has changed since the last run: no partition was made again.", highlight=False)
-        return Outcome(True, len(keys), 0, time.perf_counter() - started, ())
+        return Outcome(True, len(keys), 0, perf_counter() - started, ())
     with open_instance(workspace) as instance, _told(console):
         result = job.execute_in_process(
             instance=instance,
@@ -85,21 +88,27 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
     ]
     for warning in warnings:
         console.print(f"[yellow]check:[/yellow] {warning}", highlight=False)
-    return Outcome(result.success, len(keys), _computed(result), time.perf_counter() - started, warnings)
+    return Outcome(result.success, len(keys), _computed(result), perf_counter() - started, warnings)
 
 
 def _wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
     grain = workspace.settings.partitions.grain
     found = stages.find_partitions(workspace) if first is None or last is None else []
-    return partition_range(
-        found[0]
-        if first is None
-        else partition_key(datetime(first.year, first.month, first.day, tzinfo=UTC), grain),
-        found[-1]
-        if last is None
-        else partition_key(datetime(last.year, last.month, last.day, 23, tzinfo=UTC), grain),
-        grain,
-    )
+    start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
+    end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)
+    if end < start:
+        raise InputError(
+            f"--from {first} lies after the last message ({end})"
+            if last is None
+            else f"--to {last} lies before the first message ({start})"
+        )
+    offered = define_partitions(workspace.settings.partitions).get_first_partition_key()
+    if offered is not None and start < offered:
+        raise SettingsError(
+            f"partitions.start is {workspace.settings.partitions.start}, after {start}, the first partition of "
+            f"this run; set it to that day or earlier in {workspace.root / SETTINGS_FILE}, or give --from {offered}"
+        )
+    return partition_range(start, end, grain)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from backstory.settings import ConversationSettings
 from tests.messages.chat_strategies import AUTHORS, TEXTS
 
 SECRET = bytes(range(32))
+MEMBER = "member-0123456789"
 
 
 def chat(
@@ -177,15 +178,16 @@ def test_everything_else_stays() -> None:
     [
         (chat(("Ann", "hi")), ["author"]),
         (chat(("ann ", "hi")), ["author"]),
-        (chat(("x", "hi @Ann")), ["text"]),
-        (chat(("x", "by Ben Lee")), ["text"]),
+        (chat((MEMBER, "hi @Ann")), ["text"]),
+        (chat((MEMBER, "by Ben Lee")), ["text"]),
         (chat((None, "Ann left")), ["text"]),
-        (chat(("x", "hi @\u2068Anybody\u2069")), ["text"]),
-        (chat(("x", "hi"), conversation="with Ann"), ["conversation_id"]),
-        (chat(("x", "hi"), source="ben lee.txt"), ["source"]),
+        (chat((MEMBER, "hi @\u2068Anybody\u2069")), ["text"]),
+        (chat((MEMBER, "hi"), conversation="with Ann"), ["conversation_id"]),
+        (chat((MEMBER, "hi"), source="ben lee.txt"), ["source"]),
         (chat(("Ann", "@Ann"), conversation="Ann"), ["author", "text", "conversation_id"]),
-        (chat(("x", "Ann says hi to Benny")), []),
-        (chat(("x", None)), []),
+        (chat((MEMBER, "Ann says hi to Benny")), []),
+        (chat((MEMBER, None)), []),
+        (chat(("Somebody whom nobody named", "hi")), ["author"]),
     ],
 )
 def test_real_names_are_found_in_every_column(rows: pl.DataFrame, columns: list[str]) -> None:
@@ -196,7 +198,7 @@ def test_real_names_are_found_in_every_column(rows: pl.DataFrame, columns: list[
 
 
 def test_breach_names_the_message_and_not_the_person() -> None:
-    rows = assign_message_ids(chat(("x", "hello"), ("x", "hi @Ann")))
+    rows = assign_message_ids(chat((MEMBER, "hello"), (MEMBER, "hi @Ann")))
 
     breaches = find_real_names(rows, ["Ann"])
 

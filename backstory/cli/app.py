@@ -1,7 +1,4 @@
-"""The commands and how their errors end.
-
-Exit codes: 0 done, 1 the job failed, 2 bad usage or settings.
-"""
+"""The commands. How their errors end is said in :mod:`backstory.cli.failure`."""
 
 from __future__ import annotations
 
@@ -12,12 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
-
-FAILED = 1
-BAD_USAGE = 2
+from backstory.cli.failure import BAD_USAGE, FAILED, run_command
+from backstory.errors import InputError
 
 app = typer.Typer(
     name="backstory",
@@ -147,16 +141,4 @@ def _print(record: Any, as_json: bool, show: Any) -> None:
 
 def main() -> None:
     """Run the command line."""
-    try:
-        app()
-    except ExportError as error:
-        _fail(error, FAILED)
-    except (SettingsError, WorkspaceError, InputError) as error:
-        _fail(error, BAD_USAGE)
-    except BackstoryError as error:
-        _fail(error, FAILED)
-
-
-def _fail(error: BackstoryError, code: int) -> None:
-    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
-    sys.exit(code)
+    run_command(app)

@@ -25,10 +25,8 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         )
     recall = status["index_recall"]
     found = f", recall@5 {recall['recall_at_5']:.1%}" if recall else ""
-    console.print(
-        f"{status['root']}: embedder {status['embedder']}, index {status['index_version'] or 'none'}{found}",
-        highlight=False,
-    )
+    version = f"{status['index_version'] or 'none'}{found}"
+    console.print(Text(f"{status['root']}: embedder {status['embedder']}, index {version}"))
     console.print(table)
 
 
@@ -41,7 +39,7 @@ def print_windows(console: Console, windows: Sequence[Mapping[str, Any]]) -> Non
     for row in windows:
         table.add_row(
             row["window_id"][:_SHORT_ID],
-            row["conversation_id"],
+            Text(row["conversation_id"]),
             f"{row['started_at']:%Y-%m-%d %H:%M}",
             f"{row['ended_at']:%Y-%m-%d %H:%M}",
             str(row["message_count"]),
@@ -54,15 +52,14 @@ def print_windows(console: Console, windows: Sequence[Mapping[str, Any]]) -> Non
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Show a context's text, then why each document was chosen and what was dropped."""
-    if context["status"] != "ok":
-        console.print(f"No context: {context['status']}.")
+    if not context["text"]:
+        reason = f": {context['error']}" if context["error"] else ""
+        console.print(Text(f"No context: {context['status']}{reason}."))
         return
     console.print(Text(context["text"].strip()))
     console.rule("why")
     for row in context["documents"]:
-        console.print(
-            f"{row['rank']}. {row['slug']}: asked for by {len(row['asked_by'])} query chunks", highlight=False
-        )
+        console.print(Text(f"{row['rank']}. {row['slug']}: asked for by {len(row['asked_by'])} query chunks"))
         for text in row["asked_by"][:2]:
             console.print(Text(f"     {cut_snippet(' '.join(text.split()), _ASKED_CHARACTERS)}", style="dim"))
     dropped = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in context["dropped"].items())
@@ -80,7 +77,7 @@ def print_query(console: Console, answer: Mapping[str, Any]) -> None:
         table.add_row(
             str(place),
             f"{row['similarity']:.3f}" + ("" if row["above_threshold"] else " (below threshold)"),
-            row["slug"],
+            Text(row["slug"]),
             f"{published:%Y-%m-%d}" if published else "",
             Text(cut_snippet(" ".join(row["content"].split()), _ASKED_CHARACTERS)),
         )
@@ -101,13 +98,13 @@ def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Show the scores per group with their intervals, and the advantage over each baseline."""
-    table = Table("group", "windows", "method", *METRICS, "gain in ncov@5", title=comparison.name)
+    table = Table("group", "windows", "method", *METRICS, "gain in ncov@5", title=Text(comparison.name))
     keys = ["group", "method"]
     for (group, method), rows in comparison.table.group_by(keys, maintain_order=True):
         by_metric = {row["metric"]: row for row in rows.to_dicts()}
         gain = by_metric["ncov@5"]
         table.add_row(
-            str(group),
+            Text(str(group)),
             str(gain["windows"]),
             str(method),
             *(
@@ -119,11 +116,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             else f"{gain['gain']:+.3f} [{gain['gain_low']:+.2f}, {gain['gain_high']:+.2f}]",
         )
     console.print(table)
-    console.print(
-        ", ".join(f"{name} {value}" for name, value in comparison.figures.items()),
-        highlight=False,
-        soft_wrap=True,
-    )
+    figures = ", ".join(f"{name} {value}" for name, value in comparison.figures.items())
+    console.print(Text(figures), soft_wrap=True)
     console.print(
         "Brackets: 95 % bootstrap intervals over windows; gains are paired.", style="dim", highlight=False
     )

@@ -1,10 +1,11 @@
-"""The library's own path and two whole-window baselines, scored on one labelled set."""
+"""The library's own path and the whole-window baselines, scored on one labelled set."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,13 @@ from backstory.window_chunks import cut_window_chunks
 OWN = "backstory"
 WHOLE_TEXT = "whole window, one vector"
 WHOLE_MEAN = "whole window, mean vector"
+WHOLE_KEYWORDS = "whole window, keywords"
+WHOLE_FUSED = "whole window, mean vector and keywords"
+METHODS = (OWN, WHOLE_TEXT, WHOLE_MEAN, WHOLE_KEYWORDS, WHOLE_FUSED)
 
 _DEPTH = 10
 _BASELINE_HITS = 100
+_FUSION_CONSTANT = 60
 
 
 @dataclass(frozen=True)
@@ -85,16 +90,20 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
         own = _run_library(labelled, chunks, vectors, settings, embedder, index)
         answered = time.perf_counter()
         window_ids, means = mean_vectors(chunks["window_id"], vectors)
-        whole = _whole_texts(labelled, embedder)
-        whole_vectors = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
-        runs = pl.concat(
-            [
-                own,
-                _ask_once(labelled, index, settings.rag, whole["window_id"], whole_vectors, WHOLE_TEXT),
-                _ask_once(labelled, index, settings.rag, window_ids, means, WHOLE_MEAN),
-            ]
-        )
-    scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=(OWN, WHOLE_TEXT, WHOLE_MEAN))
+        whole = _whole_texts(labelled)
+        beginnings = _cut_to_input(whole["text"], embedder)
+        whole_vectors = _embed(embedder, beginnings, cache, "query", "embedding baselines")
+        ask = partial(_ask_once, labelled, index, settings.rag)
+        by_mean = ask(window_ids, means)
+        by_keywords = ask(whole["window_id"], whole_vectors, whole["text"])
+        lists = {
+            WHOLE_TEXT: ask(whole["window_id"], whole_vectors),
+            WHOLE_MEAN: by_mean,
+            WHOLE_KEYWORDS: by_keywords,
+            WHOLE_FUSED: _fuse_ranks(by_mean, by_keywords),
+        }
+        runs = pl.concat([own, *(_as_runs(ranked, method) for method, ranked in lists.items())])
+    scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
         "document_chunks": len(document_chunks),
@@ -181,24 +190,27 @@ def _run_library(
     return _as_runs(kept, OWN)
 
 
-def _whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
-    """Join each window's messages and keep what the embedder can take of the beginning: the baseline's weakness."""
+def _whole_texts(labelled: LabelledSet) -> pl.DataFrame:
+    """Join each window's messages."""
     texts = (
         labelled.messages.filter(pl.col("text").is_not_null())
         .group_by("conversation_id", maintain_order=True)
         .agg(pl.col("text").str.join("\n\n"))
     )
+    return texts.select("text", window_id="conversation_id")
+
+
+def _cut_to_input(texts: pl.Series, embedder: Embedder) -> list[str]:
+    """Keep of each text what the embedder can take of its beginning: the baseline's weakness."""
     spans = cut_chunks(
-        texts["text"].to_list(),
+        texts.to_list(),
         max_tokens=embedder.max_input_tokens,
         overlap_tokens=0,
         count_tokens=embedder.count_tokens,
     )
-    beginnings = [
-        text[parts[0].start : parts[0].end] if parts else ""
-        for text, parts in zip(texts["text"], spans, strict=True)
+    return [
+        text[parts[0].start : parts[0].end] if parts else "" for text, parts in zip(texts, spans, strict=True)
     ]
-    return texts.select(window_id="conversation_id", text=pl.Series(beginnings, dtype=pl.String))
 
 
 def _ask_once(
@@ -207,29 +219,42 @@ def _ask_once(
     rag: RAGSettings,
     window_ids: pl.Series,
     vectors: Vectors,
-    method: str,
+    keywords: pl.Series | None = None,
 ) -> pl.DataFrame:
+    """Ask each window's one vector, or its keywords where they are given; the best documents, ranked."""
     starts = labelled.windows.select("window_id", "started_at")
     asked = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
     result = index.search(
         vectors,
+        texts=None if keywords is None else keywords.to_list(),
+        ranking="dense" if keywords is None else "keyword",
         top_k=_BASELINE_HITS,
         mode="exact",
         filters=Filters(as_of=asked["started_at"].to_list() if rag.as_of else None),
     )
-    hits = (
+    return (
         asked.with_row_index("query")
         .cast({"query": pl.Int64})
         .join(result.hits, on="query", maintain_order="left_right")
         .unique(["window_id", "document_id"], keep="first", maintain_order=True)
         .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
-        .filter(pl.col("rank") <= _DEPTH)
+        .select("window_id", "document_id", "rank", "score")
     )
-    return _as_runs(hits, method)
+
+
+def _fuse_ranks(*lists: pl.DataFrame) -> pl.DataFrame:
+    """Fuse ranked lists by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+    return (
+        pl.concat(lists)
+        .group_by("window_id", "document_id", maintain_order=True)
+        .agg(score=(1 / (_FUSION_CONSTANT + pl.col("rank"))).sum())
+        .sort(["window_id", "score", "document_id"], descending=[False, True, False])
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
+    )
 
 
 def _as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:
-    return ranked.select(
+    return ranked.filter(pl.col("rank") <= _DEPTH).select(
         "window_id",
         pl.col("rank").cast(pl.Int64),
         doc_id="document_id",

@@ -49,7 +49,8 @@ def read_labelled_set(folder: Path) -> LabelledSet:
         The set; windows and documents in the order of their ids.
 
     Raises:
-        InputError: A file or a column is absent, or a window has no label.
+        InputError: A file or a column is absent, a window has no relevant document, or a label names a window or
+            document that is not there.
     """
     docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
     messages = _as_messages(windows)
@@ -67,13 +68,25 @@ def read_labelled_set(folder: Path) -> LabelledSet:
             token_count=pl.lit(0),
         )
     )
+    relevant = qrels.filter(pl.col("rel") > 0)
+    _check_references(folder, starts, docs, relevant)
     return LabelledSet(
-        folder.name,
-        _as_documents(docs),
-        messages,
-        schemas.conform(starts, schemas.Windows),
-        qrels.filter(pl.col("rel") > 0),
+        folder.name, _as_documents(docs), messages, schemas.conform(starts, schemas.Windows), relevant
     )
+
+
+def _check_references(
+    folder: Path, windows: pl.DataFrame, docs: pl.DataFrame, relevant: pl.DataFrame
+) -> None:
+    path = folder / "qrels.parquet"
+    for found, wanted, column, what in (
+        (windows, relevant, "window_id", "windows have no relevant document in"),
+        (relevant, docs, "doc_id", "labels name a document that docs.parquet does not hold, in"),
+        (relevant, windows, "window_id", "labels name a window that windows.parquet does not hold, in"),
+    ):
+        absent = found.join(wanted, on=column, how="anti")[column].unique().sort()
+        if len(absent):
+            raise InputError(f"{len(absent)} {what} {path}: {', '.join(absent.head(5))}")
 
 
 def _read(folder: Path, name: str) -> pl.DataFrame:

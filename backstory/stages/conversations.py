@@ -95,6 +95,8 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
 
     inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
+    if _is_quarantine_lost(workspace):
+        workspace.ledger.forget("messages", partitions)
     return materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
 
 
@@ -201,8 +203,20 @@ def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
     for key in list_partitions(workspace.tables, "quarantine"):
         groups.setdefault(key, quarantine.clear())
-    for key, rows in groups.items():
-        write_partition(workspace.tables, "quarantine", key, rows.sort("line"))
+    written = {
+        key: write_partition(workspace.tables, "quarantine", key, rows.sort("line"))
+        for key, rows in groups.items()
+    }
+    workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
+    workspace.ledger.record(
+        "quarantine", {key: Entry("", table.content_hash, table.rows) for key, table in written.items()}
+    )
+
+
+def _is_quarantine_lost(workspace: Workspace) -> bool:
+    """Say whether a file of the table, which is written beside the messages, is gone."""
+    filled = {key for key, entry in workspace.ledger.read("quarantine").items() if entry.rows}
+    return not filled <= set(list_partitions(workspace.tables, "quarantine"))
 
 
 def _inputs_with_previous(workspace: Workspace, partitions: Sequence[str], depends: str) -> dict[str, str]:

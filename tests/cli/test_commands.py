@@ -67,6 +67,12 @@ def test_init_makes_a_workspace_and_never_overwrites_one(
     assert settings.read_text(encoding="utf-8") == "rag: {top_k: 7}\n"
 
 
+def test_init_says_that_a_file_is_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    assert exit_code(monkeypatch, "init", str(tmp_path / "file")) == 2
+    assert exit_code(monkeypatch, "init", str(tmp_path / "file" / "below")) == 2
+
+
 def test_status_counts_the_tables(made: Path) -> None:
     status = json.loads(run("status", "-w", str(made), "--json").stdout)
     assert status["tables"]["messages"]["rows"] == 2
@@ -143,10 +149,58 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
         "backstory",
         "whole window, one vector",
         "whole window, mean vector",
+        "whole window, keywords",
+        "whole window, mean vector and keywords",
     }
     written = pl.read_parquet(runs)
     assert written.columns == ["window_id", "rank", "doc_id", "score", "method"]
     assert "gain in ncov@5" in run("eval", str(folder), "-w", str(root)).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"doc_id": ["a", "z"]}, "1 labels name a document that docs.parquet does not hold"),
+        ({"window_id": ["set-n2-002"] * 2}, "1 windows have no relevant document"),
+        (
+            {"window_id": ["set-n2-001", "elsewhere"]},
+            "1 labels name a window that windows.parquet does not hold",
+        ),
+    ],
+)
+def test_eval_refuses_labels_that_do_not_fit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, list[str]],
+    words: str,
+) -> None:
+    labels = labelled_set(tmp_path / "set") / "qrels.parquet"
+    pl.read_parquet(labels).with_columns(**{name: pl.Series(v) for name, v in changes.items()}).write_parquet(
+        labels
+    )
+    assert exit_code(monkeypatch, "eval", str(tmp_path / "set")) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(root: Path) -> None:
+    (root / "chats" / "garden.txt").rename(root / "chats" / "the [b] group.txt")
+    post = root / "posts" / "disk.md"
+    post.write_text(f"---\nslug: '[/b]disk'\n---\n{post.read_text(encoding='utf-8')}", encoding="utf-8")
+    run_pipeline(open_workspace(root))
+    windows = run("windows", "-w", str(root))
+    assert "the [b] group" in windows.stdout, windows.output
+    window = json.loads(run("windows", "-w", str(root), "--json").stdout)[0]["window_id"]
+    for arguments in (("query", "a clicking disk"), ("context", window)):
+        assert "[/b]disk" in run(*arguments, "-w", str(root)).stdout
+
+
+def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
+    table = next((made / "data" / "window_chunks").glob("*.parquet"))
+    pl.read_parquet(table).with_columns(window_id=pl.lit("gone")).write_parquet(table)
+    result = run("doctor", "-w", str(made))
+    assert result.exit_code == 1
+    assert "window_chunks refer to a row of windows that is not there, such as gone" in result.stdout
 
 
 @pytest.mark.parametrize(

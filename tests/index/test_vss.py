@@ -1,7 +1,8 @@
 """The approximate engine: that the index is used, and what happens where it does not suffice."""
 
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import numpy as np
@@ -146,6 +147,28 @@ def test_nprobe_becomes_ef_search_with_a_warning(large: Any) -> None:
     with pytest.warns(UserWarning, match="nprobe is a parameter of IVF indexes"):
         result = index.search(corpus.queries(2), top_k=5, nprobe=200)
     assert result.reason == "HNSW index of 2400 rows with ef_search 200"
+
+
+@pytest.mark.parametrize("wider", [{"nprobe": 400}, {"overfetch": 40}])
+def test_looking_at_more_candidates_finds_more(
+    new_corpus: Any, tmp_path: Path, listed: Any, share_found: Any, wider: Any
+) -> None:
+    # Without clusters the nearest are hard to find, so that a narrow search misses some.
+    corpus = new_corpus(3_000)
+    noise = np.random.default_rng(5).normal(size=corpus.vectors.shape)
+    corpus.vectors[:] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
+    queries = corpus.queries(40)
+    nearest = corpus.nearest(queries, 5)
+    with open_index(tmp_path) as index, warnings.catch_warnings(action="ignore"):
+        found = [
+            share_found(
+                listed(index.search(queries, top_k=5, **cast("Any", {"nprobe": 1, **options})).hits, 40),
+                nearest,
+            )
+            for options in cast("list[dict[str, int]]", [{}, wider])
+        ]
+    assert found[0] < found[1]
 
 
 def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tmp_path: Path) -> None:

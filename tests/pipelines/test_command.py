@@ -1,6 +1,7 @@
 """``python -m pipelines`` as a process: exit codes, repetition, what it prints."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,3 +91,29 @@ def test_a_bad_setting_exits_with_2_and_names_its_line(make_workspace: Callable[
     result = run_command("materialize", "-w", str(workspace.root))
     assert result.returncode == 2
     assert "backstory.yaml:2: unknown setting rag.topk" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--from", "2025-03-15", "--to", "2025-03-13"), "--to 2025-03-13 lies before --from 2025-03-15"),
+        (("--from", "2025-04-01"), "--from 2025-04-01 lies after the last message (2025-03-15)"),
+        (("--to", "2025-02-01"), "--to 2025-02-01 lies before the first message (2025-03-13)"),
+        (("--from", "2025-02-01"), "partitions.start is 2025-03-01, after 2025-02-01"),
+    ],
+)
+def test_a_range_that_cannot_be_is_named(
+    workspace: Workspace, arguments: tuple[str, ...], words: str
+) -> None:
+    result = run_command("materialize", *arguments, "-w", str(workspace.root))
+    assert result.returncode == 2
+    assert words in result.stderr
+
+
+def test_the_ui_says_that_its_port_is_taken(workspace: Workspace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = run_command("ui", "--port", port, "-w", str(workspace.root))
+    assert result.returncode == 2
+    assert f"port {port} cannot be used" in result.stderr
+    assert "Traceback" not in result.stderr

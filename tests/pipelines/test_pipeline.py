@@ -1,6 +1,7 @@
 """The whole path over a small workspace, without Dagster: tables, privacy, repetition, change."""
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +169,26 @@ def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None
     lines = integrity.find_unread_lines(workspace)
     assert lines["line"].to_list() == [len(text.splitlines()) + 1]
     assert len(read_table(workspace.tables, "messages")) >= 11
+
+
+def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+        export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
+    run_pipeline(workspace)
+    before = hash_files(workspace.tables)
+    shutil.rmtree(workspace.tables / "quarantine")
+    run_pipeline(reopened(workspace))
+    assert hash_files(workspace.tables) == before
+
+
+def test_a_budget_that_holds_no_document_is_said_and_is_not_no_hits(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\ncontext: {max_tokens: 60}\n")
+    run_pipeline(workspace)
+    row = read_table(workspace.tables, "window_contexts").row(0, named=True)
+    assert (row["status"], row["kept_count"]) == ("degraded", 0)
+    assert "context.max_tokens 60" in row["error"]
 
 
 def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:

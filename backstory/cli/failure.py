@@ -1,0 +1,39 @@
+"""How a command ends when the library says no: one line on standard error, and an exit code.
+
+0 done, 1 the job failed, 2 bad usage or settings.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
+
+FAILED: Final = 1
+BAD_USAGE: Final = 2
+
+
+def run_command(command: Callable[[], object]) -> None:
+    """Run a command line; turn an error of the library into one line and an exit code.
+
+    Args:
+        command: What to run, for example a Typer application.
+    """
+    try:
+        command()
+    except ExportError as error:
+        _fail(error, FAILED)
+    except (SettingsError, WorkspaceError, InputError) as error:
+        _fail(error, BAD_USAGE)
+    except BackstoryError as error:
+        _fail(error, FAILED)
+
+
+def _fail(error: BackstoryError, code: int) -> None:
+    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
+    sys.exit(code)
