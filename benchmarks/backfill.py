@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from backstory import stages
 from backstory.stage_report import StageReport
@@ -71,7 +72,7 @@ def find_nothing_to_do(workspace: Workspace) -> bool:
     return stages.is_fresh(workspace, stages.find_partitions(workspace))
 
 
-def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, object]:
+def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, Any]:
     """Write a workspace, backfill it, and run twice more over it unchanged.
 
     Args:
@@ -122,7 +123,7 @@ def _time(name: str, action: Callable[[], object]) -> Step:
     )
 
 
-def _print_table(figures: dict[str, object], steps: list[Step], again: list[Step]) -> None:
+def _print_table(figures: dict[str, Any], steps: list[Step], again: list[Step]) -> None:
     total = sum(step.seconds for step in steps)
     print(f"{'stage':<26} {'seconds':>9} {'share':>6} {'CPU s':>9} {'rows':>10} {'peak MB':>8}")
     for step in steps:

@@ -52,8 +52,8 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
             )
         queries = plan_queries(windows, chunks, embedded.vectors, settings)
         found = find_hits(queries, index(), settings)
-        searched = {"queries": found.queries, "engine": found.engine, "reason": found.reason}
-        add_counts(counts, {**searched, **embedded.stats.as_counts()})
+        add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+        add_counts(counts, embedded.stats.as_counts())
         return _split(found.frame, windows, pending)
 
     return _materialize(workspace, "hits", inputs, compute, counts)
