@@ -14,7 +14,7 @@ from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
 
-_UNPARTITIONED = ("documents", "document_chunks")
+_UNPARTITIONED = ("documents", "document_chunks", "search_index")
 
 
 def make_checks() -> list[dg.AssetChecksDefinition]:
@@ -50,6 +50,17 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
             integrity.find_insufficient_windows,
             warn=True,
             show_share=True,
+        ),
+        _check(
+            "search_index",
+            "holds_every_chunk",
+            lambda workspace, _: integrity.find_index_deviations(workspace),
+        ),
+        _check(
+            "search_index",
+            "finds_what_exact_search_finds",
+            lambda workspace, _: integrity.find_low_recall(workspace),
+            warn=True,
         ),
     ]
     return checks

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from backstory import integrity
-from backstory.errors import BackstoryError
+from backstory.errors import BackstoryError, SearchIndexError
 from backstory.index import current_version, open_index
+from backstory.index.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.schemas import TABLES
 from backstory.settings import cache_folder
@@ -133,7 +134,13 @@ def _describe_index(workspace: Workspace) -> str:
         return "not built yet; `python -m pipelines materialize` builds it"
     index = open_index(workspace.index, embedder_id=workspace.embedder.id)
     index.verify()
-    return f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
+    described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
+    hnsw = index.manifest.hnsw
+    if hnsw is None:
+        return f"{described}; searched exactly"
+    if hnsw.recall_at_5 < GOOD_RECALL:
+        raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
+    return f"{described}; {describe_recall(hnsw)}"
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:

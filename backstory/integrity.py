@@ -8,6 +8,8 @@ from typing import Final
 import polars as pl
 
 from backstory.errors import ContractError
+from backstory.index import current_version, read_manifest
+from backstory.index.recall import GOOD_RECALL, REMEDY
 from backstory.schemas import TABLES, validate
 from backstory.tables import read_table
 from backstory.workspace import Workspace
@@ -121,6 +123,51 @@ def find_insufficient_windows(workspace: Workspace, partitions: Partitions = Non
         .sort("confidence", "window_id")
         .select("window_id", "confidence", "kept_count", "recommendation")
     )
+
+
+def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
+    """Compare what the published index says that it holds with the tables that it was made of.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        ``what``, ``indexed`` and ``stored`` of every count that differs.
+    """
+    manifest = read_manifest(workspace.index / current_version(workspace.index))
+    searched = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    chunks = read_table(workspace.tables, "document_chunks")
+    indexed = chunks.join(searched, on=["document_id", "revision"], how="semi")
+    counts = pl.DataFrame(
+        {
+            "what": ["documents", "document_chunks"],
+            "indexed": [manifest.documents, manifest.rows],
+            "stored": [len(searched), len(indexed)],
+        }
+    )
+    return counts.filter(pl.col("indexed") != pl.col("stored"))
+
+
+def find_low_recall(workspace: Workspace) -> pl.DataFrame:
+    """Look at what the HNSW index of the published snapshot found when it was built.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        ``recall_at_5``, ``sampled_queries`` and ``remedy`` if it finds too little; no rows if it finds enough or
+        there is no such index.
+    """
+    hnsw = read_manifest(workspace.index / current_version(workspace.index)).hnsw
+    found = pl.DataFrame(
+        {
+            "recall_at_5": [None if hnsw is None else hnsw.recall_at_5],
+            "sampled_queries": [None if hnsw is None else hnsw.sampled_rows],
+            "remedy": [REMEDY],
+        },
+        schema={"recall_at_5": pl.Float64, "sampled_queries": pl.Int64, "remedy": pl.String},
+    )
+    return found.filter(pl.col("recall_at_5") < GOOD_RECALL)
 
 
 def find_unread_lines(workspace: Workspace) -> pl.DataFrame:

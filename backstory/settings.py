@@ -67,12 +67,14 @@ class PrivacySettings(Stage):
 
 
 class PartitionSettings(Stage):
-    """The calendar grain of the tables, and the first day that Dagster offers."""
+    """The calendar grain of the tables, the first day that Dagster offers, and how much is held in memory."""
 
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, in UTC."""
     start: str = "2009-01-01"
     """First day that Dagster offers (YYYY-MM-DD)."""
+    rows_at_once: int = Field(default=10_000, ge=1)
+    """Messages or query chunks that a stage holds at once, in whole partitions; bounds memory, never changes a row."""
 
     @field_validator("start", mode="before")
     @classmethod
@@ -187,7 +189,7 @@ class EmbeddingSettings(Stage):
 class IndexSettings(Stage):
     """How the search index is built and kept."""
 
-    ann_min_rows: int = Field(default=300_000, ge=0)
+    ann_min_rows: int = Field(default=1_000_000, ge=0)
     """Chunks from which `mode: ann` searches through DuckDB VSS; below it the exact engine answers."""
     hnsw_m: int = Field(default=16, ge=2)
     """Links per row of the HNSW graph."""

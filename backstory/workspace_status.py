@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from backstory.index import current_version
+from backstory.index import current_version, read_manifest
 from backstory.schemas import TABLES
 from backstory.tables import list_partitions, scan_table
 from backstory.workspace import Workspace
@@ -19,8 +19,9 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         workspace: The workspace.
 
     Returns:
-        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), and ``tables``: per table
-        ``rows``, ``partitions``, ``first`` and ``last`` partition.
+        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_recall`` (what was
+        measured of its HNSW index: ``recall_at_5`` and ``sampled_rows``; None without such an index), and
+        ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
     """
     tables = {}
     for name in TABLES:
@@ -31,10 +32,13 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
             "first": keys[0] if keys else None,
             "last": keys[-1] if keys else None,
         }
+    version = current_version(workspace.index)
+    hnsw = read_manifest(workspace.index / version).hnsw if version else None
     return {
         "root": str(workspace.root),
         "embedder": workspace.settings.embedding.provider,
-        "index_version": current_version(workspace.index) or None,
+        "index_version": version or None,
+        "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
     }
 

@@ -23,9 +23,10 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         table.add_row(
             name, f"{facts['rows']:,}", str(facts["partitions"]), facts["first"] or "", facts["last"] or ""
         )
-    console.print(
-        Text(f"{status['root']}: embedder {status['embedder']}, index {status['index_version'] or 'none'}")
-    )
+    recall = status["index_recall"]
+    found = f", recall@5 {recall['recall_at_5']:.1%}" if recall else ""
+    version = f"{status['index_version'] or 'none'}{found}"
+    console.print(Text(f"{status['root']}: embedder {status['embedder']}, index {version}"))
     console.print(table)
 
 

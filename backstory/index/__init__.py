@@ -5,6 +5,7 @@ from backstory.index.filters import Filters
 from backstory.index.publication import current_version
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex, open_index
+from backstory.index.snapshot import read_manifest
 
 __all__ = [
     "Filters",
@@ -14,4 +15,5 @@ __all__ = [
     "build_index",
     "current_version",
     "open_index",
+    "read_manifest",
 ]

@@ -16,9 +16,8 @@ from backstory.errors import SearchIndexError
 from backstory.index import publication
 from backstory.index.content import ROWS_AT_ONCE, Content, arrange
 from backstory.index.database import Database, write_database
-from backstory.index.exact import ExactEngine
-from backstory.index.filters import Filters, scope_of
 from backstory.index.keywords import write_keywords
+from backstory.index.recall import measure_recall
 from backstory.index.snapshot import (
     DATABASE_FILE,
     DOCUMENTS_FILE,
@@ -34,12 +33,11 @@ from backstory.index.snapshot import (
     record_files,
     write_mapped,
 )
-from backstory.index.vss import LOW_RECALL, VssEngine
+from backstory.index.vss import VssEngine
 from backstory.settings import IndexSettings
 
 logger = logging.getLogger(__name__)
 
-_SAMPLED_ROWS = 200
 _FILTER_COLUMNS = ["document_id", "kind", "tags", "tenant", "published_at"]
 
 
@@ -190,19 +188,7 @@ def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecor
             )
         if not content.has_hnsw:
             return None
-        sample = np.unique(np.linspace(0, len(vectors) - 1, _SAMPLED_ROWS).astype(np.int64))
-        queries = np.ascontiguousarray(vectors[sample])
-        scope = scope_of(Filters(), content.documents, np.zeros(len(vectors), np.int64), len(queries))
-        found = VssEngine(database, vectors, content.settings.ef_search).search(queries, 5, None, scope)
-    exact = ExactEngine(vectors).search(queries, 5, None, scope)
-    # Rows that repeat each other are as good as the exact ones: what counts is the similarity.
-    last = np.full(len(queries), np.inf)
-    np.minimum.at(last, exact.query, exact.score)
-    hits = 0 if isinstance(found, str) else int(np.count_nonzero(found.score >= last[found.query]))
-    recall = round(hits / len(exact), 4)
-    if recall < LOW_RECALL:
-        logger.warning("HNSW index finds too little, so the exact search is used: recall=%.3f", recall)
-    return HnswRecord(recall_at_5=recall, sampled_rows=len(queries))
+        return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
 
 
 def _installed_version(name: str) -> str:

@@ -46,7 +46,12 @@ class FileRecord(_Record):
 
 
 class HnswRecord(_Record):
-    """What was measured of the HNSW index when it was built: the share of the exact best that it finds."""
+    """What was measured of the HNSW index when it was built.
+
+    Attributes:
+        recall_at_5: Share of the exact best five that it finds.
+        sampled_rows: Number of queries, each made of a sampled row (:mod:`backstory.index.recall`).
+    """
 
     recall_at_5: float
     sampled_rows: int

@@ -35,17 +35,18 @@ class CsvReader:
     def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
         text = decode_lines(content)
-        if not text.lines:
+        lines = text.lines.to_list()
+        if not lines:
             raise ExportError(f"{source}: the table is empty; its first line must name the columns")
-        names = _split_names(text.lines[0])
+        names = _split_names(lines[0])
         require_columns(names, settings, source)
         unread = dict(text.undecodable)
         positions = [
             names.index(column)
             for column in (settings.timestamp_column, settings.author_column, settings.message_column)
         ]
-        delimiter = _find_delimiter(text.lines[0])
-        records = _split_records(text.lines, len(names), positions, delimiter, unread)
+        delimiter = _find_delimiter(lines[0])
+        records = _split_records(lines, len(names), positions, delimiter, unread)
         return parse_records(records, unread, settings)
 
 

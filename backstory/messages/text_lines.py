@@ -5,6 +5,10 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEAD_BYTES = 65_536
 
@@ -14,11 +18,12 @@ class TextLines:
     """Lines of a file without their ends; the first line is at position 0.
 
     Attributes:
-        lines: The text; undecodable bytes appear as U+FFFD.
+        lines: The texts, as a series, which takes a third of the memory of a list; undecodable bytes appear as
+            U+FFFD.
         undecodable: Why a line could not be decoded, by its number from 1.
     """
 
-    lines: list[str]
+    lines: pl.Series
     undecodable: dict[int, str]
 
 
@@ -34,13 +39,13 @@ def decode_lines(content: bytes) -> TextLines:
         The lines; a file that ends with a line feed has no empty line after it.
     """
     if content.startswith(_UTF16_MARKS):
-        return TextLines(_split(content.decode("utf-16", "replace")), {})
+        return TextLines(_split(content.decode("utf-16", "replace").encode()), {})
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
-        return TextLines(_split(content.decode("utf-8")), {})
-    except UnicodeDecodeError:
+        return TextLines(_split(content), {})
+    except pa.ArrowInvalid:
         undecodable = _find_undecodable(content)
-        return TextLines(_split(content.decode("utf-8", "replace")), undecodable)
+        return TextLines(_split(content.decode("utf-8", "replace").encode()), undecodable)
 
 
 def decode_head(content: bytes) -> list[str]:
@@ -50,15 +55,24 @@ def decode_head(content: bytes) -> list[str]:
         return []
     if len(content) > len(head) and head.startswith(_UTF16_MARKS):
         head = head[: len(head) // 2 * 2]
-    lines = decode_lines(head).lines
+    lines: list[str] = decode_lines(head).lines.to_list()
     return lines[:-1] if len(content) > len(head) and len(lines) > 1 else lines
 
 
-def _split(text: str) -> list[str]:
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[-1] in ("", "\r"):
-        lines.pop()
-    return lines
+def _split(content: bytes) -> pl.Series:
+    """Split UTF-8 without making an object of every line.
+
+    Raises:
+        ArrowInvalid: It is not UTF-8.
+    """
+    ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
+    last = int(ends[-1]) if len(ends) else 0
+    has_last_line = content[last:] not in (b"", b"\r")
+    bounds = np.concatenate([[0], ends, [len(content)] if has_last_line else []]).astype(np.int64)
+    array = pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(content))
+    array.validate(full=True)
+    lines = pl.Series("text", array, dtype=pl.String)
+    return lines.str.strip_suffix("\r\n").str.strip_suffix("\n")
 
 
 def _find_undecodable(content: bytes) -> dict[int, str]:

@@ -54,7 +54,7 @@ def parse_whatsapp(lines: TextLines, settings: ConversationSettings, source: str
         ExportSettingError: The order of day and month must be set.
         ExportError: There is no message in the file.
     """
-    written = pl.Series("text", lines.lines, dtype=pl.String)
+    written = lines.lines
     headers = find_headers(written)
     if headers.is_empty():
         raise ExportError(

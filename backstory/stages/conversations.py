@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from backstory.stage_report import StageReport
 from backstory.stages.materialization import (
     content_of,
     materialize_partitions,
+    rows_of,
     settings_digest,
     split_by_partition,
 )
@@ -74,7 +76,8 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     """
     counts: dict[str, int | float | str] = {}
 
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+    @cache
+    def read_messages() -> pl.DataFrame:
         read = read_exports(workspace.exports, workspace.settings.conversations)
         messages, quarantine = read.messages, read.quarantine
         if workspace.settings.privacy.pseudonyms:
@@ -83,13 +86,18 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         _write_quarantine(workspace, quarantine)
         counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(read.sources))
         grain = workspace.settings.partitions.grain
-        keyed = messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
-        return split_by_partition(keyed, pending)
+        return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
+
+    def weigh(_: list[str]) -> Mapping[str, int]:
+        return dict(read_messages()["partition"].value_counts().iter_rows())
+
+    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+        return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
 
     inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
     if _is_quarantine_lost(workspace):
         workspace.ledger.forget("messages", partitions)
-    return materialize_partitions(workspace, "messages", inputs, compute, counts=counts)
+    return materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
 
 
 def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
@@ -140,7 +148,7 @@ def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> Stag
         )
         return split_by_partition(windows, pending, keep_key=True)
 
-    return materialize_partitions(workspace, "windows", inputs, compute)
+    return materialize_partitions(workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages"))
 
 
 def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -161,7 +169,8 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
         keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
         return split_by_partition(keyed, pending)
 
-    return materialize_partitions(workspace, "window_chunks", inputs, compute)
+    weigh = rows_of(workspace, "messages")
+    return materialize_partitions(workspace, "window_chunks", inputs, compute, weigh=weigh)
 
 
 def exports_fingerprint(workspace: Workspace) -> str:

@@ -11,7 +11,8 @@ from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import read_documents
 from backstory.embeddings import embed_texts
 from backstory.ids import digest
-from backstory.index import build_index, current_version
+from backstory.index import build_index, current_version, read_manifest
+from backstory.index.snapshot import find_damage
 from backstory.ledger import Entry
 from backstory.progress import show_progress
 from backstory.stage_report import StageReport, log_report
@@ -72,10 +73,9 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
     inputs = digest([settings_digest(settings, extra=[embedder.id]), *contents])
     known = workspace.ledger.read("search_index").get(WHOLE)
-    if known is not None and known.inputs == inputs and current_version(workspace.index) == known.content:
-        report = StageReport(
-            "search_index", known.rows, 1, 0, time.perf_counter() - started, {"version": known.content}
-        )
+    if known is not None and known.inputs == inputs and _is_published(workspace, known.content):
+        counts = _describe_snapshot(workspace, known.content)
+        report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
         log_report(report)
         return report
     documents = read_table(workspace.tables, "documents")
@@ -98,8 +98,26 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         partitions=1,
         computed=int(build.built),
         seconds=time.perf_counter() - started,
-        counts={"version": build.version, "embedder": embedder.id, **embedded.stats.as_counts()},
+        counts={**_describe_snapshot(workspace, build.version), **embedded.stats.as_counts()},
         preview=chunks.select("chunk_id", "heading", "token_count").head(5),
     )
     log_report(report)
     return report
+
+
+def _is_published(workspace: Workspace, version: str) -> bool:
+    """Say whether a snapshot is the current one and all of its files are there."""
+    if current_version(workspace.index) != version:
+        return False
+    return find_damage(workspace.index / version, checksums=False) is None
+
+
+def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:
+    manifest = read_manifest(workspace.index / version)
+    described: dict[str, int | float | str] = {"version": version, "embedder": manifest.embedder_id}
+    if manifest.hnsw is not None:
+        described |= {
+            "recall_at_5": manifest.hnsw.recall_at_5,
+            "recall_sampled_queries": manifest.hnsw.sampled_rows,
+        }
+    return described

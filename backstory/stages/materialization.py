@@ -13,7 +13,7 @@ from backstory.ledger import Entry
 from backstory.schemas import TABLES, polars_schema
 from backstory.settings import Stage
 from backstory.stage_report import StageReport, log_report
-from backstory.tables import list_partitions, write_partition
+from backstory.tables import list_partitions, write_partitions
 from backstory.workspace import Workspace
 
 WHOLE = "all"
@@ -22,6 +22,7 @@ WHOLE = "all"
 _PREVIEW_ROWS = 5
 
 Compute = Callable[[list[str]], Mapping[str, pl.DataFrame]]
+Weigh = Callable[[list[str]], Mapping[str, int]]
 
 
 def settings_digest(*stages: Stage, extra: Sequence[str] = ()) -> str:
@@ -41,19 +42,23 @@ def materialize_partitions(
     inputs: Mapping[str, str],
     compute: Compute,
     *,
+    weigh: Weigh | None = None,
     counts: dict[str, int | float | str] | None = None,
-    at_once: int | None = None,
 ) -> StageReport:
     """Make the partitions of a table whose inputs changed.
+
+    They are made in groups of neighbouring partitions, and each group is written and recorded before the next
+    is made: memory does not grow with the range, and a process that is killed loses one group at most. What
+    is made of a partition does not depend on its group.
 
     Args:
         workspace: The workspace.
         table: Name of the table.
         inputs: Hash of the inputs of each wanted partition.
         compute: Gives the rows of the partitions that it is asked for.
+        weigh: Gives the rows that each partition is made from, to bound the groups by the setting
+            ``partitions.rows_at_once``; None to make all at once.
         counts: Figures of the stage; ``compute`` may add to it.
-        at_once: Partitions that are computed before they are written, or None for all of them; a stop loses what
-            is computed and not written.
 
     Returns:
         What was done.
@@ -64,17 +69,15 @@ def materialize_partitions(
     inputs = {key: digest([__version__, *columns, value]) for key, value in inputs.items()}
     pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
     preview = pl.DataFrame()
-    size = at_once or max(len(pending), 1)
-    for start in range(0, len(pending), size):
-        keys = pending[start : start + size]
-        frames = compute(keys)
-        entries = {}
-        for key in keys:
-            written = write_partition(workspace.tables, table, key, frames[key])
-            entries[key] = Entry(inputs[key], written.content_hash, written.rows)
-            if preview.is_empty():
-                preview = frames[key].head(_PREVIEW_ROWS)
-        workspace.ledger.record(table, entries)
+    weights = weigh(pending) if weigh and pending else {}
+    for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
+        frames = compute(group)
+        written = write_partitions(workspace.tables, table, {key: frames[key] for key in group})
+        workspace.ledger.record(
+            table, {key: Entry(inputs[key], done.content_hash, done.rows) for key, done in written.items()}
+        )
+        if preview.is_empty():
+            preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
     known = workspace.ledger.read(table)
     report = StageReport(
         table=table,
@@ -87,6 +90,50 @@ def materialize_partitions(
     )
     log_report(report)
     return report
+
+
+def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:
+    """Cut a list of partitions into runs of limited weight.
+
+    Args:
+        partitions: The keys.
+        weights: Weight of each; 0 for one that is absent.
+        most: Most weight of a run; a partition that is heavier is a run of its own.
+
+    Returns:
+        The runs, which are the given list when joined.
+    """
+    groups: list[list[str]] = []
+    room = 0
+    for key in partitions:
+        weight = weights.get(key, 0)
+        if not groups or weight > room:
+            groups.append([])
+            room = most
+        groups[-1].append(key)
+        room -= weight
+    return groups
+
+
+def rows_of(workspace: Workspace, table: str) -> Weigh:
+    """Weigh partitions by the rows that a table has for them."""
+
+    def weigh(partitions: list[str]) -> Mapping[str, int]:
+        entries = workspace.ledger.read(table)
+        return {key: entries[key].rows for key in partitions if key in entries}
+
+    return weigh
+
+
+def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
+    """Add a group's figures to those of the groups before it; words that differ are listed."""
+    for name, value in more.items():
+        known = counts.get(name)
+        if isinstance(value, str):
+            told = str(known).split("; ") if known else []
+            counts[name] = "; ".join(told if value in told else [*told, value])
+        else:
+            counts[name] = value + (known if isinstance(known, int | float) else 0)
 
 
 def split_by_partition(
@@ -105,3 +152,9 @@ def split_by_partition(
     groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
     absent = frame.clear() if keep_key else frame.drop("partition").clear()
     return {key: groups.get((key,), absent) for key in partitions}
+
+
+def _copy_head(frame: pl.DataFrame) -> pl.DataFrame:
+    """Copy the first rows: a slice of a frame keeps all of it in memory."""
+    head = frame.head(_PREVIEW_ROWS)
+    return pl.DataFrame(head.rows(), schema=head.schema, orient="row")

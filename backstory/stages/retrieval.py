@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import ceil
 
 import polars as pl
 
@@ -19,8 +20,11 @@ from backstory.schemas import Hits, empty
 from backstory.selection import judge_hits
 from backstory.stage_report import StageReport
 from backstory.stages.materialization import (
+    Compute,
+    add_counts,
     content_of,
     materialize_partitions,
+    rows_of,
     settings_digest,
     split_by_partition,
 )
@@ -30,24 +34,25 @@ from backstory.workspace import Workspace
 
 
 def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Embed the query chunks that are not in the cache, and search for all of them at once."""
+    """Embed the query chunks that are not in the cache, and search for all of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
     depends = settings_digest(settings, extra=[workspace.embedder.id, current_version(workspace.index)])
     inputs = _inputs(workspace, ("windows", "window_chunks"), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         windows = read_table(workspace.tables, "windows", pending)
         chunks = read_table(workspace.tables, "window_chunks", pending)
         if not settings.enabled:
             return dict.fromkeys(pending, empty(Hits))
-        index = _open(workspace)
         queries, stats = _ask(workspace, windows, chunks)
-        found = find_hits(queries, index, settings)
-        counts.update(queries=found.queries, engine=found.engine, reason=found.reason, **stats.as_counts())
+        found = find_hits(queries, index(), settings)
+        add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+        add_counts(counts, stats.as_counts())
         return _split(found.frame, windows, pending)
 
-    return materialize_partitions(workspace, "hits", inputs, compute, counts=counts)
+    return _materialize(workspace, "hits", inputs, compute, counts)
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -55,61 +60,66 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
     settings = workspace.settings
     reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
-    causes: Counter[str] = Counter()
-    reranked: Counter[str] = Counter()
     depends = settings_digest(
         settings.rag,
         settings.context,
         extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
     )
     inputs = _inputs(workspace, ("hits", "windows", "window_chunks"), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         hits, windows, chunks = (
             read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
         )
-        index = _open(workspace)
-        queries, _ = _ask(workspace, windows, chunks)
+        queries = cache(lambda: _ask(workspace, windows, chunks)[0])
         reranking = None
         if reranker is not None:
             reranking = Reranking(
-                reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index.describe
+                reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index().describe
             )
         decisions = judge_hits(
             hits,
             settings.rag,
             min_similarity=workspace.min_similarity,
-            vectors=VectorSources(queries.vectors_of, index.vectors_of),
+            vectors=VectorSources(lambda asked: queries().vectors_of(asked), index().vectors_of),
             entry_tokens=make_entry_counter(
-                index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
+                index().describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
             ),
             max_tokens=entry_budget(settings.context),
             reranking=reranking,
         )
-        causes.update(dict(decisions["cause"].value_counts().iter_rows()))
-        counts.update({f"cause_{cause}": n for cause, n in causes.items()})
+        add_counts(
+            counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
+        )
         if reranking:
-            reranked.update(reranking.counts)
-            counts.update(reranked)
+            add_counts(counts, reranking.counts)
         return _split(decisions, windows, pending)
 
+    if reranker is None:
+        return _materialize(workspace, "decisions", inputs, compute, counts)
     # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
-    at_once = settings.rerank.threads if reranker else None
-    return materialize_partitions(workspace, "decisions", inputs, compute, counts=counts, at_once=at_once)
+    share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
+
+    def weigh(pending: list[str]) -> Mapping[str, int]:
+        return dict.fromkeys(pending, share)
+
+    return materialize_partitions(workspace, "decisions", inputs, compute, weigh=weigh, counts=counts)
 
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Gather the kept chunks of each window."""
     depends = digest([workspace.embedder.id])
     inputs = _inputs(workspace, ("decisions",), partitions, depends)
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         decisions = read_table(workspace.tables, "decisions", pending)
         kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-        contexts = make_contexts(decisions, _open(workspace).describe(kept))
+        contexts = make_contexts(decisions, index().describe(kept))
         return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
 
-    return materialize_partitions(workspace, "contexts", inputs, compute)
+    return _materialize(workspace, "contexts", inputs, compute, {})
 
 
 def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -125,6 +135,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
     inputs = _inputs(workspace, tables, partitions, depends)
     counts: dict[str, int | float | str] = {}
+    index = _opener(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         windows, chunks, hits, decisions, contexts = (
@@ -135,7 +146,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             chunks,
             decisions,
             contexts,
-            terms_of=_open(workspace).terms_of,
+            terms_of=index().terms_of,
             min_similarity=workspace.min_similarity,
             settings=settings.rag,
         )
@@ -154,13 +165,11 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 settings.queries, settings.rag, settings.context, extra=reranked_by
             ),
         )
-        counts.update({f"status_{status}": n for status, n in summary["status"].value_counts().iter_rows()})
-        counts.update(
-            {f"verdict_{verdict}": n for verdict, n in summary["verdict"].value_counts().iter_rows()}
-        )
+        add_counts(counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()})
+        add_counts(counts, {f"verdict_{key}": n for key, n in summary["verdict"].value_counts().iter_rows()})
         return _split(summary, windows, pending)
 
-    return materialize_partitions(workspace, "window_contexts", inputs, compute, counts=counts)
+    return _materialize(workspace, "window_contexts", inputs, compute, counts)
 
 
 def _reranked_by(workspace: Workspace) -> list[str]:
@@ -185,8 +194,21 @@ def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> t
     return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), embedded.stats
 
 
-def _open(workspace: Workspace) -> SearchIndex:
-    return open_index(workspace.index, embedder_id=workspace.embedder.id)
+def _materialize(
+    workspace: Workspace,
+    table: str,
+    inputs: Mapping[str, str],
+    compute: Compute,
+    counts: dict[str, int | float | str],
+) -> StageReport:
+    # Hits, decisions and contexts all grow with the query chunks.
+    weigh = rows_of(workspace, "window_chunks")
+    return materialize_partitions(workspace, table, inputs, compute, weigh=weigh, counts=counts)
+
+
+def _opener(workspace: Workspace) -> Callable[[], SearchIndex]:
+    """Give a function that opens the index when it is first needed, for all groups of a stage."""
+    return cache(lambda: open_index(workspace.index, embedder_id=workspace.embedder.id))
 
 
 def _inputs(

@@ -10,6 +10,7 @@ import pytest
 
 from backstory.index import Filters, open_index
 from backstory.index.database import Database
+from backstory.index.recall import SAMPLED_QUERIES
 from backstory.index.snapshot import DATABASE_FILE, read_manifest
 from backstory.index.vss import MOST_FETCHED, VssEngine
 
@@ -69,7 +70,7 @@ def test_recall_is_measured_when_it_is_built(folders: dict[str, Path]) -> None:
     manifest = read_manifest(folder / (folder / "CURRENT").read_text().strip())
     assert manifest.hnsw is not None
     assert manifest.hnsw.recall_at_5 >= 0.95
-    assert manifest.hnsw.sampled_rows == 200
+    assert manifest.hnsw.sampled_rows == SAMPLED_QUERIES
 
 
 def test_an_index_of_low_recall_is_not_used(

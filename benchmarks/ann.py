@@ -1,0 +1,185 @@
+"""From which number of rows the HNSW index is worth its price, and how much of the exact best it finds.
+
+``python -m benchmarks.ann --rows 10000 30000 100000`` builds the index over so many rows, asks batches of 1, 100 and
+2,000 queries of both engines in turn, and prints CPU milliseconds per query, recall@5, the CPU seconds of the build,
+and after how many queries it has paid for itself. ``--vectors`` and ``--queries`` name ``.npy`` files of real unit
+rows (float32); where more rows are asked for than there are, rows are moved by half the difference of two others,
+which keeps the directions in which the texts differ. Without them the vectors are drawn around topics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import polars as pl
+
+from backstory.embedders.protocol import Vectors
+from backstory.index.database import Database, write_database
+from backstory.index.exact import ExactEngine
+from backstory.index.filters import Filters, scope_of
+from backstory.index.recall import measure_recall, share_found
+from backstory.index.vss import VssEngine
+from backstory.settings import IndexSettings
+from benchmarks.machine import blas_kernels, drop_pinned_kernels
+from benchmarks.search import make_vectors, seconds_of
+
+TOP_K = 5
+BATCHES = (1, 100, 2_000)
+ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured at one number of rows and one size of batch.
+
+    Attributes:
+        rows: Number of rows.
+        batch: Queries asked at once.
+        exact_ms: CPU milliseconds per query of the exact engine, the median of the repeats.
+        vss_ms: The same of the HNSW index.
+        recall: Share of the exact best five that the index finds.
+        recall_at_publication: What the publication measures of it, on queries that it makes itself.
+        build_seconds: CPU seconds that the index takes beside the database without it.
+        pays_after: Queries after which the build has paid for itself; None if it never does.
+    """
+
+    rows: int
+    batch: int
+    exact_ms: float
+    vss_ms: float
+    recall: float
+    recall_at_publication: float
+    build_seconds: float
+    pays_after: int | None
+
+
+def take_rows(vectors: Vectors, count: int) -> Vectors:
+    """Take rows, and make further ones where there are too few.
+
+    Args:
+        vectors: Unit rows, shape ``(rows, dimension)``.
+        count: Number of rows wanted.
+
+    Returns:
+        Unit rows, shape ``(count, dimension)``: the given ones in a random order, then rows moved by half the
+        difference of two others.
+    """
+    random = np.random.default_rng(3)
+    rows = np.empty((count, vectors.shape[1]), np.float32)
+    own = min(count, len(vectors))
+    rows[:own] = vectors[random.permutation(len(vectors))[:own]]
+    for start in range(own, count, ROWS_AT_ONCE):
+        block = rows[start : start + ROWS_AT_ONCE]
+        row, towards, away = random.integers(0, len(vectors), (3, len(block)))
+        block[:] = vectors[row] + np.float32(0.5) * (vectors[towards] - vectors[away])
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    return rows
+
+
+def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats: int) -> list[Figures]:
+    """Build the index over some rows and compare it with the exact search.
+
+    Args:
+        vectors: The rows.
+        queries: At least one; they are repeated up to the largest batch.
+        settings: Of the HNSW index.
+        repeats: How often the engines take turns.
+
+    Returns:
+        One entry per size of batch.
+    """
+    documents = pl.DataFrame({"document_id": ["d"]})
+    chunks = pl.select(pl.int_range(len(vectors)).cast(pl.String).alias("chunk_id"))
+    with tempfile.TemporaryDirectory() as folder:
+        plain, indexed = Path(folder) / "plain.duckdb", Path(folder) / "indexed.duckdb"
+        _, plain_seconds = seconds_of(partial(write_database, plain, documents, chunks, vectors, None))
+        _, indexed_seconds = seconds_of(
+            partial(write_database, indexed, documents, chunks, vectors, settings)
+        )
+        build = indexed_seconds - plain_seconds
+        with Database(indexed) as database:
+            vss = VssEngine(database, vectors, settings.ef_search)
+            published = measure_recall(vss, vectors).recall_at_5
+            return [
+                _compare(
+                    vss, vectors, np.resize(queries, (batch, queries.shape[1])), repeats, published, build
+                )
+                for batch in BATCHES
+            ]
+
+
+def _compare(
+    vss: VssEngine, vectors: Vectors, queries: Vectors, repeats: int, published: float, build: float
+) -> Figures:
+    exact = ExactEngine(vectors)
+    scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
+    recall = share_found(vss.search(queries, TOP_K, None, scope), exact.search(queries, TOP_K, None, scope))
+    turns = [
+        (
+            _milliseconds(lambda: exact.search(queries, TOP_K, None, scope)),
+            _milliseconds(lambda: vss.search(queries, TOP_K, None, scope)),
+        )
+        for _ in range(repeats)
+    ]
+    exact_ms, vss_ms = (median(times) / len(queries) for times in zip(*turns, strict=True))
+    gain = (exact_ms - vss_ms) / 1e3
+    return Figures(
+        rows=len(vectors),
+        batch=len(queries),
+        exact_ms=round(exact_ms, 4),
+        vss_ms=round(vss_ms, 4),
+        recall=recall,
+        recall_at_publication=published,
+        build_seconds=round(build, 2),
+        pays_after=round(build / gain) if gain > 0 else None,
+    )
+
+
+def _milliseconds(action: Callable[[], object]) -> float:
+    return seconds_of(action)[1] * 1e3
+
+
+def main() -> int:
+    """Run the benchmark.
+
+    Returns:
+        0.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ann", description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 30_000], help="numbers of rows")
+    parser.add_argument("--vectors", type=Path, help="unit rows to index (.npy)")
+    parser.add_argument("--queries", type=Path, help="unit rows to ask (.npy)")
+    parser.add_argument("--dim", type=int, default=384, help="width of drawn vectors")
+    parser.add_argument("--repeats", type=int, default=5, help="how often the engines take turns")
+    parser.add_argument("--m", type=int, default=IndexSettings().hnsw_m, help="index.hnsw_m")
+    parser.add_argument("--ef-construction", type=int, default=IndexSettings().hnsw_ef_construction)
+    parser.add_argument("--ef-search", type=int, default=IndexSettings().ef_search)
+    arguments = parser.parse_args()
+    dropped = drop_pinned_kernels("benchmarks.ann")
+    settings = IndexSettings(
+        hnsw_m=arguments.m, hnsw_ef_construction=arguments.ef_construction, ef_search=arguments.ef_search
+    )
+    drawn, topics = make_vectors(1 if arguments.vectors else max(arguments.rows), arguments.dim, seed=1)
+    vectors = np.load(arguments.vectors) if arguments.vectors else drawn
+    queries = np.load(arguments.queries) if arguments.queries else None
+    if queries is None:
+        queries, _ = make_vectors(max(BATCHES), arguments.dim, seed=2, topics=topics)
+    about = {"blas": blas_kernels(), "processors": os.cpu_count(), "dropped_environment": dropped}
+    for count in arguments.rows:
+        for figures in measure(take_rows(vectors, count), queries, settings, arguments.repeats):
+            print(json.dumps(asdict(figures) | about), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

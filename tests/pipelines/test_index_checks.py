@@ -1,0 +1,47 @@
+"""What is said of a published index: that it holds every chunk, and how much its HNSW index finds."""
+
+import json
+from collections.abc import Callable
+
+from backstory import integrity, run_pipeline, stages
+from backstory.examination import examine
+from backstory.index import current_version
+from backstory.index.recall import SAMPLED_QUERIES
+from backstory.workspace import Workspace, open_workspace
+from backstory.workspace_status import read_status
+
+SETTINGS = "embedding: {provider: hashing}\nindex: {ann_min_rows: 1}\n"
+
+
+def test_the_index_holds_every_chunk_until_a_post_is_added(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    assert integrity.find_index_deviations(workspace).is_empty()
+    assert integrity.find_low_recall(workspace).is_empty()
+    assert read_status(workspace)["index_recall"] is None
+    (workspace.posts / "new.md").write_text("# New\n\nA post that is not indexed yet.\n", encoding="utf-8")
+    reopened = open_workspace(workspace.root)
+    stages.materialize_documents(reopened)
+    stages.materialize_document_chunks(reopened)
+    assert integrity.find_index_deviations(reopened).rows() == [
+        ("documents", 6, 7),
+        ("document_chunks", 6, 7),
+    ]
+
+
+def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(SETTINGS)
+    reports = {report.table: report for report in run_pipeline(workspace)}
+    assert reports["search_index"].counts["recall_at_5"] == 1.0
+    assert reports["search_index"].counts["recall_sampled_queries"] == SAMPLED_QUERIES
+    assert integrity.find_low_recall(workspace).is_empty()
+    path = workspace.index / current_version(workspace.index) / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["hnsw"]["recall_at_5"] = 0.95
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    [(recall, queries, remedy)] = integrity.find_low_recall(workspace).rows()
+    assert (recall, queries) == (0.95, SAMPLED_QUERIES)
+    assert "index.ef_search" in remedy
+    assert read_status(workspace)["index_recall"] == {"recall_at_5": 0.95, "sampled_rows": SAMPLED_QUERIES}
+    examined = {examination.name: examination for examination in examine(workspace.root)}
+    assert not examined["search index"].passed
+    assert "95.0% of the best five" in examined["search index"].detail
