@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import dagster as dg
 import polars as pl
 
-from backstory.schemas import TABLES, describe_table
+from backstory.contracts import describe_table
+from backstory.schemas import TABLES
 from backstory.stage_report import StageReport, format_preview
 
 _EXAMPLE_CHARACTERS = 160

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import conform
 from backstory.settings import ContextSettings
 from backstory.snippets import cut_snippet, escape_block, escape_line
 from backstory.tokens import estimate_tokens
@@ -108,7 +109,7 @@ def make_contexts(decisions: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame
         how="inner",
         maintain_order="left",
     )
-    return schemas.conform(table, schemas.Contexts)
+    return conform(table, schemas.Contexts)
 
 
 def make_window_contexts(
@@ -201,7 +202,7 @@ def make_window_contexts(
         index_version=pl.col("index_version").fill_null(index_version),
         settings_hash=pl.lit(settings_hash),
     )
-    return schemas.conform(table, schemas.WindowContexts)
+    return conform(table, schemas.WindowContexts)
 
 
 def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory import schemas
 from backstory.chunks import Span, cut_chunks
+from backstory.contracts import conform, empty, polars_schema
 from backstory.errors import InputError
 from backstory.ids import digest, document_chunk_id
 from backstory.markdown_outline import outline_markdown
@@ -135,9 +136,9 @@ def _name_method(ceiling: int, overlap: int, counter_id: str) -> str:
 
 def _take_over(previous: pl.DataFrame | None, current: pl.DataFrame, method: str) -> pl.DataFrame:
     if previous is None:
-        return schemas.empty(schemas.DocumentChunks)
+        return empty(schemas.DocumentChunks)
     return (
-        schemas.conform(previous, schemas.DocumentChunks)
+        conform(previous, schemas.DocumentChunks)
         .filter(pl.col("chunk_id").str.contains(f"#m:{method}#c:", literal=True))
         .join(current, on=["document_id", "revision"], how="semi", maintain_order="left")
     )
@@ -233,7 +234,7 @@ def _make_rows(sources: Sequence[_Source], spans: Sequence[list[Span]], method: 
         for source, cut in zip(sources, spans, strict=True)
         for index, span in enumerate(cut)
     ]
-    return pl.DataFrame(rows, schema=schemas.polars_schema(schemas.DocumentChunks), orient="row")
+    return pl.DataFrame(rows, schema=polars_schema(schemas.DocumentChunks), orient="row")
 
 
 def _introduce(title: str, heading: str, text: str) -> str:

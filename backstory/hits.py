@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from backstory import schemas
+from backstory.contracts import conform
 from backstory.embedders import Embedder, Vectors, resolve_embedder
 from backstory.embeddings import embed_texts
 from backstory.errors import EmbedderMismatchError
@@ -174,7 +175,7 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     logger.info(
         "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
     )
-    return FoundHits(schemas.conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+    return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:

@@ -7,10 +7,11 @@ from typing import Final
 
 import polars as pl
 
+from backstory.contracts import validate
 from backstory.errors import ContractError
 from backstory.index import current_version, read_manifest
 from backstory.index.recall import GOOD_RECALL, REMEDY
-from backstory.schemas import TABLES, validate
+from backstory.schemas import TABLES
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import conform
 from backstory.rerankers.protocol import RerankResult
 from backstory.reranking import Reranking
 from backstory.settings import RAGSettings
@@ -150,7 +151,7 @@ def judge_hits(
             rerank_note=pl.col("window_id").replace_strict(notes, default=None, return_dtype=pl.String),
         )
     )
-    return schemas.conform(table, schemas.Decisions)
+    return conform(table, schemas.Decisions)
 
 
 def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:

@@ -17,9 +17,10 @@ import duckdb
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from backstory.contracts import polars_schema, validate
 from backstory.errors import ContractError, InputError
 from backstory.file_replacement import exclusive_temporary, flush, publish, temporary_path
-from backstory.schemas import TABLES, Table, polars_schema, validate
+from backstory.schemas import TABLES, Table
 
 if TYPE_CHECKING:
     import ibis

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from backstory import schemas
 from backstory.chunks import cut_chunks
+from backstory.contracts import conform
 from backstory.errors import ContractError
 from backstory.ids import digest
 from backstory.settings import QuerySettings
@@ -74,7 +75,7 @@ def cut_window_chunks(
         "cut window chunks windows=%d texts=%d chunks=%d", len(windows), len(pieces.frame), len(chunks)
     )
     named = chunks.with_columns(window_id=windows["window_id"].gather(chunks["window"]))
-    return schemas.conform(_identify(named), schemas.WindowChunks)
+    return conform(_identify(named), schemas.WindowChunks)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import conform
 from backstory.errors import InputError
 from backstory.ids import digest
 from backstory.partitions import Grain, partition_keys, previous_partition
@@ -250,9 +251,7 @@ def _describe_windows(
     cut = ["day"] if settings.unit == "day" else [settings.unit, str(settings.size), str(settings.overlap)]
     keys = windows.select("conversation_id", "partition", "message_ids").iter_rows()
     window_ids = [digest([conversation, key, *cut, *ids]) for conversation, key, ids in keys]
-    return schemas.conform(
-        windows.with_columns(window_id=pl.Series(window_ids, dtype=pl.String)), schemas.Windows
-    )
+    return conform(windows.with_columns(window_id=pl.Series(window_ids, dtype=pl.String)), schemas.Windows)
 
 
 def _list_messages(message_ids: pl.Series, starts: Rows, counts: Rows) -> pl.Series:

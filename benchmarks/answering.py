@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from backstory import schemas
 from backstory.assessment import evaluate_retrieval
 from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
+from backstory.contracts import conform
 from backstory.embedders.protocol import Vectors
 from backstory.hits import find_hits, plan_queries
 from backstory.index import build_index, open_index
@@ -83,7 +84,7 @@ def make_windows(windows: int, chunks_per_window: int) -> tuple[pl.DataFrame, pl
         pl.format("what was said {}", number).alias("text"),
         *(pl.lit(0).alias(name) for name in ("token_count", "first_message", "last_message")),
     )
-    return schemas.conform(frame, schemas.Windows), schemas.conform(chunks, schemas.WindowChunks)
+    return conform(frame, schemas.Windows), conform(chunks, schemas.WindowChunks)
 
 
 def make_corpus(chunk_count: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -25,6 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import conform, polars_schema
 from backstory.embedders.protocol import Vectors
 from backstory.index import Filters, SearchIndex, SearchResult, build_index, open_index
 from backstory.settings import IndexSettings
@@ -86,7 +87,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.format("chunk {}", number).alias("text"),
     )
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
-    names = [name for name in schemas.polars_schema(schemas.Documents) if name not in documents.columns]
+    names = [name for name in polars_schema(schemas.Documents) if name not in documents.columns]
     values: dict[str, Any] = {"status": "ok", "error": None}
     documents = documents.with_columns(pl.lit(values.get(name, name)).alias(name) for name in names)
     published = pl.lit(FIRST_DAY) + pl.duration(hours=pl.int_range(pl.len()))
@@ -96,7 +97,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         .otherwise(pl.lit([], pl.List(pl.String)))
     )
     documents = documents.with_columns(published_at=published, tags=tags)
-    return schemas.conform(documents, schemas.Documents), schemas.conform(chunks, schemas.DocumentChunks)
+    return conform(documents, schemas.Documents), conform(chunks, schemas.DocumentChunks)
 
 
 def make_filters(name: str, count: int, query_count: int) -> tuple[Filters, BoolMask]:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from backstory.schemas import TABLES, describe_table
+from backstory.contracts import describe_table
+from backstory.schemas import TABLES
 from backstory.settings import Settings
 
 FOLDER = Path(__file__).resolve().parent

@@ -8,8 +8,9 @@ import pytest
 
 from backstory import evaluate_retrieval
 from backstory.assessment import estimate_confidence
+from backstory.contracts import empty
 from backstory.ids import WHOLE_WINDOW
-from backstory.schemas import Contexts, Decisions, WindowChunks, Windows, empty
+from backstory.schemas import Contexts, Decisions, WindowChunks, Windows
 from backstory.settings import RAGSettings
 
 THRESHOLD = 0.6

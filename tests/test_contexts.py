@@ -12,7 +12,8 @@ from backstory.contexts import (
     make_entry_counter,
     make_window_contexts,
 )
-from backstory.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows, conform, validate
+from backstory.contracts import conform, validate
+from backstory.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows
 from backstory.settings import ContextSettings
 from backstory.tokens import estimate_tokens
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polars.testing import assert_frame_equal
 
 from backstory import schemas
+from backstory.contracts import polars_schema, validate
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.errors import InputError
 from backstory.settings import ChunkSettings
@@ -54,7 +55,7 @@ def document(
 
 
 def documents(*rows: dict[str, object]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=schemas.polars_schema(schemas.Documents))
+    return pl.DataFrame(list(rows), schema=polars_schema(schemas.Documents))
 
 
 def cut(
@@ -85,7 +86,7 @@ def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
         document("blank", " \n\n"),
         document("note", "One line only."),
     )
-    chunks = schemas.validate(cut(table), schemas.DocumentChunks)
+    chunks = validate(cut(table), schemas.DocumentChunks)
     assert chunks["document_id"].unique(maintain_order=True).to_list() == ["bread", "note"]
     bread = chunks.filter(document_id="bread")
     assert bread.height > 1
@@ -209,7 +210,7 @@ def test_chunk_ids_name_document_revision_and_method() -> None:
 
 
 def test_no_documents_give_an_empty_table() -> None:
-    chunks = schemas.validate(cut(documents()), schemas.DocumentChunks)
+    chunks = validate(cut(documents()), schemas.DocumentChunks)
     assert chunks.height == 0
     assert embedding_texts(chunks, documents()) == []
 

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from backstory.contracts import conform, validate
 from backstory.embedders.protocol import Vectors
 from backstory.rerankers import RerankRequest, RerankResult
 from backstory.reranking import Reranking, join_query_chunks
-from backstory.schemas import Decisions, Hits, WindowChunks, conform, validate
+from backstory.schemas import Decisions, Hits, WindowChunks
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings, RerankSettings
 from backstory.strategies import VectorSources

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backstory import deduplicate_by_document
+from backstory.contracts import conform, validate
 from backstory.embedders.protocol import Vectors
-from backstory.schemas import Decisions, Hits, conform, validate
+from backstory.schemas import Decisions, Hits
 from backstory.selection import judge_hits
 from backstory.settings import RAGSettings
 from backstory.strategies import FindVectors, VectorSources

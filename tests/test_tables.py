@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from backstory import schemas
+from backstory.contracts import empty, polars_schema
 from backstory.errors import ContractError, InputError
 from backstory.file_replacement import temporary_path
 from backstory.tables import (
@@ -35,7 +36,7 @@ IBIS_ON_DUCKDB = pytest.mark.filterwarnings("ignore:fetch_arrow_table:Deprecatio
 
 def make_rows(*lines: int, source: str = "chat.txt") -> pl.DataFrame:
     rows = [(source, line, "no date") for line in lines]
-    return pl.DataFrame(rows, schema=schemas.polars_schema(schemas.Quarantine), orient="row")
+    return pl.DataFrame(rows, schema=polars_schema(schemas.Quarantine), orient="row")
 
 
 def make_window(window_id: str) -> pl.DataFrame:
@@ -50,7 +51,7 @@ def make_window(window_id: str) -> pl.DataFrame:
         "token_count": 3,
         "message_ids": ["m1"],
     }
-    return pl.DataFrame([row], schema=schemas.polars_schema(schemas.Windows))
+    return pl.DataFrame([row], schema=polars_schema(schemas.Windows))
 
 
 def test_a_partition_is_read_back_as_written(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_table_without_partitions_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", schemas.TABLES)
 def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path, table: str) -> None:
-    expected = schemas.empty(schemas.TABLES[table])
+    expected = empty(schemas.TABLES[table])
     assert list_partitions(tmp_path, table) == []
     assert read_table(tmp_path, table).equals(expected)
     assert scan_table(tmp_path, table).collect().equals(expected)
@@ -309,7 +310,7 @@ def test_views_hold_every_table_and_follow_its_files(
     assert read_view(path, f"SELECT line FROM {TABLE}") == [(1,), (2,)]
     for table, model in schemas.TABLES.items():
         columns = [row[0] for row in read_view(path, f"DESCRIBE {table}")]
-        assert columns == list(schemas.polars_schema(model))
+        assert columns == list(polars_schema(model))
     assert read_view(path, "SELECT count(*) FROM windows") == [(0,)]
     write_partition(root, "windows", "2025-01-15", make_window("w1"))
     assert read_view(path, "SELECT window_id, message_ids FROM windows") == [("w1", ["m1"])]
@@ -361,7 +362,7 @@ def test_ibis_reads_the_tables_in_place(root: Path) -> None:
     assert set(backend.list_tables()) == set(schemas.TABLES)
     assert backend.table("windows").to_polars().equals(make_window("w1"))
     for table, model in schemas.TABLES.items():
-        assert backend.table(table).to_polars().schema == schemas.polars_schema(model)
+        assert backend.table(table).to_polars().schema == polars_schema(model)
     assert not any(root.glob("**/.*"))
     shutil.rmtree(root / "windows")
     assert connect(root).table("windows").to_polars().is_empty()

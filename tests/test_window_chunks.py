@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import empty, polars_schema, validate
 from backstory.errors import ContractError
 from backstory.settings import QuerySettings
 from backstory.tokens import CountTokens, estimate_tokens
@@ -67,8 +68,8 @@ def make_tables(windows: Sequence[Window]) -> tuple[pl.DataFrame, pl.DataFrame]:
         for number, window in enumerate(windows)
     ]
     return (
-        pl.DataFrame(rows, schema=schemas.polars_schema(schemas.Windows)),
-        pl.DataFrame(messages, schema=schemas.polars_schema(schemas.Messages)),
+        pl.DataFrame(rows, schema=polars_schema(schemas.Windows)),
+        pl.DataFrame(messages, schema=polars_schema(schemas.Messages)),
     )
 
 
@@ -82,7 +83,7 @@ def cut(
     chunks = cut_window_chunks(
         *make_tables(windows), settings, max_tokens=max_tokens, count_tokens=count_tokens
     )
-    assert chunks.schema == schemas.polars_schema(schemas.WindowChunks)
+    assert chunks.schema == polars_schema(schemas.WindowChunks)
     return chunks
 
 
@@ -108,7 +109,7 @@ def test_runs_of_messages_at_each_granularity() -> None:
         ("packed", 0, "a b\n\nc\n\nd\n\ne\n\nf", 6),
     ]
     assert spans(chunks, "messages:2") == [(0, 1), (2, 3), (4, 4)]
-    schemas.validate(chunks, schemas.WindowChunks)
+    validate(chunks, schemas.WindowChunks)
 
 
 def test_only_messages_with_text_are_asked_with_and_positions_stay() -> None:
@@ -256,7 +257,7 @@ def test_a_window_is_cut_alike_alone_and_among_others(
         )
         for number in range(len(windows))
     ]
-    assert together.equals(pl.concat([schemas.empty(schemas.WindowChunks), *alone]))
+    assert together.equals(pl.concat([empty(schemas.WindowChunks), *alone]))
 
 
 def test_a_real_tokenizer_stays_below_the_ceiling(

@@ -12,9 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from backstory.contracts import conform, validate
 from backstory.errors import InputError
 from backstory.partitions import Grain, partition_keys, previous_partition
-from backstory.schemas import Messages, Windows, conform, validate
+from backstory.schemas import Messages, Windows
 from backstory.settings import WindowSettings
 from backstory.windows import cut_windows
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from backstory import schemas
+from backstory.contracts import conform
 from backstory.errors import InputError
 from backstory.ids import digest
 
@@ -70,9 +71,7 @@ def read_labelled_set(folder: Path) -> LabelledSet:
     )
     relevant = qrels.filter(pl.col("rel") > 0)
     _check_references(folder, starts, docs, relevant)
-    return LabelledSet(
-        folder.name, _as_documents(docs), messages, schemas.conform(starts, schemas.Windows), relevant
-    )
+    return LabelledSet(folder.name, _as_documents(docs), messages, conform(starts, schemas.Windows), relevant)
 
 
 def _check_references(
@@ -123,7 +122,7 @@ def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
         status=pl.lit("ok"),
         error=pl.lit(None, dtype=pl.String),
     )
-    return schemas.conform(table, schemas.Documents)
+    return conform(table, schemas.Documents)
 
 
 def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
@@ -135,4 +134,4 @@ def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
         kind=pl.lit("message"),
         source=pl.lit("windows.parquet"),
     )
-    return schemas.conform(table, schemas.Messages)
+    return conform(table, schemas.Messages)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from backstory.contracts import conform, empty
 from backstory.errors import ExportError, ExportSettingError, WorkspaceError
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.jsonl_table import JsonLinesReader
@@ -17,7 +18,7 @@ from backstory.messages.parquet_table import ParquetReader
 from backstory.messages.reader import ROW_SCHEMA, ExportReader, ParsedExport, unread_frame
 from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.messages.whatsapp_zip import WhatsAppZipReader
-from backstory.schemas import Quarantine, conform, empty
+from backstory.schemas import Quarantine
 from backstory.settings import ConversationSettings
 
 READERS: tuple[ExportReader, ...] = (

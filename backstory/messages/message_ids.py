@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from backstory.contracts import conform
 from backstory.ids import digest
-from backstory.schemas import Messages, conform
+from backstory.schemas import Messages
 
 _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from backstory import __version__
+from backstory.contracts import polars_schema
 from backstory.ids import digest, digest_json
 from backstory.ledger import Entry
-from backstory.schemas import TABLES, polars_schema
+from backstory.schemas import TABLES
 from backstory.settings import Stage
 from backstory.stage_report import StageReport, log_report
 from backstory.tables import list_partitions, write_partitions

@@ -10,13 +10,14 @@ import polars as pl
 
 from backstory.assessment import evaluate_retrieval
 from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
+from backstory.contracts import empty
 from backstory.embeddings import EmbeddingStats, embed_texts
 from backstory.hits import Queries, find_hits, plan_queries
 from backstory.ids import digest
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.progress import show_progress
 from backstory.reranking import Reranking
-from backstory.schemas import Hits, empty
+from backstory.schemas import Hits
 from backstory.selection import judge_hits
 from backstory.stage_report import StageReport
 from backstory.stages.materialization import (

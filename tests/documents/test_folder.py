@@ -12,9 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from backstory.contracts import validate
 from backstory.documents import READERS, ParsedDocument, read_documents
 from backstory.errors import ContractError, SettingsError, WorkspaceError
-from backstory.schemas import Documents, validate
+from backstory.schemas import Documents
 from backstory.settings import DocumentSettings
 from backstory.settings_file import read_settings
 

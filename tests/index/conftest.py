@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from backstory import schemas
+from backstory.contracts import polars_schema
 from backstory.index import Filters, IndexBuild, SearchIndex, build_index, open_index
 from backstory.settings import IndexSettings
 
@@ -105,7 +106,7 @@ def make_corpus(document_count: int, chunks_each: int = 2, dimension: int = 24, 
             "status": ["ok"] * document_count,
             "error": [None] * document_count,
         },
-        schema=schemas.polars_schema(schemas.Documents),
+        schema=polars_schema(schemas.Documents),
     )
     pairs = [(number, index) for number in range(document_count) for index in range(chunks_each)]
     chunks = pl.DataFrame(
@@ -124,7 +125,7 @@ def make_corpus(document_count: int, chunks_each: int = 2, dimension: int = 24, 
             ],
             "token_count": [9] * len(pairs),
         },
-        schema=schemas.polars_schema(schemas.DocumentChunks),
+        schema=polars_schema(schemas.DocumentChunks),
     )
     centres = random.normal(size=(max(1, document_count // 10), dimension))
     noise = 0.45 * random.normal(size=(len(pairs), dimension))

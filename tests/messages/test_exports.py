@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory.contracts import polars_schema, validate
 from backstory.errors import ExportError, ExportSettingError, WorkspaceError
 from backstory.messages import RAW_SCHEMA, READERS, find_exports, read_export, read_exports
-from backstory.schemas import Quarantine, polars_schema, validate
+from backstory.schemas import Quarantine
 from backstory.settings import ConversationSettings
 
 SETTINGS = ConversationSettings()

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
+from backstory.contracts import validate
 from backstory.messages import RAW_SCHEMA, assign_message_ids, read_exports
-from backstory.schemas import Messages, validate
+from backstory.schemas import Messages
 from backstory.settings import ConversationSettings
 
 START = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)

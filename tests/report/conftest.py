@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from backstory.contracts import polars_schema
 from backstory.report import WindowTables
 from backstory.schemas import (
     Contexts,
@@ -19,7 +20,6 @@ from backstory.schemas import (
     WindowChunks,
     WindowContexts,
     Windows,
-    polars_schema,
 )
 
 START = datetime(2025, 3, 13, 9, 0, tzinfo=UTC)
