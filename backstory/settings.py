@@ -150,7 +150,7 @@ class QuerySettings(Stage):
 
     granularities: tuple[int, ...] = (1,)
     """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
-    min_tokens: int = Field(default=12, ge=0)
+    min_tokens: int = Field(default=24, ge=0)
     """A query chunk takes further messages until it has this many tokens: a short turn says too little alone."""
 
     @field_validator("granularities")
