@@ -101,6 +101,7 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
         "query_chunks": len(chunks),
         "embedder": embedder.id,
         "rerank": settings.rerank.provider,
+        "ncov@5_of_the_context": round(float(assessments["ncov@5"].to_numpy().mean()), 4),
         "index_seconds": round(indexed - started, 2),
         "query_embedding_seconds": round(embedded - indexed, 2),
         "query_seconds": round(answered - embedded, 2),

@@ -105,7 +105,7 @@ class SearchIndex:
         min_similarity: float | None = None,
         mode: Mode = "ann",
         ranking: Ranking = "dense",
-        keyword_weight: float = 0.05,
+        keyword_weight: float = 0.06,
         filters: Filters = _NO_FILTERS,
         nprobe: int | None = None,
         overfetch: int | None = None,
