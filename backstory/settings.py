@@ -150,8 +150,8 @@ class QuerySettings(Stage):
 
     granularities: tuple[int, ...] = (1,)
     """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
-    min_tokens: int = Field(default=24, ge=0)
-    """A query chunk takes further messages until it has this many tokens: a short turn says too little alone."""
+    min_tokens: int | None = Field(default=None, ge=0)
+    """Tokens until which a query chunk takes further messages; null takes the embedder's (local 24, gemini 100)."""
 
     @field_validator("granularities")
     @classmethod
@@ -225,7 +225,7 @@ class RAGSettings(Stage):
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
     """Cosine from which two chunks count as the same; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Cosine below which a hit is dropped; null takes the embedder's own."""
+    """Cosine below which a hit is dropped; null takes the embedder's own (local 24, gemini 100)."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
     """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)

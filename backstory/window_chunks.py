@@ -37,6 +37,7 @@ def cut_window_chunks(
     *,
     max_tokens: int,
     count_tokens: CountTokens,
+    default_min_tokens: int = 0,
 ) -> pl.DataFrame:
     """Cut windows into query chunks.
 
@@ -55,6 +56,8 @@ def cut_window_chunks(
         max_tokens: Most tokens of a chunk, as ``count_tokens`` counts them.
         count_tokens: The embedder's counter. Each distinct text is counted once, all in one batch; runs of
             several messages that may come near the ceiling are counted once more as they are.
+        default_min_tokens: What ``min_tokens`` is where the settings name none, such as the embedder's
+            ``default_query_tokens``.
 
     Returns:
         Table ``window_chunks``, in the order of the windows, granularities and messages. ``token_count`` is
@@ -64,8 +67,9 @@ def cut_window_chunks(
         ContractError: A window names a message that is not among the messages.
     """
     pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, count_tokens)
+    min_tokens = default_min_tokens if settings.min_tokens is None else settings.min_tokens
     cuts = [
-        pieces.cut(granularity, settings.min_tokens).with_columns(
+        pieces.cut(granularity, min_tokens).with_columns(
             granularity=pl.lit(f"messages:{granularity}" if granularity else PACKED), order=pl.lit(order)
         )
         for order, granularity in enumerate(settings.granularities)

@@ -34,6 +34,7 @@ class HashingEmbedder:
     dimension = DIMENSION
     max_input_tokens = MAX_INPUT_TOKENS
     default_min_similarity = 0.05
+    default_query_tokens = 12  # words, which are fewer than the tokens of a model
     workers = 1
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:

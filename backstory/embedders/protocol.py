@@ -36,6 +36,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def default_query_tokens(self) -> int:
+        """Tokens that a query chunk should reach: more where calls are counted by texts."""
+        ...
+
+    @property
     def workers(self) -> int:
         """Number of batches that may be under way at once."""
         ...

@@ -83,6 +83,7 @@ def embed_windows(
         settings.queries,
         max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
         count_tokens=embedder.count_tokens,
+        default_min_tokens=embedder.default_query_tokens,
     )
     return chunks, embed_with_progress(
         embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks"

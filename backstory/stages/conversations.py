@@ -156,7 +156,7 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
     settings = workspace.settings.queries
     embedder = workspace.embedder
     limit = min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens)
-    depends = settings_digest(settings, extra=[embedder.id, str(limit)])
+    depends = settings_digest(settings, extra=[embedder.id, str(embedder.default_query_tokens), str(limit)])
     windows_content = content_of(workspace, "windows", partitions)
     inputs = {key: digest([windows_content[key], depends]) for key in partitions}
 
@@ -164,7 +164,12 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
         windows = read_table(workspace.tables, "windows", pending)
         messages = _read_with_previous(workspace, pending)
         chunks = cut_window_chunks(
-            windows, messages, settings, max_tokens=limit, count_tokens=embedder.count_tokens
+            windows,
+            messages,
+            settings,
+            max_tokens=limit,
+            count_tokens=embedder.count_tokens,
+            default_min_tokens=embedder.default_query_tokens,
         )
         keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
         return split_by_partition(keyed, pending)

@@ -128,3 +128,4 @@ def test_the_id_names_provider_and_width(embedder: Embedder) -> None:
     assert int(width) == embedder.dimension
     assert embedder.workers >= 1
     assert 0 <= embedder.default_min_similarity < 1
+    assert 0 < embedder.default_query_tokens < embedder.max_input_tokens
