@@ -28,6 +28,7 @@ QUERIES_PER_POOL = 128
 SCORES_AT_ONCE = 1 << 23
 GATHERED_BYTES = 16 << 20
 RUN_OF_ROWS = 512
+LEAST_RUNS = 64
 SAMPLED_SCORES = 1024
 CROWD = 32
 SELECTION_THREADS = 4
@@ -89,7 +90,8 @@ class ExactEngine:
         step = SCORES_AT_ONCE // max(1, query_count)
         if gathers:
             step = min(step, GATHERED_BYTES // (4 * self._vectors.shape[1]))
-        return max(1, step)
+        # Whole runs only: what is left over of one is read on its own.
+        return max(1, step - step % RUN_OF_ROWS if step > RUN_OF_ROWS else step)
 
 
 @contextmanager
@@ -181,7 +183,9 @@ class _Pool:
             start: Number of the block's first row.
         """
         is_first = start == 0
-        whole = scores.shape[1] - scores.shape[1] % RUN_OF_ROWS
+        runs_of_rows = scores.shape[1] // RUN_OF_ROWS
+        # In a block of few rows (there are many queries) most peaks are above the bar: every score is looked at.
+        whole = runs_of_rows * RUN_OF_ROWS if runs_of_rows >= LEAST_RUNS else 0
         runs = scores[:, :whole].reshape(len(scores), -1, RUN_OF_ROWS)
         peaks = runs.max(axis=2)
         if peaks.shape[1] >= self._limit:
@@ -213,7 +217,7 @@ class _Pool:
         hit, place = (looked_at > bar[query]).nonzero()
         first_of_rest = runs.shape[1] * RUN_OF_ROWS
         rest = scores[:, first_of_rest:]
-        rest_query, rest_row = (rest > bar).nonzero()
+        rest_query, rest_row = np.divmod(np.flatnonzero(rest > bar), max(1, rest.shape[1]))
         return (
             np.concatenate([query[hit], rest_query]).astype(np.int32),
             np.concatenate([run[hit] * RUN_OF_ROWS + place, rest_row + first_of_rest]).astype(np.int32),
