@@ -90,8 +90,8 @@ class ExactEngine:
         step = SCORES_AT_ONCE // max(1, query_count)
         if gathers:
             step = min(step, GATHERED_BYTES // (4 * self._vectors.shape[1]))
-        # Whole runs only: what is left over of one is read on its own.
-        return max(1, step - step % RUN_OF_ROWS if step > RUN_OF_ROWS else step)
+        # Whole runs only, where runs are looked at: what is left over of one is read on its own.
+        return max(1, step - step % RUN_OF_ROWS if step >= LEAST_RUNS * RUN_OF_ROWS else step)
 
 
 @contextmanager
