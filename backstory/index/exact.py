@@ -24,7 +24,7 @@ from backstory.index.filters import Scope
 from backstory.index.matches import Matches, pair_similarities, rank_within, take_best
 
 QUERIES_AT_ONCE = 2048
-QUERIES_PER_POOL = 128
+QUERIES_PER_POOL = 256
 SCORES_AT_ONCE = 1 << 23
 GATHERED_BYTES = 16 << 20
 RUN_OF_ROWS = 512
