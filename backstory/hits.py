@@ -16,7 +16,7 @@ from backstory import schemas
 from backstory.contracts import conform
 from backstory.embedders import Embedder, Vectors, resolve_embedder
 from backstory.embeddings import embed_texts
-from backstory.errors import EmbedderMismatchError
+from backstory.errors import EmbedderMismatchError, InputError
 from backstory.ids import WHOLE_WINDOW
 from backstory.index import Filters, SearchIndex
 from backstory.index.vector_store import VectorStore
@@ -38,8 +38,17 @@ class Queries:
     vectors: Vectors
 
     def vectors_of(self, query_chunk_ids: Sequence[str]) -> Vectors:
-        """Give the vectors of some queries, in the order asked for, shape ``(len(ids), dimension)``."""
-        return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
+        """Give the vectors of some queries, in the order asked for, shape ``(len(ids), dimension)``.
+
+        Raises:
+            InputError: One of them is not asked by this plan.
+        """
+        try:
+            return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
+        except KeyError as error:
+            raise InputError(
+                f"query chunk {error} is not asked by these settings: the hits are of others; materialize `hits` first"
+            ) from error
 
     @cached_property
     def _rows(self) -> dict[str, int]:

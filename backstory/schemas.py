@@ -25,7 +25,7 @@ CAUSES = (
     "over_budget",
 )
 VERDICTS = ("sufficient", "insufficient")
-CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded", "error")
+CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 
 
 class Table(pa.DataFrameModel):
@@ -219,7 +219,8 @@ class WindowContexts(Table):
 
     window_id: str = pa.Field(description="Window.")
     status: str = pa.Field(
-        isin=CONTEXT_STATUSES, description="ok, no_hits, disabled, degraded (not reranked as set) or error."
+        isin=CONTEXT_STATUSES,
+        description="ok, no_hits, disabled, or degraded: not reranked as set, or no document fits the budget.",
     )
     text: str = pa.Field(description="Block for the prompt; empty without documents.")
     token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
@@ -260,7 +261,7 @@ class WindowContexts(Table):
     settings_hash: str = pa.Field(
         description="Hash of the settings `queries`, `rag` and `context`, and of a reranker."
     )
-    error: str = pa.Field(nullable=True, description="What went wrong, for status degraded or error.")
+    error: str = pa.Field(nullable=True, description="What went wrong, for status degraded.")
 
     class Config:
         unique = ["window_id"]

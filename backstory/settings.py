@@ -225,7 +225,7 @@ class RAGSettings(Stage):
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
     """Cosine from which two chunks count as the same; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Cosine below which a hit is dropped; null takes the embedder's own (local 24, gemini 100)."""
+    """Cosine below which a hit is dropped; null takes the embedder's own (local 0.60, gemini 0.70)."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
     """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from backstory.errors import SearchIndexError
 from backstory.index import current_version, read_manifest
 from backstory.schemas import TABLES
 from backstory.tables import list_partitions, scan_table
@@ -19,7 +20,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         workspace: The workspace.
 
     Returns:
-        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_recall`` (what was
+        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_error`` (what is
+        wrong with it, or None), ``index_recall`` (what was
         measured of its HNSW index: ``recall_at_5`` and ``sampled_rows``; None without such an index), and
         ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
     """
@@ -33,11 +35,16 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
             "last": keys[-1] if keys else None,
         }
     version = current_version(workspace.index)
-    hnsw = read_manifest(workspace.index / version).hnsw if version else None
+    hnsw, damage = None, None
+    try:
+        hnsw = read_manifest(workspace.index / version).hnsw if version else None
+    except SearchIndexError as error:
+        damage = str(error)
     return {
         "root": str(workspace.root),
         "embedder": workspace.settings.embedding.provider,
         "index_version": version or None,
+        "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
     }

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.hits import mean_vectors, plan_queries
+from backstory.errors import InputError
+from backstory.hits import Queries, mean_vectors, plan_queries
 from backstory.settings import RAGSettings
 
 VECTORS = np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32)
@@ -60,3 +61,11 @@ def test_means_are_unit_vectors_and_opposite_vectors_have_none() -> None:
 def test_no_windows_ask_nothing() -> None:
     queries = plan_queries(windows(), chunks().clear(), VECTORS[:0], RAGSettings(plan="hybrid"))
     assert len(queries.frame) == 0
+
+
+def test_a_query_of_other_settings_is_named() -> None:
+    frame = pl.DataFrame({"query_chunk_id": ["a"], "window_id": ["w"], "text": ["t"], "as_of": [None]})
+    queries = Queries(frame, np.ones((1, 4), np.float32))
+    assert queries.vectors_of(["a", "a"]).shape == (2, 4)
+    with pytest.raises(InputError, match=r"w#whole.*materialize `hits` first"):
+        queries.vectors_of(["w#whole"])

@@ -3,9 +3,10 @@
 import hashlib
 import hmac
 import logging
-import multiprocessing
 import os
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,11 +71,32 @@ def test_secret_is_private_under_any_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "secret.key").stat().st_mode) == 0o600
 
 
+READ_SECRET = """
+import sys
+from pathlib import Path
+from backstory.privacy import load_secret
+print("ready", flush=True)
+sys.stdin.readline()
+print(load_secret(Path(sys.argv[1])).hex())
+"""
+
+
 def test_processes_that_start_together_agree_on_one_secret(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        secrets = pool.map(load_secret, [tmp_path / "secret.key"] * 16, chunksize=1)
+    command = [sys.executable, "-c", READ_SECRET, str(tmp_path / "secret.key")]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("now\n")
+        process.stdin.flush()
+    secrets = [process.communicate(timeout=60)[0] for process in processes]
 
     assert len(set(secrets)) == 1
+    assert len(secrets[0].strip()) == 64
 
 
 @pytest.mark.parametrize("content", ["", "abc", "zz" * 32, "00" * 16, "é"])

@@ -151,6 +151,8 @@ def evaluate(
             raise InputError(
                 f"{file.parent} is not there; make the folder before {file.name} is written to it"
             )
+        if file is not None and file.is_dir():
+            raise InputError(f"{file} is a folder; name a file in it")
     comparison = evaluate_folder(folder, settings)
     if runs is not None:
         comparison.runs.write_parquet(runs)

@@ -18,6 +18,8 @@ _SHORT_ID = 12
 
 def print_status(console: Console, status: Mapping[str, Any]) -> None:
     """Show the tables of a workspace."""
+    if status["index_error"]:
+        console.print(Text(f"index: {status['index_error']}", style="red"))
     table = Table("table", "rows", "partitions", "first", "last")
     for name, facts in status["tables"].items():
         table.add_row(

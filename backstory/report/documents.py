@@ -136,17 +136,21 @@ def list_chunks(report: WindowReport, sources: Mapping[str, str]) -> tuple[Chunk
     return tuple(entries)
 
 
-def link_sources(report: WindowReport, posts: Path, page_folder: Path) -> dict[str, str]:
+def link_sources(report: WindowReport, posts: Path, page_folder: Path, root: Path) -> dict[str, str]:
     """Link the files of the documents that were found, relative to the folder of the page.
 
     Args:
         report: The window.
         posts: Folder of the documents.
         page_folder: Folder that the page is written to.
+        root: Folder of the workspace.
 
     Returns:
-        Link by document id; documents whose file is not there have none.
+        Link by document id; documents whose file is not there have none. None at all where the page lies outside the
+        workspace: the way there would tell names of folders that are nobody's business.
     """
+    if not page_folder.resolve().is_relative_to(root.resolve()):
+        return {}
     files = {document.document_id: posts / document.uri for document in report.documents if document.uri}
     base = page_folder.resolve()
     return {

@@ -36,7 +36,7 @@ def write_window_page(workspace: Workspace, window_id: str, output: Path | None 
     """
     report = read_window_report(workspace, window_id)
     path = output or workspace.root / "reports" / name_page(report.window["window_id"])
-    sources = link_sources(report, workspace.posts, path.parent)
+    sources = link_sources(report, workspace.posts, path.parent, workspace.root)
     return write_page(path, render_window_page(report, sources))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from backstory.errors import InputError
 from backstory.ids import WHOLE_WINDOW
 
 WHOLE = "whole window"
@@ -182,6 +183,9 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     )
     asked = _ask_order(tables, judged)
     places = {row["chunk_id"]: place for place, row in enumerate(asked)}
+    if strangers := set(judged["query_chunk_id"]) - set(places):
+        gone = f"this window's hits are of query chunks that are gone, such as {min(strangers)}"
+        raise InputError(f"{gone}; run `python -m pipelines materialize`")
     found = _rank_documents(judged)
     documents = {key: place for place, key in enumerate(found["document_id"])}
     cells = _fill_cells(judged, places, documents)

@@ -101,9 +101,11 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
         return _materialize(workspace, "decisions", inputs, compute, counts)
     # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
     share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
+    rows = rows_of(workspace, "window_chunks")
 
     def weigh(pending: list[str]) -> Mapping[str, int]:
-        return dict.fromkeys(pending, share)
+        found = rows(pending)
+        return {key: max(share, found.get(key, 0)) for key in pending}
 
     return materialize_partitions(workspace, "decisions", inputs, compute, weigh=weigh, counts=counts)
 
@@ -129,6 +131,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     version = current_version(workspace.index)
     reranked_by = _reranked_by(workspace)
     depends = settings_digest(
+        settings.queries,
         settings.rag,
         settings.context,
         extra=[workspace.embedder.id, str(workspace.min_similarity), version, *reranked_by],
@@ -147,7 +150,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             chunks,
             decisions,
             contexts,
-            terms_of=index().terms_of,
+            terms_of=lambda texts: index().terms_of(texts),
             min_similarity=workspace.min_similarity,
             settings=settings.rag,
         )

@@ -117,7 +117,8 @@ def test_sources_are_linked_where_they_are(make_tables: MakeTables, tmp_path: Pa
     posts.mkdir()
     (posts / 'a "b" #1.md').write_text("x", encoding="utf-8")
     report = replace(report, documents=(odd, report.documents[1]))
-    links = link_sources(report, posts, tmp_path / "reports")
+    links = link_sources(report, posts, tmp_path / "reports", tmp_path)
+    assert link_sources(report, posts, tmp_path, posts) == {}
     assert links == {"d1": "../posts/a%20%22b%22%20%231.md"}
     assert 'href="../posts/a%20%22b%22%20%231.md"' in render_window_page(report, links)
 
