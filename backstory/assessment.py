@@ -106,11 +106,18 @@ def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
 
 
 def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Say of each part what it found and what of this is shown; another chunk of a shown document counts."""
-    shown = decisions.filter("kept").select("window_id", "document_id", shown=pl.lit(value=True)).unique()
+    """Say of each part what it found and what of this is shown.
+
+    Another chunk of a shown document counts, and so does a near-duplicate of a shown chunk.
+    """
+    kept = decisions.filter("kept")
+    documents = kept.select("window_id", "document_id", by_document=pl.lit(value=True)).unique()
+    chunks = kept.select("window_id", because_of="chunk_id", by_likeness=pl.lit(value=True)).unique()
     above = pl.col("cause") != "below_threshold"
     judged = (
-        decisions.join(shown, on=["window_id", "document_id"], how="left")
+        decisions.join(documents, on=["window_id", "document_id"], how="left")
+        .join(chunks, on=["window_id", "because_of"], how="left")
+        .with_columns(shown=pl.any_horizontal("by_document", "by_likeness").fill_null(value=False))
         .group_by(_KEYS)
         .agg(
             best=pl.col("similarity").max(),
@@ -160,7 +167,8 @@ def _weigh_terms(terms: pl.DataFrame) -> pl.DataFrame:
 
 def _cover_terms(terms: pl.DataFrame) -> pl.DataFrame:
     distinct = terms.unique(["window_id", "term"])
-    share = pl.col("rarity").filter("held").sum() / pl.col("rarity").sum()
+    # Words that are in every chunk may weigh nothing, all of them.
+    share = (pl.col("rarity").filter("held").sum() / pl.col("rarity").sum()).fill_nan(0)
     return distinct.sort("window_id", "term").group_by("window_id").agg(term_coverage=share)
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from backstory import integrity
+from backstory.environment import cache_folder
 from backstory.errors import BackstoryError, SearchIndexError
 from backstory.index import current_version, open_index
 from backstory.index.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.schemas import TABLES
-from backstory.settings import cache_folder
 from backstory.tables import list_partitions
 from backstory.workspace import Workspace, open_workspace
 
@@ -132,10 +132,10 @@ def _try_reranker(workspace: Workspace) -> str:
 def _describe_index(workspace: Workspace) -> str:
     if not current_version(workspace.index):
         return "not built yet; `python -m pipelines materialize` builds it"
-    index = open_index(workspace.index, embedder_id=workspace.embedder.id)
-    index.verify()
-    described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
-    hnsw = index.manifest.hnsw
+    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
+        index.verify()
+        described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
+        hnsw = index.manifest.hnsw
     if hnsw is None:
         return f"{described}; searched exactly"
     if hnsw.recall_at_5 < GOOD_RECALL:

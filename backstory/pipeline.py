@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from backstory import stages
 from backstory.stage_report import StageReport
-from backstory.tables import write_views
+from backstory.table_views import write_views
 from backstory.workspace import Workspace
 
 logger = logging.getLogger(__name__)

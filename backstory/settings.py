@@ -1,12 +1,8 @@
-"""Settings: one frozen model per stage, and what the environment says.
-
-This module is the only reader of the environment.
-"""
+"""Settings: one frozen model per stage. What the environment says is read by :mod:`backstory.environment`."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,17 +10,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SecretStr,
     field_validator,
     model_validator,
 )
 
-from backstory.errors import AuthenticationError, WorkspaceError
-
 SETTINGS_FILE = "backstory.yaml"
-WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
-CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
-KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 class Stage(BaseModel):
@@ -305,50 +295,3 @@ class Settings(Stage):
     rag: RAGSettings = RAGSettings()
     rerank: RerankSettings = RerankSettings()
     context: ContextSettings = ContextSettings()
-
-
-def find_workspace(given: Path | None = None) -> Path:
-    """Say which folder is the workspace.
-
-    Args:
-        given: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
-
-    Returns:
-        The absolute path of a folder that holds ``backstory.yaml``.
-
-    Raises:
-        WorkspaceError: The folder is not a workspace.
-    """
-    named = os.environ.get(WORKSPACE_VARIABLE)
-    folder = (given or (Path(named) if named else Path.cwd())).expanduser().resolve()
-    if not (folder / SETTINGS_FILE).is_file():
-        raise WorkspaceError(
-            f"{folder} holds no {SETTINGS_FILE}; name a workspace with --workspace or {WORKSPACE_VARIABLE}, "
-            f"or make one with `backstory init {folder}`"
-        )
-    return folder
-
-
-def read_api_key() -> SecretStr:
-    """Take the Gemini key from the environment, wrapped so that it is never printed.
-
-    Raises:
-        AuthenticationError: Neither variable is set.
-    """
-    for variable in KEY_VARIABLES:
-        value = os.environ.get(variable, "").strip()
-        if value:
-            return SecretStr(value)
-    raise AuthenticationError(
-        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or choose another provider than gemini "
-        f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`"
-    )
-
-
-def cache_folder() -> Path:
-    """Say where built models are kept: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser().resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "backstory"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import filecmp
-import glob
 import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
 import polars as pl
 from polars.io.plugins import register_io_source
 
@@ -23,20 +20,16 @@ from backstory.file_replacement import exclusive_temporary, flush, publish, temp
 from backstory.schemas import TABLES, Table
 
 if TYPE_CHECKING:
-    import ibis
+    pass
 
 logger = logging.getLogger(__name__)
 
 WHOLE = "all"
 """Partition of a table that has none."""
 
-VIEWS_FILE = "backstory.duckdb"
-
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 # Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
 _ROW_GROUP_SIZE = 122_880
-# DuckDB's `*.parquet` matches it, so that a view is never without a file; other tools take it for hidden.
-_SCHEMA_FILE = ".schema.parquet"
 
 
 @dataclass(frozen=True)
@@ -175,59 +168,6 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
     return register_io_source(read, schema=schema, validate_schema=True)
 
 
-def connect(root: Path) -> ibis.BaseBackend:
-    """Open the tables through Ibis: a DuckDB in memory with one view per table, over the files in place.
-
-    DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
-    with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
-
-    Args:
-        root: Folder of the tables.
-
-    Returns:
-        An Ibis backend; ``connect(root).table("windows")`` is a table expression.
-    """
-    import ibis
-
-    backend = ibis.duckdb.connect()
-    for table in TABLES:
-        backend.con.execute(_view_sql(root, table))
-    return backend
-
-
-def write_views(root: Path) -> Path:
-    """Write the database file that holds nothing but one view per table.
-
-    The views name the files by absolute path and glob, so that the database can be opened from any folder
-    and sees partitions written later. Call it again after the folder was moved. It is replaced by renaming,
-    so that whoever has it open is neither blocked nor blocking. As with :func:`connect`, a query during which
-    one of its files is replaced can fail and is to be run again.
-
-    Args:
-        root: Folder of the tables; made if absent.
-
-    Returns:
-        Path of the database file, which is untouched when its views are right already.
-    """
-    for table, model in TABLES.items():
-        _replace_file(root / table / _SCHEMA_FILE, polars_schema(model).to_frame())
-    path = root / VIEWS_FILE
-    building = path.with_name(f".{path.name}.building")
-    with exclusive_temporary(path), closing(duckdb.connect(":memory:")) as memory:
-        views = [_view_sql(root, table) for table in TABLES]
-        for view in views:
-            memory.execute(view)
-        if path.is_file() and _read_views(path) == _defined_views(memory):
-            return path
-        for leftover in (building, Path(f"{building}.wal")):
-            leftover.unlink(missing_ok=True)
-        with closing(duckdb.connect(building)) as connection:
-            for view in views:
-                connection.execute(view)
-        publish(building, path)
-    return path
-
-
 def _model(table: str) -> type[Table]:
     if table not in TABLES:
         raise InputError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
@@ -253,7 +193,7 @@ def _write_partition(path: Path, frame: pl.DataFrame) -> WrittenPartition:
     if frame.is_empty():
         written = WrittenPartition(path, rows=0, size=0, content_hash="", changed=_remove_file(path))
     else:
-        content_hash, changed = _replace_file(path, frame)
+        content_hash, changed = replace_file(path, frame)
         written = WrittenPartition(path, frame.height, path.stat().st_size, content_hash, changed)
     logger.debug(
         "wrote path=%s rows=%d bytes=%d changed=%s", path, written.rows, written.size, written.changed
@@ -299,7 +239,16 @@ def _remove_file(path: Path) -> bool:
     return present
 
 
-def _replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
+def replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
+    """Write a Parquet file beside its place and move it there; an equal one is left untouched.
+
+    Args:
+        path: The file.
+        frame: Its rows.
+
+    Returns:
+        Hash of the content, and whether it differs from the file before.
+    """
     with exclusive_temporary(path) as file:
         frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
         file.flush()
@@ -310,29 +259,3 @@ def _replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
         if changed:
             publish(temporary, path)
     return content_hash, changed
-
-
-def _view_sql(root: Path, table: str) -> str:
-    folder = (root / table).resolve()
-    if any(folder.glob("*.parquet")):
-        files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
-        return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
-    with closing(duckdb.connect(":memory:")) as connection:
-        connection.register("absent", polars_schema(_model(table)).to_frame().to_arrow())
-        columns = connection.execute("DESCRIBE absent").fetchall()
-    nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
-    return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
-
-
-def _defined_views(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    return connection.execute(
-        "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal ORDER BY view_name"
-    ).fetchall()
-
-
-def _read_views(path: Path) -> list[tuple[str, str]] | None:
-    try:
-        with closing(duckdb.connect(path, read_only=True)) as connection:
-            return _defined_views(connection)
-    except (duckdb.IOException, duckdb.ConnectionException):
-        return None  # open for writing elsewhere, or not a database: a right one takes its place

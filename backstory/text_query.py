@@ -31,29 +31,29 @@ def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
     if not text.strip():
         raise InputError("the query is blank; give some words to look for")
     settings = workspace.settings.rag
-    index = open_index(workspace.index, embedder_id=workspace.embedder.id)
-    embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
-    result = index.search(
-        embedded.vectors,
-        texts=[text],
-        top_k=settings.top_k * settings.chunks_per_query,
-        mode=settings.mode,
-        ranking=settings.ranking,
-        keyword_weight=settings.keyword_weight,
-        filters=Filters(
-            kinds=settings.kinds,
-            tags=settings.tags,
-            document_ids=settings.document_ids,
-            tenant=settings.tenant,
-        ),
-        nprobe=settings.nprobe,
-        overfetch=settings.overfetch,
-    )
-    best = result.hits.unique("document_id", keep="first", maintain_order=True).head(settings.top_k)
     threshold = workspace.min_similarity
-    rows = best.join(
-        index.describe(best["chunk_id"]).drop("document_id"), on="chunk_id", maintain_order="left"
-    ).with_columns(above_threshold=pl.col("similarity") >= threshold)
+    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
+        embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
+        result = index.search(
+            embedded.vectors,
+            texts=[text],
+            top_k=settings.top_k * settings.chunks_per_query,
+            mode=settings.mode,
+            ranking=settings.ranking,
+            keyword_weight=settings.keyword_weight,
+            filters=Filters(
+                kinds=settings.kinds,
+                tags=settings.tags,
+                document_ids=settings.document_ids,
+                tenant=settings.tenant,
+            ),
+            nprobe=settings.nprobe,
+            overfetch=settings.overfetch,
+        )
+        best = result.hits.unique("document_id", keep="first", maintain_order=True).head(settings.top_k)
+        rows = best.join(
+            index.describe(best["chunk_id"]).drop("document_id"), on="chunk_id", maintain_order="left"
+        ).with_columns(above_threshold=pl.col("similarity") >= threshold)
     return {
         "query": text,
         "engine": result.engine,

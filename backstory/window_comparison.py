@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from backstory.contexts import entry_budget, make_contexts, make_entry_counter
+from backstory.contexts import make_contexts
+from backstory.decisions import make_decisions
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
 from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex, open_index
-from backstory.selection import judge_hits
 from backstory.settings import RAGSettings
-from backstory.strategies import VectorSources
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -62,49 +61,48 @@ def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowCom
         read_table(workspace.tables, table, partition).filter(pl.col("window_id") == window_id)
         for table in ("window_chunks", "contexts")
     )
-    index = open_index(workspace.index, embedder_id=workspace.embedder.id)
-    embedded = embed_texts(
-        workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
-    )
-    settings = workspace.settings.rag
-    whole = settings.model_copy(
-        update={
-            "plan": "adaptive",
-            "adaptive_max_messages": _ANY_SIZE,
-            "strategy": "similarity",
-            "chunks_per_query": _BASELINE_HITS,
-        }
-    )
-    asked = plan_queries(windows, chunks, embedded.vectors, settings)
-    found = find_hits(asked, index, settings)
-    # Both rankings together look at a hundred candidates; the vectors alone show what the engine misses.
-    dense = settings.model_copy(update={"ranking": "dense"})
-    approximate = find_hits(asked, index, dense)
-    exact = find_hits(asked, index, dense.model_copy(update={"mode": "exact"}))
-    return WindowComparison(
-        window=windows.row(0, named=True),
-        chosen=contexts,
-        whole_window=_answer(workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole),
-        engine=found.engine,
-        reason=found.reason,
-        agreement=_agreement(approximate, exact),
-    )
+    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
+        embedded = embed_texts(
+            workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
+        )
+        settings = workspace.settings.rag
+        whole = settings.model_copy(
+            update={
+                "plan": "adaptive",
+                "adaptive_max_messages": _ANY_SIZE,
+                "strategy": "similarity",
+                "chunks_per_query": _BASELINE_HITS,
+            }
+        )
+        asked = plan_queries(windows, chunks, embedded.vectors, settings)
+        found = find_hits(asked, index, settings)
+        # Both rankings together look at a hundred candidates; the vectors alone show what the engine misses.
+        dense = settings.model_copy(update={"ranking": "dense"})
+        approximate = find_hits(asked, index, dense)
+        exact = find_hits(asked, index, dense.model_copy(update={"mode": "exact"}))
+        return WindowComparison(
+            window=windows.row(0, named=True),
+            chosen=contexts,
+            whole_window=_answer(
+                workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole
+            ),
+            engine=found.engine,
+            reason=found.reason,
+            agreement=_agreement(approximate, exact),
+        )
 
 
 def _answer(
     workspace: Workspace, index: SearchIndex, queries: Queries, settings: RAGSettings
 ) -> pl.DataFrame:
     hits = find_hits(queries, index, settings).frame
-    context = workspace.settings.context
-    decisions = judge_hits(
+    decisions = make_decisions(
         hits,
+        index,
+        queries.vectors_of,
         settings,
+        workspace.settings.context,
         min_similarity=workspace.min_similarity,
-        vectors=VectorSources(queries.vectors_of, index.vectors_of),
-        entry_tokens=make_entry_counter(
-            index.describe(hits["chunk_id"].unique(maintain_order=True)), context
-        ),
-        max_tokens=entry_budget(context),
     )
     kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
     return make_contexts(decisions, index.describe(kept))

@@ -9,9 +9,10 @@ from pathlib import Path
 from backstory.embedders import make_embedder
 from backstory.embedders.protocol import Embedder
 from backstory.embeddings import EmbeddingCache
+from backstory.environment import find_workspace
 from backstory.ledger import Ledger
 from backstory.rerankers import Reranker, make_reranker
-from backstory.settings import SETTINGS_FILE, Settings, find_workspace
+from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings_file import read_settings
 
 

@@ -27,14 +27,13 @@ from numpy.typing import NDArray
 
 from backstory import schemas
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
+from backstory.contexts import make_contexts, make_window_contexts
 from backstory.contracts import conform
+from backstory.decisions import make_decisions
 from backstory.embedders.protocol import Vectors
 from backstory.hits import find_hits, plan_queries
 from backstory.index import build_index, open_index
-from backstory.selection import judge_hits
 from backstory.settings import ContextSettings, IndexSettings, RAGSettings
-from backstory.strategies import VectorSources
 from backstory.tables import write_partition
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_tables, make_vectors
@@ -138,15 +137,8 @@ class Task:
         with open_index(index_folder, embedder_id="given") as index:
             queries = plan_queries(self.windows, self.window_chunks, self.queries, rag)
             hits = find_hits(queries, index, rag).frame
-            decisions = judge_hits(
-                hits,
-                rag,
-                min_similarity=MIN_SIMILARITY,
-                vectors=VectorSources(queries.vectors_of, index.vectors_of),
-                entry_tokens=make_entry_counter(
-                    index.describe(hits["chunk_id"].unique(maintain_order=True)), context
-                ),
-                max_tokens=entry_budget(context),
+            decisions = make_decisions(
+                hits, index, queries.vectors_of, rag, context, min_similarity=MIN_SIMILARITY
             )
             kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
             contexts = make_contexts(decisions, index.describe(kept))

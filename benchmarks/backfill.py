@@ -21,7 +21,7 @@ from typing import Any
 
 from backstory import stages
 from backstory.stage_report import StageReport
-from backstory.tables import write_views
+from backstory.table_views import write_views
 from backstory.workspace import Workspace, open_workspace
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.synthetic_workspace import Size, write_workspace

@@ -23,8 +23,8 @@ _LIMITS = {
 _ABOUT_TABLES = """\
 Parquet under `data/<table>/`, one file per partition (`all.parquet` where there are none), replaced at once.
 `data/backstory.duckdb` holds one view per table, so `duckdb data/backstory.duckdb` is all that a reader needs; from
-Python, `backstory.tables.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per window,
-with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/schemas.py`."""
+Python, `backstory.table_views.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per
+window, with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/schemas.py`."""
 
 _ABOUT_SETTINGS = """\
 One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or

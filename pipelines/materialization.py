@@ -16,7 +16,7 @@ from backstory.errors import InputError, SettingsError
 from backstory.partitions import partition_key, partition_range
 from backstory.settings import SETTINGS_FILE
 from backstory.stage_report import REPORT_LOGGER, StageReport
-from backstory.tables import write_views
+from backstory.table_views import write_views
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance

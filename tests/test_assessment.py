@@ -32,17 +32,25 @@ def terms_of(texts: Sequence[str]) -> pl.DataFrame:
 def assess(
     texts: Sequence[str], hits: Sequence[tuple[int, str, float, str]], *, rag: RAGSettings | None = None
 ) -> dict[str, Any]:
-    """Assess one window: the texts of its query chunks, and hits of (chunk, document, similarity, cause)."""
+    """Assess one window: the texts of its query chunks, and hits of (chunk, document, similarity, cause).
+
+    A cause like ``near_duplicate of lamp`` names the document whose chunk it gave way to.
+    """
     windows = pl.DataFrame({"window_id": ["w"]})
     chunks = empty(WindowChunks).clear()
     if texts:
         chunks = pl.DataFrame({"chunk_id": [f"q{i}" for i in range(len(texts))], "text": list(texts)})
         chunks = chunks.with_columns(window_id=pl.lit("w"))
     rows = [
-        ("w", WHOLE if i < 0 else f"q{i}", f"c-{document}", document, similarity, cause == "kept", cause)
+        (
+            "w", WHOLE if i < 0 else f"q{i}", f"c-{document}", document, similarity, cause == "kept",
+            cause.partition(" of ")[0], f"c-{better}" if (better := cause.partition(" of ")[2]) else None,
+        )
         for i, document, similarity, cause in hits
-    ]
-    names = ("window_id", "query_chunk_id", "chunk_id", "document_id", "similarity", "kept", "cause")
+    ]  # fmt: skip
+    names = (
+        "window_id", "query_chunk_id", "chunk_id", "document_id", "similarity", "kept", "cause", "because_of",
+    )  # fmt: skip
     decisions = empty(Decisions).select(names)
     if rows:
         decisions = pl.DataFrame(rows, schema=dict(decisions.schema), orient="row")
@@ -66,6 +74,22 @@ def test_close_documents_for_every_part_suffice() -> None:
     assert found["score_margin"] == pytest.approx(0.25)
     assert (found["verdict"], found["recommendation"]) == ("sufficient", "nothing to do")
     assert found["confidence"] > 0.8
+
+
+def test_a_part_is_shown_what_stands_for_a_near_duplicate() -> None:
+    texts = ["frost elbow", "solar panel"]
+    hits = [(0, "frost elbow", 0.9, "kept"), (1, "copy", 0.9, "near_duplicate of frost elbow")]
+    assert assess(texts, hits)["score_margin"] == pytest.approx(0.3)
+    dropped = [hits[0], (1, "copy", 0.9, "near_duplicate of another")]
+    assert assess(texts, dropped)["score_margin"] == pytest.approx(0.15)
+
+
+def test_words_without_weight_cover_nothing() -> None:
+    RARITY["everywhere"] = 0.0
+    try:
+        assert assess(["everywhere"], [])["term_coverage"] == 0.0
+    finally:
+        del RARITY["everywhere"]
 
 
 def test_terms_weigh_by_rarity_and_only_known_ones_count() -> None:

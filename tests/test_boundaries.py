@@ -1,6 +1,7 @@
 """Which package may import which, what an import loads, and what lies at the root."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,4 +94,13 @@ def test_no_module_is_long_enough_to_hide_a_noun() -> None:
         for package in ("backstory", "assets", "pipelines")
         for path in (ROOT / package).rglob("*.py")
     }
-    assert {name: length for name, length in lengths.items() if length > 360} == {}
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
+
+
+def test_one_module_reads_the_environment() -> None:
+    readers = {
+        path.name
+        for path in (ROOT / "backstory").rglob("*.py")
+        if re.search(r"os\.environ|getenv", path.read_text(encoding="utf-8"))
+    }
+    assert readers == {"environment.py"}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from backstory.environment import cache_folder, find_workspace, read_api_key
 from backstory.errors import AuthenticationError, SettingsError, WorkspaceError
-from backstory.settings import Settings, cache_folder, find_workspace, read_api_key
+from backstory.settings import Settings
 from backstory.settings_file import read_settings
 from backstory.workspace_template import create_workspace
 

@@ -19,15 +19,8 @@ from backstory import schemas
 from backstory.contracts import empty, polars_schema
 from backstory.errors import ContractError, InputError
 from backstory.file_replacement import temporary_path
-from backstory.tables import (
-    VIEWS_FILE,
-    connect,
-    list_partitions,
-    read_table,
-    scan_table,
-    write_partition,
-    write_views,
-)
+from backstory.table_views import VIEWS_FILE, connect, write_views
+from backstory.tables import list_partitions, read_table, scan_table, write_partition
 
 TABLE = "quarantine"
 # Ibis 12 calls a method that DuckDB 1.5 has renamed.

@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from backstory.embedders.protocol import Embedder, Task, Vectors
+from backstory.environment import cache_folder, read_api_key
 from backstory.errors import InputError
-from backstory.settings import EmbeddingSettings, cache_folder, read_api_key
+from backstory.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
     from google import genai

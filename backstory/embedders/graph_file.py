@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from backstory.environment import CACHE_VARIABLE
 from backstory.errors import ModelFileError
 from backstory.file_replacement import exclusive_temporary, publish, temporary_path
-from backstory.settings import CACHE_VARIABLE
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,13 @@ import polars as pl
 
 from backstory.embedders import make_embedder
 from backstory.embeddings import EmbeddingCache
+from backstory.environment import cache_folder
 from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.evaluation.library_path import OWN, ask_windows, embed_windows, index_documents, rank_documents
 from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
-from backstory.settings import Settings, cache_folder
+from backstory.settings import Settings
 
 METHODS = (OWN, *WHOLE_WINDOW_METHODS)
 
@@ -82,14 +83,15 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="backstory-eval-") as scratch:
         index, document_chunks = index_documents(Path(scratch), labelled, settings, embedder, cache)
-        indexed = time.perf_counter()
-        chunks, vectors = embed_windows(labelled, settings, embedder, cache)
-        embedded = time.perf_counter()
-        queries, hits = ask_windows(labelled, chunks, vectors, settings, index)
-        own = rank_documents(chunks, queries, hits, settings, embedder, index)
-        answered = time.perf_counter()
-        assessments = assess_windows(labelled, chunks, queries, hits, settings, embedder, index)
-        whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
+        with index:
+            indexed = time.perf_counter()
+            chunks, vectors = embed_windows(labelled, settings, embedder, cache)
+            embedded = time.perf_counter()
+            queries, hits = ask_windows(labelled, chunks, vectors, settings, index)
+            own = rank_documents(chunks, queries, hits, settings, embedder, index)
+            answered = time.perf_counter()
+            assessments = assess_windows(labelled, chunks, queries, hits, settings, embedder, index)
+            whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
     runs = pl.concat([own, whole])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
     prediction = measure_prediction(assessments)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.contexts import make_entry_counter
+from backstory.decisions import make_decisions
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.embedders.protocol import Embedder, Task, Vectors
 from backstory.embeddings import EmbeddingCache, embed_texts
@@ -16,9 +16,7 @@ from backstory.index import SearchIndex, build_index, open_index
 from backstory.progress import show_progress
 from backstory.rerankers import make_reranker
 from backstory.reranking import Reranking
-from backstory.selection import judge_hits
 from backstory.settings import RAGSettings, Settings
-from backstory.strategies import VectorSources
 from backstory.window_chunks import cut_window_chunks
 
 OWN = "backstory"
@@ -46,7 +44,7 @@ def index_documents(
         cache: Where vectors are kept.
 
     Returns:
-        The index, and table ``document_chunks``.
+        The open index, and table ``document_chunks``.
     """
     chunks = cut_document_chunks(
         labelled.documents,
@@ -132,23 +130,15 @@ def rank_documents(
         ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
     """
     rag = _as_deep(settings.rag)
-    reranker = make_reranker(settings.rerank)
-    reranking = (
-        Reranking(reranker, settings.rerank, hits=hits, window_chunks=window_chunks, describe=index.describe)
-        if reranker is not None
-        else None
-    )
-    given = rag.min_similarity
-    decisions = judge_hits(
+    decisions = make_decisions(
         hits,
+        index,
+        queries.vectors_of,
         rag,
-        min_similarity=embedder.default_min_similarity if given is None else given,
-        vectors=VectorSources(queries.vectors_of, index.vectors_of),
-        entry_tokens=make_entry_counter(
-            index.describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
-        ),
+        settings.context,
+        min_similarity=find_threshold(rag, embedder),
         max_tokens=2 * settings.context.max_tokens,
-        reranking=reranking,
+        reranking=find_reranking(window_chunks, hits, settings, index),
     )
     kept = (
         decisions.filter("kept")
@@ -158,6 +148,23 @@ def rank_documents(
         .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
     )
     return as_runs(kept, OWN)
+
+
+def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:
+    """Give the cosine below which a hit is no evidence: that of the settings, else the embedder's own."""
+    return embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity
+
+
+def find_reranking(
+    window_chunks: pl.DataFrame, hits: pl.DataFrame, settings: Settings, index: SearchIndex
+) -> Reranking | None:
+    """Make the last step of the selection, where the settings name a reranker."""
+    reranker = make_reranker(settings.rerank)
+    if reranker is None:
+        return None
+    return Reranking(
+        reranker, settings.rerank, hits=hits, window_chunks=window_chunks, describe=index.describe
+    )
 
 
 def _as_deep(rag: RAGSettings) -> RAGSettings:

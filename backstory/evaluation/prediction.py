@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import entry_budget, make_contexts, make_entry_counter
+from backstory.contexts import make_contexts
+from backstory.decisions import make_decisions
 from backstory.embedders.protocol import Embedder
 from backstory.evaluation.labelled_set import LabelledSet
+from backstory.evaluation.library_path import find_reranking, find_threshold
 from backstory.evaluation.scoring import score_runs
 from backstory.hits import Queries
 from backstory.index import SearchIndex
-from backstory.selection import judge_hits
 from backstory.settings import Settings
-from backstory.strategies import VectorSources
 
 PREDICTED = ("ncov@5", "coverage@5")
 
@@ -44,16 +44,15 @@ def assess_windows(
     """
     rag = settings.rag
     asked = hits.filter(pl.col("rank") <= rag.chunks_per_query)
-    min_similarity = embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity
-    decisions = judge_hits(
+    min_similarity = find_threshold(rag, embedder)
+    decisions = make_decisions(
         asked,
+        index,
+        queries.vectors_of,
         rag,
+        settings.context,
         min_similarity=min_similarity,
-        vectors=VectorSources(queries.vectors_of, index.vectors_of),
-        entry_tokens=make_entry_counter(
-            index.describe(asked["chunk_id"].unique(maintain_order=True)), settings.context
-        ),
-        max_tokens=entry_budget(settings.context),
+        reranking=find_reranking(chunks, asked, settings, index),
     )
     kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
     contexts = make_contexts(decisions, index.describe(kept))

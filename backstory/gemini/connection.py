@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import tenacity
 
+from backstory.environment import read_api_key
 from backstory.errors import ModelError
 from backstory.gemini.failures import TransientError, interpret_api_error, redact
 from backstory.gemini.rate_limit import RateLimiter
-from backstory.settings import read_api_key
 
 if TYPE_CHECKING:
     from google import genai

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from backstory.environment import KEY_VARIABLES
 from backstory.errors import AuthenticationError, ModelError, QuotaExhaustedError
-from backstory.settings import KEY_VARIABLES
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError

@@ -2,9 +2,10 @@
 
 from backstory.index.build import IndexBuild, build_index
 from backstory.index.filters import Filters
+from backstory.index.opening import open_index
 from backstory.index.publication import current_version
 from backstory.index.result import SearchResult
-from backstory.index.search import SearchIndex, open_index
+from backstory.index.search import SearchIndex
 from backstory.index.snapshot import read_manifest
 
 __all__ = [

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -17,18 +16,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.embedders.protocol import Vectors
-from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
+from backstory.errors import InputError, SearchIndexError
 from backstory.index.database import Database
 from backstory.index.exact import ExactEngine
 from backstory.index.filters import Filters, Scope, scope_of
 from backstory.index.fusion import fuse, unite
 from backstory.index.matches import Matches, pair_similarities
-from backstory.index.publication import require_current
 from backstory.index.result import Mode, Ranking, SearchRequest, SearchResult, check_queries, tabulate
 from backstory.index.snapshot import (
     DATABASE_FILE,
     KEYWORDS_FOLDER,
-    REBUILD_COMMAND,
     Manifest,
     Snapshot,
     find_damage,
@@ -284,41 +281,3 @@ class SearchIndex:
             return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
         except KeyError as error:
             raise InputError(f"chunk {error} is not in search index {self.version}") from error
-
-
-def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
-    """Open the current snapshot of the search index.
-
-    Args:
-        folder: The folder of the index.
-        embedder_id: The space of the queries to come; None to leave the comparison to the caller.
-
-    Returns:
-        The open index.
-
-    Raises:
-        NoIndexError: Nothing is published.
-        EmbedderMismatchError: The index holds vectors of another space.
-        SearchIndexError: The snapshot is damaged.
-    """
-    index = SearchIndex(_open_current(folder))
-    if embedder_id is not None and embedder_id != index.embedder_id:
-        index.close()
-        raise EmbedderMismatchError(
-            f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
-            f"`{REBUILD_COMMAND}` to build it again, or set the embedder back"
-        )
-    return index
-
-
-def _open_current(folder: Path) -> Snapshot:
-    version = require_current(folder)
-    while True:
-        try:
-            return Snapshot(folder / version)
-        except SearchIndexError:
-            # Between reading the pointer and opening, another may have been published and this one pruned.
-            newer = require_current(folder)
-            if newer == version:
-                raise
-            version = newer

@@ -15,8 +15,9 @@ from backstory.embedders.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
 from backstory.index.exact import ExactEngine
 from backstory.index.filters import Scope
+from backstory.index.opening import open_index
 from backstory.index.result import Mode
-from backstory.index.search import SearchIndex, open_index
+from backstory.index.search import SearchIndex
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from backstory.errors import InputError
-from backstory.report.window_report import WindowReport, WindowTables, make_window_report
+from backstory.report.window_report import WindowReport
+from backstory.report.window_tables import WindowTables, make_window_report
 from backstory.tables import list_partitions, read_table, scan_table
 from backstory.window_context import find_window
 from backstory.workspace import Workspace

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from math import ceil
 
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import entry_budget, make_contexts, make_entry_counter, make_window_contexts
+from backstory.contexts import make_contexts, make_window_contexts
 from backstory.contracts import empty
+from backstory.decisions import make_decisions
 from backstory.embeddings import EmbeddingStats, embed_texts
 from backstory.hits import Queries, find_hits, plan_queries
 from backstory.ids import digest
@@ -18,7 +20,6 @@ from backstory.index import SearchIndex, current_version, open_index
 from backstory.progress import show_progress
 from backstory.reranking import Reranking
 from backstory.schemas import Hits
-from backstory.selection import judge_hits
 from backstory.stage_report import StageReport
 from backstory.stages.materialization import (
     Compute,
@@ -29,7 +30,6 @@ from backstory.stages.materialization import (
     settings_digest,
     split_by_partition,
 )
-from backstory.strategies import VectorSources
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -40,20 +40,21 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
     counts: dict[str, int | float | str] = {}
     depends = settings_digest(settings, extra=[workspace.embedder.id, current_version(workspace.index)])
     inputs = _inputs(workspace, ("windows", "window_chunks"), partitions, depends)
-    index = _opener(workspace)
 
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        windows = read_table(workspace.tables, "windows", pending)
-        chunks = read_table(workspace.tables, "window_chunks", pending)
-        if not settings.enabled:
-            return dict.fromkeys(pending, empty(Hits))
-        queries, stats = _ask(workspace, windows, chunks)
-        found = find_hits(queries, index(), settings)
-        add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
-        add_counts(counts, stats.as_counts())
-        return _split(found.frame, windows, pending)
+    with _index_of(workspace) as index:
 
-    return _materialize(workspace, "hits", inputs, compute, counts)
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            windows = read_table(workspace.tables, "windows", pending)
+            chunks = read_table(workspace.tables, "window_chunks", pending)
+            if not settings.enabled:
+                return dict.fromkeys(pending, empty(Hits))
+            queries, stats = _ask(workspace, windows, chunks)
+            found = find_hits(queries, index(), settings)
+            add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+            add_counts(counts, stats.as_counts())
+            return _split(found.frame, windows, pending)
+
+        return _materialize(workspace, "hits", inputs, compute, counts)
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -67,62 +68,62 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
         extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
     )
     inputs = _inputs(workspace, ("hits", "windows", "window_chunks"), partitions, depends)
-    index = _opener(workspace)
 
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        hits, windows, chunks = (
-            read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
-        )
-        queries = cache(lambda: _ask(workspace, windows, chunks)[0])
-        reranking = None
-        if reranker is not None:
-            reranking = Reranking(
-                reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index().describe
+    with _index_of(workspace) as index:
+
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            hits, windows, chunks = (
+                read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
             )
-        decisions = judge_hits(
-            hits,
-            settings.rag,
-            min_similarity=workspace.min_similarity,
-            vectors=VectorSources(lambda asked: queries().vectors_of(asked), index().vectors_of),
-            entry_tokens=make_entry_counter(
-                index().describe(hits["chunk_id"].unique(maintain_order=True)), settings.context
-            ),
-            max_tokens=entry_budget(settings.context),
-            reranking=reranking,
-        )
-        add_counts(
-            counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
-        )
-        if reranking:
-            add_counts(counts, reranking.counts)
-        return _split(decisions, windows, pending)
+            queries = cache(lambda: _ask(workspace, windows, chunks)[0])
+            reranking = None
+            if reranker is not None:
+                reranking = Reranking(
+                    reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index().describe
+                )
+            decisions = make_decisions(
+                hits,
+                index(),
+                lambda asked: queries().vectors_of(asked),
+                settings.rag,
+                settings.context,
+                min_similarity=workspace.min_similarity,
+                reranking=reranking,
+            )
+            add_counts(
+                counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
+            )
+            if reranking:
+                add_counts(counts, reranking.counts)
+            return _split(decisions, windows, pending)
 
-    if reranker is None:
-        return _materialize(workspace, "decisions", inputs, compute, counts)
-    # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
-    share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
-    rows = rows_of(workspace, "window_chunks")
+        if reranker is None:
+            return _materialize(workspace, "decisions", inputs, compute, counts)
+        # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
+        share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
+        rows = rows_of(workspace, "window_chunks")
 
-    def weigh(pending: list[str]) -> Mapping[str, int]:
-        found = rows(pending)
-        return {key: max(share, found.get(key, 0)) for key in pending}
+        def weigh(pending: list[str]) -> Mapping[str, int]:
+            found = rows(pending)
+            return {key: max(share, found.get(key, 0)) for key in pending}
 
-    return materialize_partitions(workspace, "decisions", inputs, compute, weigh=weigh, counts=counts)
+        return materialize_partitions(workspace, "decisions", inputs, compute, weigh=weigh, counts=counts)
 
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Gather the kept chunks of each window."""
     depends = digest([workspace.embedder.id])
     inputs = _inputs(workspace, ("decisions",), partitions, depends)
-    index = _opener(workspace)
 
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        decisions = read_table(workspace.tables, "decisions", pending)
-        kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-        contexts = make_contexts(decisions, index().describe(kept))
-        return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
+    with _index_of(workspace) as index:
 
-    return _materialize(workspace, "contexts", inputs, compute, {})
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            decisions = read_table(workspace.tables, "decisions", pending)
+            kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+            contexts = make_contexts(decisions, index().describe(kept))
+            return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
+
+        return _materialize(workspace, "contexts", inputs, compute, {})
 
 
 def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -139,41 +140,46 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
     inputs = _inputs(workspace, tables, partitions, depends)
     counts: dict[str, int | float | str] = {}
-    index = _opener(workspace)
 
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        windows, chunks, hits, decisions, contexts = (
-            read_table(workspace.tables, table, pending) for table in tables
-        )
-        assessments = evaluate_retrieval(
-            windows,
-            chunks,
-            decisions,
-            contexts,
-            terms_of=lambda texts: index().terms_of(texts),
-            min_similarity=workspace.min_similarity,
-            settings=settings.rag,
-        )
-        summary = make_window_contexts(
-            windows,
-            chunks,
-            decisions,
-            contexts,
-            assessments,
-            settings=settings.context,
-            enabled=settings.rag.enabled,
-            embedder_id=workspace.embedder.id,
-            hits=hits,
-            index_version=version,
-            settings_hash=settings_digest(
-                settings.queries, settings.rag, settings.context, extra=reranked_by
-            ),
-        )
-        add_counts(counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()})
-        add_counts(counts, {f"verdict_{key}": n for key, n in summary["verdict"].value_counts().iter_rows()})
-        return _split(summary, windows, pending)
+    with _index_of(workspace) as index:
 
-    return _materialize(workspace, "window_contexts", inputs, compute, counts)
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            windows, chunks, hits, decisions, contexts = (
+                read_table(workspace.tables, table, pending) for table in tables
+            )
+            assessments = evaluate_retrieval(
+                windows,
+                chunks,
+                decisions,
+                contexts,
+                terms_of=lambda texts: index().terms_of(texts),
+                min_similarity=workspace.min_similarity,
+                settings=settings.rag,
+            )
+            summary = make_window_contexts(
+                windows,
+                chunks,
+                decisions,
+                contexts,
+                assessments,
+                settings=settings.context,
+                enabled=settings.rag.enabled,
+                embedder_id=workspace.embedder.id,
+                hits=hits,
+                index_version=version,
+                settings_hash=settings_digest(
+                    settings.queries, settings.rag, settings.context, extra=reranked_by
+                ),
+            )
+            add_counts(
+                counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()}
+            )
+            add_counts(
+                counts, {f"verdict_{key}": n for key, n in summary["verdict"].value_counts().iter_rows()}
+            )
+            return _split(summary, windows, pending)
+
+        return _materialize(workspace, "window_contexts", inputs, compute, counts)
 
 
 def _reranked_by(workspace: Workspace) -> list[str]:
@@ -210,9 +216,13 @@ def _materialize(
     return materialize_partitions(workspace, table, inputs, compute, weigh=weigh, counts=counts)
 
 
-def _opener(workspace: Workspace) -> Callable[[], SearchIndex]:
+@contextmanager
+def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
     """Give a function that opens the index when it is first needed, for all groups of a stage."""
-    return cache(lambda: open_index(workspace.index, embedder_id=workspace.embedder.id))
+    with ExitStack() as stack:
+        yield cache(
+            lambda: stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
+        )
 
 
 def _inputs(

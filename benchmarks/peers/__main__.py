@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from backstory.settings import cache_folder
+from backstory.environment import cache_folder
 from benchmarks.peers.environments import PEERS, make_environment, run_module
 from benchmarks.peers.job import read_texts, write_job
 from benchmarks.peers.preparation import (

@@ -29,7 +29,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="backstory-peers-") as scratch:
         with measurement.measure("index"):
             index, _ = index_documents(Path(scratch), labelled, space.settings, space.embedder, space.cache)
-        with measurement.measure(METHOD):
+        with index, measurement.measure(METHOD):
             chunks, vectors = embed_windows(labelled, space.settings, space.embedder, space.cache)
             queries, hits = ask_windows(labelled, chunks, vectors, space.settings, index)
             ranked = rank_documents(chunks, queries, hits, space.settings, space.embedder, index)

@@ -12,13 +12,14 @@ from backstory.chunks import cut_chunks
 from backstory.embedders import make_embedder
 from backstory.embedders.protocol import Embedder, Task
 from backstory.embeddings import EmbeddingCache, embed_texts
+from backstory.environment import cache_folder
 from backstory.evaluation import LabelledSet, read_labelled_set
 from backstory.evaluation.library_path import embed_windows, index_documents
 from backstory.evaluation.scoring import name_group
 from backstory.evaluation.whole_window import cut_whole_texts
 from backstory.markdown import consolidate_windows
 from backstory.progress import show_progress
-from backstory.settings import Settings, cache_folder
+from backstory.settings import Settings
 from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
 
 
@@ -148,6 +149,7 @@ def embed_library(labelled: LabelledSet, space: Space, scratch: Path) -> pl.Data
     Returns:
         The query chunks, table ``window_chunks``.
     """
-    index_documents(scratch, labelled, space.settings, space.embedder, space.cache)
+    index, _ = index_documents(scratch, labelled, space.settings, space.embedder, space.cache)
+    index.close()
     chunks, _ = embed_windows(labelled, space.settings, space.embedder, space.cache)
     return chunks

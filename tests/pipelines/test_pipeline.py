@@ -11,7 +11,8 @@ import pytest
 from backstory import integrity, run_pipeline, stages
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.schemas import TABLES
-from backstory.tables import connect, list_partitions, read_table
+from backstory.table_views import connect
+from backstory.tables import list_partitions, read_table
 from backstory.workspace import Workspace, open_workspace
 
 NAMES = ("Ada Lind", "Ben Okri", "Cleo Marsh")
