@@ -167,6 +167,7 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
         mode=settings.mode,
         ranking=settings.ranking,
         keyword_weight=settings.keyword_weight,
+        keyword_terms=settings.keyword_terms,
         filters=Filters(
             as_of=as_of,
             kinds=settings.kinds,

@@ -222,8 +222,10 @@ class RAGSettings(Stage):
     """Most messages of a window that `adaptive` asks as a whole."""
     ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
     """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
-    keyword_weight: float = Field(default=0.06, ge=0, le=1)
+    keyword_weight: float = Field(default=0.1, ge=0, le=1)
     """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
+    keyword_terms: int | None = Field(default=32, ge=1)
+    """Most distinct words of a query that keywords compare, the rarest; null for all, weighed by their count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
     """`coverage` serves every part first, `similarity` takes the best scores, `mmr` trades them for difference."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)

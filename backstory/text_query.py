@@ -41,6 +41,7 @@ def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
             mode=settings.mode,
             ranking=settings.ranking,
             keyword_weight=settings.keyword_weight,
+            keyword_terms=settings.keyword_terms,
             filters=Filters(
                 kinds=settings.kinds,
                 tags=settings.tags,

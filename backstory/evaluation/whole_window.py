@@ -108,6 +108,7 @@ def _ask_once(
         vectors,
         texts=None if keywords is None else keywords.to_list(),
         ranking="dense" if keywords is None else "keyword",
+        keyword_terms=None,
         top_k=_BASELINE_HITS,
         mode="exact",
         filters=Filters(as_of=asked["started_at"].to_list() if rag.as_of else None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -69,6 +69,38 @@ class Scope:
     def restricts(self) -> bool:
         """Whether any query is kept from any row."""
         return bool((self.allowed < self.row_count).any())
+
+    def groups(self, cells: int) -> Iterator[tuple[int, int]]:
+        """Part the queries so that a group and the rows it may be given have at most so many cells, or one query.
+
+        Args:
+            cells: Most pairs of a query and a row in one group.
+
+        Yields:
+            The first query of a group, and the query after its last.
+        """
+        first = 0
+        while first < len(self.stop):
+            most = np.maximum.accumulate(self.stop[first : first + max(1, cells)])
+            fitting = np.count_nonzero(most * np.arange(1, len(most) + 1) <= cells)
+            last = first + max(1, int(fitting))
+            yield first, last
+            first = last
+
+    def hide(self, scores: NDArray[np.float32], first: int, hidden: float) -> None:
+        """Give rows that a query may not be given a score of no account.
+
+        Args:
+            scores: Scores of consecutive queries with the leading rows, shape ``(queries, rows)``; changed.
+            first: The first of these queries.
+            hidden: The score of no account.
+        """
+        row_count = scores.shape[1]
+        if self.mask is not None:
+            scores[:, ~self.mask[:row_count]] = hidden
+        for query, stop in enumerate(self.stop[first : first + len(scores)].tolist()):
+            if stop < row_count:
+                scores[query, stop:] = hidden
 
     def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say for each pair whether the query may be given the row."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import bm25s
 import numpy as np
@@ -12,8 +14,26 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.filters import Scope
-from backstory.index.matches import Matches, take_best
+from backstory.index.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.words import Words
+
+CELLS_AT_ONCE = 1 << 22
+POSTINGS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class QueryTerms:
+    """The known words of a batch of queries, ordered by query and word.
+
+    Attributes:
+        query: Position of the query, int64.
+        term: Number of the word, int64.
+        weight: How much the word counts, float64.
+    """
+
+    query: NDArray[np.int64]
+    term: NDArray[np.int64]
+    weight: NDArray[np.float64]
 
 
 class KeywordIndex:
@@ -25,16 +45,90 @@ class KeywordIndex:
     """
 
     def __init__(self, ranker: bm25s.BM25 | None, words: Words) -> None:
-        self._ranker = ranker
         self._words = words
+        self._numbers: dict[str, int] = {} if ranker is None else ranker.vocab_dict
+        self._row_count = 0 if ranker is None else int(ranker.scores["num_docs"])
+        # One stored score is one row that holds the word: the scores of word t lie from bounds[t] to bounds[t + 1].
+        # Plain arrays over the mapped files, whose own type makes every slice dear.
+        self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
+        self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
+        self._scores = _plain(ranker, "data", np.empty(0, np.float32))
+
+    def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
+        """Find the words of queries that occur in some row, and weigh them.
+
+        A query chunk is a piece of talk. Its rare words say what it is about; common and repeated ones only make
+        long messages louder. So of each text the rarest words are taken, each once, as Lucene's MoreLikeThis
+        does. A text as long as a window is told by what it repeats: without a limit every word counts
+        1 + ln(its count).
+
+        Args:
+            texts: The queries.
+            most: Most words of one query, the rarest; None for all.
+
+        Returns:
+            The words of all queries.
+        """
+        numbers = self._numbers
+        known = [[numbers[word] for word in self._words.split(text) if word in numbers] for text in texts]
+        term = np.fromiter(chain.from_iterable(known), np.int64)
+        query = np.repeat(np.arange(len(texts)), [len(row) for row in known])
+        width = max(1, len(self._bounds))
+        keys, counts = np.unique(query * width + term, return_counts=True)
+        query, term = keys // width, keys % width
+        if most is None:
+            return QueryTerms(query, term, 1 + np.log(counts))
+        rarest = np.lexsort((term, self._frequency(term), query))
+        kept = np.sort(rarest[rank_within(query[rarest]) < most])
+        return QueryTerms(query[kept], term[kept], np.ones(len(kept)))
+
+    def score(self, terms: QueryTerms, first: int, last: int, row_count: int) -> NDArray[np.float32]:
+        """Score the leading rows for some queries.
+
+        Args:
+            terms: Words of at least these queries.
+            first: The first query.
+            last: The query after the last one.
+            row_count: How many rows are scored.
+
+        Returns:
+            BM25 scores, shape ``(last - first, row_count)``; each the same whatever is scored beside it.
+        """
+        width = self._row_count
+        cells = (last - first) * width
+        begin, end = np.searchsorted(terms.query, [first, last])
+        lengths = self._frequency(terms.term[begin:end])
+        parts = [
+            self._add_up(terms, slice(begin + part.start, begin + part.stop), first, cells)
+            for part in _parts_of(lengths, POSTINGS_AT_ONCE)
+        ]
+        scores = sum(parts[1:], start=parts[0]) if parts else np.zeros(cells)
+        by_query = scores.astype(np.float32).reshape(last - first, width)
+        return by_query[:, :row_count]
+
+    def _add_up(self, terms: QueryTerms, pairs: slice, first: int, cells: int) -> NDArray[np.float64]:
+        """Add the stored scores of pairs of a query and a word up, by query and row."""
+        term = terms.term[pairs]
+        length = self._frequency(term)
+        ends = np.cumsum(length)
+        position = np.repeat(self._bounds[term] - ends + length, length)
+        position += np.arange(len(position))
+        cell = np.repeat((terms.query[pairs] - first) * self._row_count, length)
+        cell += self._rows[position]
+        weighted = self._scores[position] * np.repeat(terms.weight[pairs], length)
+        return np.bincount(cell, weighted, minlength=cells).astype(np.float64, copy=False)
 
     def search(
-        self, texts: Sequence[str], limit: int, scope: Scope, besides: Matches | None = None
+        self,
+        terms: QueryTerms,
+        limit: int,
+        scope: Scope,
+        besides: Matches | None = None,
     ) -> Matches:
         """Find the rows that share words with each query.
 
         Args:
-            texts: The queries.
+            terms: The words of the queries.
             limit: Most rows to find for one query.
             scope: The rows that each query may be given.
             besides: Pairs, ordered by query, that are scored too, however low.
@@ -43,17 +137,21 @@ class KeywordIndex:
             Rows with a BM25 score above zero: the best of each query, and those of ``besides``.
         """
         others = Matches.none() if besides is None else besides
-        bounds = np.searchsorted(others.query, np.arange(len(texts) + 1))
         found, scored = [], []
-        for query, text in enumerate(texts):
-            scores = self._score(text, int(scope.stop[query]), scope.mask)
-            lowest = np.partition(scores, -limit)[-limit] if limit < len(scores) else 0.0
-            best = np.flatnonzero((scores >= lowest) & (scores > 0)).astype(np.int64)
-            asked = others.row[bounds[query] : bounds[query + 1]]
-            asked = asked[asked < len(scores)]
-            found.append(_matches(query, best, scores))
-            scored.append(_matches(query, asked[scores[asked] > 0], scores))
-        return Matches.joined([take_best(Matches.joined(found), limit), *scored])
+        for first, last in scope.groups(CELLS_AT_ONCE):
+            row_count = int(scope.stop[first:last].max(initial=0))
+            scores = self.score(terms, first, last, row_count)
+            scope.hide(scores, first, hidden=0)
+            query, row = cells_of_best(scores, limit)
+            pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
+            found.append(take_best(pairs.where(pairs.score > 0), limit))
+            begin, end = np.searchsorted(others.query, [first, last])
+            asked = others.where(slice(begin, end))
+            asked = asked.where(asked.row < row_count)
+            score = scores[asked.query - first, asked.row].astype(np.float64)
+            pairs = Matches(asked.query, asked.row, score)
+            scored.append(pairs.where(score > 0))
+        return Matches.joined([*found, *scored])
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in some row.
@@ -65,31 +163,30 @@ class KeywordIndex:
             One row per text and distinct known word: ``text`` (its position, uint32), ``term`` (number of the
             word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row).
         """
-        schema = {"text": pl.UInt32, "term": pl.Int64}
-        if self._ranker is None:
-            return pl.DataFrame(schema={**schema, "rarity": pl.Float64})
-        ranker = self._ranker
-        known = [sorted(set(ranker.get_tokens_ids(self._words.split(text)))) for text in texts]
-        terms = np.fromiter(chain.from_iterable(known), np.int64)
-        positions = np.repeat(np.arange(len(texts)), [len(row) for row in known])
-        # One stored score is one row that holds the word.
-        frequency = np.diff(np.asarray(ranker.scores["indptr"]))[terms]
-        rows = ranker.scores["num_docs"]
-        rarity = np.log1p((rows - frequency + 0.5) / (frequency + 0.5)) / np.log1p((rows - 0.5) / 1.5)
-        return pl.DataFrame({"text": positions, "term": terms}, schema=schema).with_columns(
-            rarity=pl.Series(rarity, dtype=pl.Float64)
+        terms = self.find_terms(texts, most=None)
+        rows, frequency = self._row_count, self._frequency(terms.term)
+        rarity = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
+        if rows:
+            rarity /= np.log1p((rows - 0.5) / 1.5)
+        return pl.DataFrame(
+            {"text": terms.query, "term": terms.term, "rarity": rarity}, schema_overrides={"text": pl.UInt32}
         )
 
-    def _score(self, text: str, stop: int, mask: NDArray[np.bool_] | None) -> NDArray[np.float32]:
-        numbers = [] if self._ranker is None else self._ranker.get_tokens_ids(self._words.split(text))
-        if self._ranker is None or not numbers:
-            return np.zeros(stop, dtype=np.float32)
-        scores: NDArray[np.float32] = self._ranker.get_scores_from_ids(numbers)[:stop]
-        return scores if mask is None else scores * mask[:stop]
+    def _frequency(self, term: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the number of rows that hold each word."""
+        frequency: NDArray[np.int64] = (self._bounds[term + 1] - self._bounds[term]).astype(np.int64)
+        return frequency
 
 
-def _matches(query: int, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> Matches:
-    return Matches(np.full(len(rows), query, np.int64), rows, scores[rows].astype(np.float64))
+def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray[Any]:
+    return empty if ranker is None else np.asarray(ranker.scores[name])
+
+
+def _parts_of(lengths: NDArray[np.int64], most: int) -> list[slice]:
+    """Part a sequence so that the lengths of each part add up to little more than ``most``."""
+    part = np.cumsum(lengths) // most
+    bounds = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
+    return [slice(begin, end) for begin, end in pairwise(bounds) if lengths[begin:end].any()]
 
 
 def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:

@@ -16,6 +16,7 @@ SIMILARITY_DECIMALS = 9
 UNIT_TOLERANCE = 1e-3
 _BYTES_AT_ONCE = 8 << 20
 _ROWS_AT_ONCE = 8192
+_RUN_OF_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Matches:
             np.concatenate([matches.score for matches in found]),
         )
 
-    def where(self, mask: NDArray[np.bool_]) -> Matches:
-        """Keep the pairs that a mask names, in order."""
+    def where(self, mask: NDArray[np.bool_] | slice) -> Matches:
+        """Keep the pairs that a mask or a slice names, in order."""
         return Matches(self.query[mask], self.row[mask], self.score[mask])
 
     def ranks(self) -> NDArray[np.int64]:
@@ -88,6 +89,33 @@ def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(len(groups)) - np.repeat(starts, lengths)
 
 
+def cells_of_best(
+    scores: NDArray[np.float32], limit: int, slack: float = 0.0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find where the best scores of each query lie, and few besides.
+
+    The bar is the ``limit``-th best peak of short runs of rows, which cannot be above the ``limit``-th best score.
+
+    Args:
+        scores: Shape ``(queries, rows)``.
+        limit: How many of a query are wanted.
+        slack: How far below the bar a score may lie.
+
+    Returns:
+        Query and row of at least the ``limit`` best scores of each query, ordered by both.
+    """
+    runs = scores.shape[1] // _RUN_OF_ROWS
+    if limit >= scores.shape[1]:
+        cells = np.arange(scores.size)
+        return cells // max(1, scores.shape[1]), cells % max(1, scores.shape[1])
+    peaks = scores
+    if runs >= limit:
+        peaks = scores[:, : runs * _RUN_OF_ROWS].reshape(len(scores), runs, _RUN_OF_ROWS).max(axis=2)
+    bar = np.partition(peaks, -limit, axis=1)[:, -limit] - np.float32(slack)
+    query, row = (scores >= bar[:, None]).nonzero()
+    return query, row
+
+
 def take_best(matches: Matches, limit: int) -> Matches:
     """Order pairs by score and keep the best of each query; among equal scores the lower row comes first.
 
@@ -101,6 +129,31 @@ def take_best(matches: Matches, limit: int) -> Matches:
     order = np.lexsort((matches.row, -matches.score, matches.query))
     kept = order[rank_within(matches.query[order]) < limit]
     return Matches(matches.query[kept], matches.row[kept], matches.score[kept])
+
+
+def order_best(
+    matches: Matches,
+    similarity: NDArray[np.float64],
+    score: NDArray[np.float64],
+    limit: int,
+    min_similarity: float | None,
+) -> NDArray[np.int64]:
+    """Find the order of the hits.
+
+    Args:
+        matches: Pairs in any order.
+        similarity: Cosine similarity of each pair.
+        score: What each pair is ordered by.
+        limit: Most pairs of one query.
+        min_similarity: Similarity that a pair must reach, or None.
+
+    Returns:
+        Positions of the best pairs of each query, best first; equal scores by similarity, then by row.
+    """
+    order = np.lexsort((matches.row, -similarity, -score, matches.query))
+    if min_similarity is not None:
+        order = order[similarity[order] >= min_similarity]
+    return order[rank_within(matches.query[order]) < limit]
 
 
 def find_stray_vector(vectors: Vectors) -> int | None:

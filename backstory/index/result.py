@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from backstory.embedders.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, InputError
-from backstory.index.matches import Matches, find_stray_vector, rank_within
+from backstory.index.matches import Matches, find_stray_vector, order_best, rank_within
 from backstory.index.snapshot import REBUILD_COMMAND, Manifest
 
 Mode = Literal["ann", "exact"]
@@ -34,6 +34,7 @@ class SearchRequest:
     mode: Mode
     ranking: Ranking
     keyword_weight: float
+    keyword_terms: int | None
     nprobe: int | None
     overfetch: int | None
 
@@ -44,7 +45,8 @@ class SearchRequest:
         ):
             if value not in choices:
                 raise InputError(f"{name} {value!r} is not known; use one of {', '.join(choices)}")
-        for name, count in (("top_k", self.top_k), ("nprobe", self.nprobe), ("overfetch", self.overfetch)):
+        for name in ("top_k", "keyword_terms", "nprobe", "overfetch"):
+            count = getattr(self, name)
             if count is not None and count < 1:
                 raise InputError(f"{name} {count} must be at least 1")
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
@@ -123,10 +125,7 @@ def tabulate(
     Returns:
         The hits; equal scores are ordered by similarity, then by row.
     """
-    order = np.lexsort((ranked.row, -similarity, -ranked.score, ranked.query))
-    if request.min_similarity is not None:
-        order = order[similarity[order] >= request.min_similarity]
-    order = order[rank_within(ranked.query[order]) < request.top_k]
+    order = order_best(ranked, similarity, ranked.score, request.top_k, request.min_similarity)
     query, row = ranked.query[order], ranked.row[order]
     columns: dict[str, Any] = {
         "query": query,

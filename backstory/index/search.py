@@ -33,6 +33,7 @@ from backstory.index.snapshot import (
 from backstory.index.vss import LOW_RECALL, VssEngine
 
 if TYPE_CHECKING:
+    from backstory.index.hybrid import HybridEngine
     from backstory.index.keywords import KeywordIndex
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ class SearchIndex:
         min_similarity: float | None = None,
         mode: Mode = "ann",
         ranking: Ranking = "dense",
-        keyword_weight: float = 0.06,
+        keyword_weight: float = 0.1,
+        keyword_terms: int | None = 32,
         filters: Filters = _NO_FILTERS,
         nprobe: int | None = None,
         overfetch: int | None = None,
@@ -115,11 +117,13 @@ class SearchIndex:
             top_k: Most hits for one query.
             min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
             mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
-            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both, over the
-                best 100 chunks of each (or ``overfetch`` times ``top_k``, if that is more).
+            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both: over every chunk,
+                or over the best 100 of each (or ``overfetch * top_k``) where the approximate index serves.
             keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
+            keyword_terms: Most distinct words of a query that keywords compare, the rarest, each once; None for
+                all, each weighing 1 + ln(its count), which suits a query as long as a window.
             filters: Which documents may be returned.
-            nprobe: A parameter of another kind of index, taken as ``ef_search`` of this one, with a warning.
+            nprobe: Of another kind of index; taken as ``ef_search`` of this one, with a warning.
             overfetch: How many times ``top_k`` to fetch as candidates, in place of the default of 4.
 
         Returns:
@@ -131,7 +135,9 @@ class SearchIndex:
             InputError: An argument is out of its range.
         """
         started = time.perf_counter()
-        request = SearchRequest(top_k, min_similarity, mode, ranking, keyword_weight, nprobe, overfetch)
+        request = SearchRequest(
+            top_k, min_similarity, mode, ranking, keyword_weight, keyword_terms, nprobe, overfetch
+        )
         check_queries(queries, self.manifest)
         if nprobe is not None:
             warnings.warn(
@@ -140,27 +146,18 @@ class SearchIndex:
                 stacklevel=2,
             )
         scope = scope_of(filters, self._snapshot.documents, self._row_documents, len(queries))
-        engine, reason, ranked = "bm25", "ranking keyword compares words only", Matches.none()
-        if ranking != "keyword":
-            engine, reason, ranked = self._search_dense(queries, request, scope)
-        keyword = None if ranking == "dense" else self._search_keywords(texts, request, scope, ranked)
-        if keyword is not None:
-            ranked = unite(ranked, keyword)
-            keyword = ranked.where(ranked.score > 0)
+        engine, reason, ranked = self._find(queries, texts, request, scope)
+        keyword = None if ranking == "dense" else ranked.where(ranked.score > 0)
         similarity = ranked.score
         if ranking != "dense":
             similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
         if ranking == "hybrid":
             ranked = replace(ranked, score=fuse(similarity, ranked.score, keyword_weight))
         hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)
-        logger.info(
-            "search queries=%d hits=%d engine=%s seconds=%.3f",
-            len(queries),
-            hits.height,
-            engine,
-            time.perf_counter() - started,
-            extra={"queries": len(queries), "hits": hits.height, "engine": engine, "reason": reason},
-        )
+        counts = {"queries": len(queries), "hits": hits.height, "engine": engine}
+        seconds = time.perf_counter() - started
+        text = "search queries=%d hits=%d engine=%s seconds=%.3f"
+        logger.info(text, *counts.values(), seconds, extra={**counts, "reason": reason})
         return SearchResult(hits, engine, reason)
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
@@ -231,6 +228,12 @@ class SearchIndex:
         return VssEngine(self._database, self._snapshot.vectors, self.manifest.settings.ef_search)
 
     @cached_property
+    def _hybrid(self) -> HybridEngine:
+        from backstory.index.hybrid import HybridEngine
+
+        return HybridEngine(self._snapshot.vectors, self._keywords)
+
+    @cached_property
     def _keywords(self) -> KeywordIndex:
         # Loaded late: most searches compare vectors only.
         from backstory.index.keywords import read_keywords
@@ -238,31 +241,45 @@ class SearchIndex:
         folder = self._snapshot.folder / KEYWORDS_FOLDER
         return read_keywords(folder, self.manifest.settings.language, self.manifest.words)
 
-    def _search_keywords(
-        self, texts: Sequence[str] | None, request: SearchRequest, scope: Scope, dense: Matches
-    ) -> Matches:
-        query_count = len(scope.stop)
-        if texts is None or len(texts) != query_count:
+    def _find(
+        self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
+    ) -> tuple[str, str, Matches]:
+        """Give the engine, why it answered, and pairs: with their similarity if dense, else their keyword score."""
+        if request.ranking == "dense":
+            engine, reason, near = self._approximate(queries, request, scope)
+            if near is None:
+                near = self._exact.search(queries, request.top_k, request.min_similarity, scope)
+            return engine, reason, near
+        if texts is None or len(texts) != len(queries):
             count = "none" if texts is None else len(texts)
             raise InputError(
-                f"ranking {request.ranking} needs one text for each of {query_count} queries; got {count}"
+                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}"
             )
-        return self._keywords.search(texts, request.candidates, scope, besides=dense)
+        terms = self._keywords.find_terms(texts, request.keyword_terms)
+        if request.ranking == "keyword":
+            found = self._keywords.search(terms, request.candidates, scope)
+            return "bm25", "ranking keyword compares words only", found
+        engine, reason, near = self._approximate(queries, request, scope)
+        if near is None:
+            return engine, reason, self._hybrid.search(queries, terms, request, scope)
+        found = self._keywords.search(terms, request.candidates, scope, besides=near)
+        return engine, reason, unite(near, found)
 
-    def _search_dense(
+    def _approximate(
         self, queries: Vectors, request: SearchRequest, scope: Scope
-    ) -> tuple[str, str, Matches]:
+    ) -> tuple[str, str, Matches | None]:
+        """Search the HNSW index; give no pairs, and why, where that does not serve."""
         limit, least = request.candidates, request.min_similarity
+        ef_search = request.nprobe or self.manifest.settings.ef_search
         reason = self._reason_for_exact(request.mode) or self._vss.starves(limit, scope)
+        found: Matches | str = reason or ""
         if reason is None:
-            ef_search = request.nprobe or self.manifest.settings.ef_search
             found = self._vss.search(
                 queries, limit, least, scope, ef_search=ef_search, overfetch=request.overfetch
             )
-            if isinstance(found, Matches):
-                return "vss", f"HNSW index of {self.rows} rows with ef_search {ef_search}", found
-            reason = found
-        return "exact", reason, self._exact.search(queries, limit, least, scope)
+        if isinstance(found, str):
+            return "exact", found, None
+        return "vss", f"HNSW index of {self.rows} rows with ef_search {ef_search}", found
 
     def _reason_for_exact(self, mode: Mode) -> str | None:
         if mode == "exact":

@@ -1,5 +1,6 @@
 """One suite over every engine: the same calls, the same answers."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from backstory.errors import EmbedderMismatchError, InputError
 from backstory.index import Filters, SearchIndex, open_index
 from backstory.index.result import Ranking
+from tests.index.conftest import EPOCH
 
 COLUMNS = ["query", "chunk_id", "document_id", "similarity", "keyword_score", "score", "rank"]
 
@@ -158,6 +160,51 @@ def test_hybrid_gives_both_rankings_their_weight(index: SearchIndex, corpus: Any
     assert first[0.0] == dense
     assert first[0.9][0] == first[1.0][0] == "doc00042#rev:r1#p:0#m:t#c:0"
     assert dense[0] in first[0.9]
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize("least", [None, 0.4])
+def test_hybrid_agrees_with_fusing_the_scores_of_every_pair(
+    index: SearchIndex,
+    corpus: Any,
+    share_found: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    restricted: bool,
+    least: float | None,
+) -> None:
+    count = 24
+    queries = corpus.queries(count)
+    texts = [f"topic{number % 7} item{number * 5} topic{number % 3}" for number in range(count)]
+    moments = [EPOCH + timedelta(days=3 * number) for number in range(count)]
+    filters = Filters(as_of=moments, tags=["bitcoin", "mining"]) if restricted else Filters()
+    everything = len(corpus.chunks)
+    keywords = index.search(
+        queries, texts=texts, top_k=everything, ranking="keyword", filters=filters, min_similarity=least
+    ).hits
+    bonus = {(q, c): 0.1 * s**0.5 for q, c, s in keywords.select("query", "chunk_id", "score").iter_rows()}
+    expected = [
+        [
+            chunk_id
+            for _, _, chunk_id in sorted((-s - bonus.get((number, c), 0.0), -s, c) for c, s in found)[:6]
+        ]
+        for number, found in enumerate(corpus.nearest(queries, everything, least, filters))
+    ]
+    monkeypatch.setattr("backstory.index.hybrid.CELLS_AT_ONCE", 3000)
+    result = index.search(
+        queries, texts=texts, top_k=6, ranking="hybrid", filters=filters, min_similarity=least
+    )
+    found = [result.hits.filter(query=number)["chunk_id"].to_list() for number in range(count)]
+    scores = result.hits.with_columns(
+        fused=pl.col("similarity") + 0.1 * pl.col("keyword_score").fill_null(0).sqrt()
+    )
+    assert scores["score"].to_list() == pytest.approx(scores["fused"].to_list(), abs=1e-12)
+    if result.engine == "exact":
+        assert [set(row) for row in found] == [set(row) for row in expected]
+    else:
+        assert (
+            share_found([[(c, 0) for c in row] for row in found], [[(c, 0) for c in row] for row in expected])
+            > 0.95
+        )
 
 
 def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex, corpus: Any) -> None:
