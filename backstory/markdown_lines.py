@@ -17,7 +17,7 @@ SPACE = ord(" ")
 _LINE_FEED, _CARRIAGE_RETURN = ord("\n"), ord("\r")
 _WIDE_LINE_ENDS = (0x85, 0x2028, 0x2029)
 _BEYOND_ASCII = 0x80
-_INDENTED = bytes(code for code in range(SPACE + 1) if code != _LINE_FEED) + bytes([_BEYOND_ASCII])
+_INDENTED = bytes((code <= SPACE and code != _LINE_FEED) or code == _BEYOND_ASCII for code in range(256))
 _END = b"\n"  # so that the character after the last line's first ones can be looked up
 _INDENT_OF_CODE = 4
 _INDENTATION = re.compile(r"[^\S\n\r\v\f\x85\u2028\u2029]+")
@@ -59,12 +59,14 @@ def read_lines(text: str) -> Lines:
         codes = np.frombuffer((text + "\n").encode("utf-32-le", "surrogatepass"), np.uint32)
     starts, ends = _find_lines(text, codes)
     first = codes[starts]
-    heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
+    heads = _write_heads(first)
     content = starts
-    if any(code in heads for code in _INDENTED):
-        content = _skip_indentation(text, starts, heads)
+    indented = np.frombuffer(heads.translate(_INDENTED), bool).nonzero()[0]
+    if len(indented):
+        content = starts.copy()
+        content[indented] = [_skip_indentation(text, start) for start in starts[indented].tolist()]
         first = codes[content]
-        heads = np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()
+        heads = _write_heads(first)
     filled = content < ends
     outer = filled if content is starts else filled & (content - starts < _INDENT_OF_CODE)
     return Lines(text, codes, starts, ends, content, first, heads, filled, outer)
@@ -90,10 +92,12 @@ def _find_lines(text: str, codes: Codes) -> tuple[Offsets, Offsets]:
     return starts, ends
 
 
-def _skip_indentation(text: str, starts: Offsets, heads: bytes) -> Offsets:
-    content = starts.copy()
-    for row in np.isin(np.frombuffer(heads, np.uint8), list(_INDENTED)).nonzero()[0].tolist():
-        match = _INDENTATION.match(text, starts[row])
-        if match:
-            content[row] = match.end()
-    return content
+def _skip_indentation(text: str, start: int) -> int:
+    match = _INDENTATION.match(text, start)
+    return match.end() if match else start
+
+
+def _write_heads(first: Codes) -> bytes:
+    if first.dtype == np.uint8:
+        return first.tobytes()
+    return np.minimum(first, _BEYOND_ASCII).astype(np.uint8).tobytes()

@@ -42,7 +42,7 @@ class MarkdownOutline:
     heading_starts: Offsets
     heading_ends: Offsets
     heading_levels: Offsets
-    _paths: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    _paths: dict[int, str] = field(default_factory=lambda: {-1: ""}, repr=False, compare=False)
 
     def headings_at(self, offsets: Offsets) -> list[str]:
         """Give the headings above each offset, outermost first, as ``"A > B"``.
@@ -63,17 +63,16 @@ class MarkdownOutline:
         return [self._path(position) for position in range(len(self.heading_starts))]
 
     def _path(self, position: int) -> str:
-        if position < 0:
-            return ""
-        if position not in self._paths:
-            title = _read_heading(self.text[self.heading_starts[position] : self.heading_ends[position]])
-            parent = self._parent(position)
-            outer = "" if parent < 0 else self._path(parent)
-            self._paths[position] = f"{outer} > {title}" if outer and title else outer or title
-        return self._paths[position]
+        path = self._paths.get(position)
+        if path is None:
+            start, end = self.heading_starts.item(position), self.heading_ends.item(position)
+            title = _read_heading(self.text[start:end])
+            outer = self._path(self._parent(position))
+            path = self._paths[position] = f"{outer} > {title}" if outer and title else outer or title
+        return path
 
     def _parent(self, position: int) -> int:
-        level = self.heading_levels[position]
+        level = self.heading_levels.item(position)
         parent = -1
         for above, positions in self._positions_by_level:
             if above >= level:
@@ -143,19 +142,14 @@ def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
     lines = read_lines(joined)
     filled, outer = lines.filled, lines.outer
     first_lines = lines.starts.searchsorted(offsets)
-    breaks = np.empty(len(filled), bool)
+    divisions = [first_lines[1:-1]]
     if b"`" in lines.heads or b"~" in lines.heads:
         opening, inside = _find_fences(lines, first_lines)
         filled = filled | inside
         outer = outer & ~inside
-        breaks[1:] = ~filled[:-1] | opening[1:] | (inside[:-1] & ~inside[1:])
-    else:
-        np.logical_not(filled[:-1], out=breaks[1:])
-    breaks[first_lines[:-1]] = True
-    begins = filled & breaks
-    finishes = filled.copy()
-    finishes[:-1] &= ~filled[1:] | breaks[1:]
-    headings, levels = _find_headings(lines, outer, breaks)
+        divisions += [opening, (inside[:-1] & ~inside[1:]).nonzero()[0] + 1]
+    begins, finishes = _find_runs(filled, np.concatenate(divisions))
+    headings, levels = _find_headings(lines, outer, begins)
     starts, ends = lines.starts[begins], lines.ends[finishes]
     heading_starts, heading_ends = lines.starts[headings], lines.ends[headings]
     if len(texts) == 1:
@@ -181,8 +175,21 @@ def _outline_joined(texts: Sequence[str]) -> list[MarkdownOutline]:
     ]
 
 
-def _find_fences(lines: Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
-    opening = np.zeros(len(lines.starts), bool)
+def _find_runs(filled: Flags, divisions: Offsets) -> tuple[Offsets, Offsets]:
+    """Give the first and the last line of each run of filled lines, parted before the lines ``divisions``."""
+    padded = np.zeros(len(filled) + 2, bool)
+    padded[1:-1] = filled
+    changes = (padded[1:] != padded[:-1]).nonzero()[0]
+    begins, stops = changes[::2], changes[1::2]
+    divisions = divisions[padded[divisions] & padded[divisions + 1]]
+    if len(divisions):
+        begins = np.unique(np.concatenate([begins, divisions]))
+        stops = np.unique(np.concatenate([stops, divisions]))
+    return begins, stops - 1
+
+
+def _find_fences(lines: Lines, first_lines: Offsets) -> tuple[Offsets, Flags]:
+    opening: list[int] = []
     inside = np.zeros(len(lines.starts), bool)
     fence, opened_at, text_end = "", 0, 0
     candidates = lines.outer & ((lines.first == ord("`")) | (lines.first == ord("~")))
@@ -196,16 +203,16 @@ def _find_fences(lines: Lines, first_lines: Offsets) -> tuple[Flags, Flags]:
         if marks and not fence:
             fence, opened_at = marks, row
             text_end = int(first_lines[first_lines.searchsorted(row, side="right")])
-            opening[row] = True
+            opening.append(row)
         elif marks and line.rstrip() == marks and marks.startswith(fence):
             inside[opened_at : row + 1] = True
             fence = ""
     if fence:
         inside[opened_at:text_end] = True
-    return opening, inside
+    return np.array(opening, np.int64), inside
 
 
-def _find_headings(lines: Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, Offsets]:
+def _find_headings(lines: Lines, outer: Flags, begins: Offsets) -> tuple[Offsets, Offsets]:
     found: list[Offsets] = []
     levels: list[Offsets] = []
     if b"#" in lines.heads:
@@ -220,7 +227,7 @@ def _find_headings(lines: Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, 
             if not len(rows):
                 break
     if b"=" in lines.heads or b"-" in lines.heads:
-        underlined = _find_underlined(lines, outer, breaks)
+        underlined = _find_underlined(lines, outer, begins)
         found.append(np.array([row for row, _ in underlined], np.int64))
         levels.append(np.array([level for _, level in underlined], np.int64))
     if not found:
@@ -232,10 +239,12 @@ def _find_headings(lines: Lines, outer: Flags, breaks: Flags) -> tuple[Offsets, 
     return rows[order], np.concatenate(levels)[order]
 
 
-def _find_underlined(lines: Lines, outer: Flags, breaks: Flags) -> list[tuple[int, int]]:
+def _find_underlined(lines: Lines, outer: Flags, begins: Offsets) -> list[tuple[int, int]]:
     found = []
+    first = np.zeros(len(outer), bool)
+    first[begins] = True
     marked = outer[1:] & ((lines.first[1:] == ord("=")) | (lines.first[1:] == ord("-")))
-    under_single_line = marked & outer[:-1] & breaks[:-1] & ~breaks[1:]
+    under_single_line = marked & outer[:-1] & first[:-1] & ~first[1:]
     for above in under_single_line.nonzero()[0].tolist():
         match = _UNDERLINE.fullmatch(lines.text, lines.content[above + 1], lines.ends[above + 1])
         if match:
@@ -246,8 +255,8 @@ def _find_underlined(lines: Lines, outer: Flags, breaks: Flags) -> list[tuple[in
 def _read_heading(line: str) -> str:
     title = line.strip()
     if title.startswith("#"):
-        title = title.lstrip("#").strip()
-        unclosed = title.rstrip("#")
-        if not unclosed or unclosed[-1].isspace():
-            title = unclosed
+        title = title.lstrip("#")
+        if title.endswith("#"):
+            unclosed = title.rstrip("#")
+            title = unclosed if not unclosed or unclosed[-1].isspace() else title
     return " ".join(title.split())
