@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.errors import InputError
 from backstory.markdown_outline import MarkdownOutline
+from backstory.text_slices import TextSlices
 from backstory.text_units import Range, split_graphemes, split_sentences, split_words
-from backstory.tokens import CountTokens
+from backstory.tokens import CountTokens, count_slices
 
 Integers = NDArray[np.int64]
 
 _PARTS_OF_LONG_WORD = 8
 _PARAGRAPH_GAP = "\n\n"
-_OTHER_LINE_ENDS = "\r\v\f\x85\u2028\u2029"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Unit:
 
 def measure_paragraphs(
     outlines: Sequence[MarkdownOutline], count_tokens: CountTokens
-) -> tuple[list[Pieces], int]:
+) -> tuple[Pieces, list[int], int]:
     """Count the paragraphs of all texts in one call, each once.
 
     Args:
@@ -64,29 +65,52 @@ def measure_paragraphs(
         count_tokens: Counts many texts at once, special tokens included.
 
     Returns:
-        The paragraphs of each text as pieces, and the number of special tokens that the counter adds.
+        The paragraphs of all texts as pieces, the number of the first of each text and after the last, and
+        the number of special tokens that the counter adds.
     """
-    gaps = [_find_gaps(outline) for outline in outlines]
-    distinct = sorted({_PARAGRAPH_GAP, *(gap for found in gaps for gap in found.values())})
-    paragraphs = _slice_paragraphs(outlines, gaps)
-    paragraph_count = len(paragraphs)
-    paragraphs += [*_probe_gaps(distinct), ""]
-    counts = count_tokens(paragraphs)
+    bounds = [0, *accumulate(len(outline.starts) for outline in outlines)]
+    starts = np.concatenate([outline.starts for outline in outlines])
+    ends = np.concatenate([outline.ends for outline in outlines])
+    owners = np.repeat(np.arange(len(outlines)), np.diff(bounds))
+    unusual = ((starts[1:] - ends[:-1] != len(_PARAGRAPH_GAP)) & (owners[1:] == owners[:-1])).nonzero()[0]
+    gaps = [
+        outlines[owner].text[end:start]
+        for owner, end, start in zip(
+            owners[unusual].tolist(), ends[unusual].tolist(), starts[unusual + 1].tolist(), strict=True
+        )
+    ]
+    distinct = sorted({_PARAGRAPH_GAP, *gaps})
+    probes = [*_probe_gaps(distinct), ""]
+    counts = count_slices(
+        count_tokens,
+        TextSlices(
+            [*(outline.text for outline in outlines), *probes],
+            np.concatenate([owners, len(outlines) + np.arange(len(probes))]),
+            np.concatenate([starts, np.zeros(len(probes), np.int64)]),
+            np.concatenate([ends, np.fromiter(map(len, probes), np.int64)]),
+        ),
+    )
     specials = int(counts[-1])
-    content = np.maximum(counts - specials, 0)
-    gap_counts = dict(zip(distinct, _read_gaps(content[paragraph_count:-1]), strict=True))
+    tokens = np.maximum(counts[:-1] - specials, 0)
+    gap_counts = dict(zip(distinct, _read_gaps(tokens[len(starts) :]), strict=True))
+    gap_tokens = np.full(len(starts), gap_counts[_PARAGRAPH_GAP], np.int64)
+    gap_tokens[unusual + 1] = [gap_counts[gap] for gap in gaps]
+    tokens = tokens[: len(starts)]
+    return Pieces(starts, ends, tokens, gap_tokens, np.ones(len(tokens), bool)), bounds, specials
 
-    pieces = []
-    position = 0
-    for outline, found in zip(outlines, gaps, strict=True):
-        tokens = content[position : position + len(outline.starts)]
-        position += len(outline.starts)
-        gap_tokens = np.empty(len(tokens), np.int64)
-        gap_tokens.fill(gap_counts[_PARAGRAPH_GAP])
-        for row, gap in found.items():
-            gap_tokens[row] = gap_counts[gap]
-        pieces.append(Pieces(outline.starts, outline.ends, tokens, gap_tokens, np.ones(len(tokens), bool)))
-    return pieces, specials
+
+def split_pieces(pieces: Pieces, bounds: Sequence[int]) -> list[Pieces]:
+    """Part the pieces of many texts at the bounds of the texts."""
+    return [
+        Pieces(
+            pieces.starts[first:stop],
+            pieces.ends[first:stop],
+            pieces.tokens[first:stop],
+            pieces.gap_tokens[first:stop],
+            pieces.whole[first:stop],
+        )
+        for first, stop in pairwise(bounds)
+    ]
 
 
 def join_pieces(pieces: Sequence[Pieces]) -> Pieces:
@@ -237,30 +261,6 @@ def _replace_rows(pieces: Pieces, rows: list[int], units: list[_Unit]) -> Pieces
         gap_tokens=merge(pieces.gap_tokens, [unit.gap_tokens for unit in units])[order],
         whole=merge(pieces.whole, [0] * len(units))[order].astype(bool),
     )
-
-
-def _slice_paragraphs(outlines: Sequence[MarkdownOutline], gaps: Sequence[Mapping[int, str]]) -> list[str]:
-    """Give the paragraphs of all texts, by splitting where that is the same, as it is faster."""
-    paragraphs: list[str] = []
-    for outline, wide in zip(outlines, gaps, strict=True):
-        text, count = outline.text, len(outline.starts)
-        # Gaps of two characters that are line ends, none of them another kind of line end, are line feeds. A
-        # paragraph with one inside, such as code, makes a further part.
-        if count and not wide and not any(end in text for end in _OTHER_LINE_ENDS):
-            parts = text[outline.starts[0] : outline.ends[-1]].split(_PARAGRAPH_GAP)
-            if len(parts) == count:
-                paragraphs += parts
-                continue
-        bounds = zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
-        paragraphs += [text[start:end] for start, end in bounds]
-    return paragraphs
-
-
-def _find_gaps(outline: MarkdownOutline) -> dict[int, str]:
-    """Find the paragraphs that are set off by anything but two line ends."""
-    starts, ends = outline.starts[1:], outline.ends[:-1]
-    rows = (starts - ends != len(_PARAGRAPH_GAP)).nonzero()[0]
-    return {row + 1: outline.text[ends[row] : starts[row]] for row in rows.tolist()}
 
 
 def _probe_gaps(gaps: Sequence[str]) -> list[str]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from backstory.chunk_pieces import Integers, Pieces, join_pieces
 from backstory.markdown_outline import MarkdownOutline
+from backstory.text_slices import TextSlices
 from backstory.text_units import split_sentences, split_words
-from backstory.tokens import CountTokens
+from backstory.tokens import CountTokens, count_slices
 
 _CHARACTERS_PER_OVERLAP_TOKEN = 8
 
@@ -83,12 +84,8 @@ def plan_chunks(drafts: Sequence[Draft], count_tokens: CountTokens, specials: in
     owners = np.concatenate([plan.owners[recounted], plan.owners[overlaps]])
     starts = np.concatenate([plan.starts[recounted], plan.starts[overlaps]])
     stops = np.concatenate([ends[recounted], ends[overlaps - 1]])
-    slices = [
-        texts[owner][start:stop]
-        for owner, start, stop in zip(owners.tolist(), starts.tolist(), stops.tolist(), strict=True)
-    ]
-    if slices:
-        counts = count_tokens(slices)
+    if len(starts):
+        counts = count_slices(count_tokens, TextSlices(texts, owners, starts, stops))
         plan.token_counts[recounted] = counts[: len(recounted)]
         plan.overlap_counts[overlaps] = counts[len(recounted) :]
     return plan

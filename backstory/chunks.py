@@ -6,13 +6,15 @@ chunks: every finished slice is counted, and a text with one over the ceiling is
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
-from backstory.chunk_pieces import cut_pieces, measure_paragraphs
-from backstory.chunk_plans import Draft, Plan, correct_draft, plan_chunks
+import numpy as np
+
+from backstory.chunk_pieces import cut_pieces, measure_paragraphs, split_pieces
+from backstory.chunk_plans import Draft, correct_draft, plan_chunks
 from backstory.errors import InputError
 from backstory.markdown_outline import outline_all
 from backstory.tokens import CountTokens, estimate_tokens
@@ -112,14 +114,14 @@ def _cut_group(
     texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
 ) -> list[list[Span]]:
     outlines = outline_all(texts)
-    pieces, specials = measure_paragraphs(outlines, count_tokens)
+    measured, bounds, specials = measure_paragraphs(outlines, count_tokens)
     limits = [ceiling - specials for ceiling in ceilings]
-    oversized = {
-        number: (measured.tokens > limit).nonzero()[0].tolist()
-        for number, (measured, limit) in enumerate(zip(pieces, limits, strict=True))
-        if len(measured.tokens) and measured.tokens.max() > limit
-    }
-    pieces = cut_pieces(texts, pieces, oversized, limits, count_tokens, specials)
+    over_limit = measured.tokens > np.repeat(np.array(limits, np.int64), np.diff(bounds))
+    oversized: dict[int, list[int]] = {}
+    for row in over_limit.nonzero()[0].tolist():
+        number = bisect_right(bounds, row) - 1
+        oversized.setdefault(number, []).append(row - bounds[number])
+    pieces = cut_pieces(texts, split_pieces(measured, bounds), oversized, limits, count_tokens, specials)
     drafts = {
         number: Draft(outline, measured, limit, overlap_tokens)
         for number, (outline, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
@@ -128,13 +130,17 @@ def _cut_group(
     while drafts:
         plan = plan_chunks(list(drafts.values()), count_tokens, specials)
         over = plan.find_over([ceilings[number] for number in drafts], overlap_tokens)
-        made = _make_spans(list(drafts.values()), plan)
+        ends = plan.pieces.ends[plan.lasts]
         redone = {}
         for place, (number, draft) in enumerate(drafts.items()):
             if place in over:
                 redone[number] = correct_draft(draft, plan, place, ceilings[number], overlap_tokens)
             else:
-                spans[number] = made[place]
+                chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
+                starts = plan.starts[chunks]
+                headings = draft.outline.headings_at(starts)
+                values = starts.tolist(), ends[chunks].tolist(), plan.token_counts[chunks].tolist(), headings
+                spans[number] = list(map(Span, *values))
         drafts = _cut_stubborn_pieces(redone, limits, count_tokens, specials)
     return spans
 
@@ -167,12 +173,3 @@ def _cut_stubborn_pieces(
         number: replace(draft, pieces=cut, stubborn=[])
         for (number, draft), cut in zip(drafts.items(), pieces, strict=True)
     }
-
-
-def _make_spans(drafts: Sequence[Draft], plan: Plan) -> list[list[Span]]:
-    headings: list[str] = []
-    for draft, (first, last) in zip(drafts, pairwise(plan.chunk_bounds), strict=True):
-        headings += draft.outline.headings_at(plan.starts[first:last])
-    ends = plan.pieces.ends[plan.lasts].tolist()
-    spans = list(map(Span, plan.starts.tolist(), ends, plan.token_counts.tolist(), headings))
-    return [spans[first:last] for first, last in pairwise(plan.chunk_bounds)]

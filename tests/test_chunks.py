@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backstory.chunks import Span, chunk_markdown, cut_chunks
 from backstory.errors import InputError
-from backstory.tokens import CountTokens, estimate_tokens
+from backstory.tokens import CountTokens, accepts_slices, estimate_tokens
 
 
 @pytest.fixture(params=["estimate", "tokenizer"], scope="session")
@@ -339,6 +339,25 @@ def test_each_paragraph_is_counted_once_and_all_together() -> None:
     assert overlaps <= {text.split("\n\n")[k] for text in texts for k in (3, 6, 7)}, (
         "counted again as overlap"
     )
+
+
+@given(texts=st.lists(TEXT, max_size=4), max_tokens=st.integers(12, 60))
+def test_a_counter_of_slices_is_given_the_same_texts(texts: list[str], max_tokens: int) -> None:
+    seen: list[list[str]] = []
+
+    @accepts_slices
+    def count_slices(parts: Sequence[str]) -> NDArray[np.int64]:
+        seen.append(list(parts))
+        return estimate_tokens(parts)
+
+    def count_texts(parts: Sequence[str]) -> NDArray[np.int64]:
+        assert type(parts) is list, "tokenizers refuse other sequences"
+        assert parts == seen.pop(0)
+        return estimate_tokens(parts)
+
+    by_slices = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=9, count_tokens=count_slices)
+    assert by_slices == cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=9, count_tokens=count_texts)
+    assert seen == []
 
 
 def test_a_counter_that_is_not_additive_never_leads_over_the_ceiling() -> None:
