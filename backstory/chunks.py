@@ -83,7 +83,8 @@ def cut_chunks(
         texts: Markdown or plain texts.
         max_tokens: Most tokens of a chunk, overlap and special tokens included: one for all, or one per text.
         overlap_tokens: Most tokens of a chunk that are repeated from the one before.
-        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches.
+        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches. One
+            marked with :func:`~backstory.tokens.accepts_slices` is passed their offsets.
 
     Returns:
         The chunks of each text in order. Together they hold all but whitespace between paragraphs.
