@@ -12,6 +12,7 @@ from benchmarks.machine import PINNED_KERNELS
 
 ROOT = Path(__file__).parents[2]
 PEERS = ("llamaindex", "haystack", "langchain")
+REQUIREMENTS = Path(__file__).parent
 
 _STAMP = "requirements.sha256"
 # None of the peers may report its use to its authors.
@@ -31,13 +32,15 @@ def make_environment(peer: str, folder: Path) -> Path:
     Raises:
         subprocess.CalledProcessError: ``venv`` or ``pip`` failed; what they said is on standard error.
     """
-    requirements = Path(__file__).parent / peer / "requirements.txt"
+    requirements = REQUIREMENTS / peer / "requirements.txt"
     environment = folder.resolve() / peer
     python = environment / "bin" / "python"
     stamp = environment / _STAMP
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
         return python
+    # A stamp that is left while the folder is emptied would vouch for half an environment.
+    stamp.unlink(missing_ok=True)
     print(f"making the environment of {peer} in {environment} ...", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
