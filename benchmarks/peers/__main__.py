@@ -11,10 +11,12 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from backstory.environment import cache_folder
+from benchmarks.peers.driver import METHODS
 from benchmarks.peers.environments import PEERS, make_environment, run_module
 from benchmarks.peers.job import read_texts, write_job
 from benchmarks.peers.preparation import (
@@ -28,8 +30,33 @@ from benchmarks.peers.preparation import (
 from benchmarks.peers.report import OWN, score_outcomes, write_table
 
 
+def choose_methods(parts: Sequence[str] | None) -> list[str]:
+    """Give the peers' methods whose names contain one of some parts.
+
+    Args:
+        parts: Parts of names, or None for all methods.
+
+    Returns:
+        Names, in the order in which they are run.
+
+    Raises:
+        ValueError: A part is in no name.
+    """
+    if parts is None:
+        return list(METHODS)
+    for part in parts:
+        if not any(part in method for method in METHODS):
+            raise ValueError(f"no method contains {part!r}; there are: {'; '.join(METHODS)}")
+    return [method for method in METHODS if any(part in method for part in parts)]
+
+
 def compare_on_set(
-    folder: Path, windows_per_group: int | None, pythons: dict[str, Path], space: Space, scratch: Path
+    folder: Path,
+    windows_per_group: int | None,
+    pythons: dict[str, Path],
+    methods: Sequence[str],
+    space: Space,
+    scratch: Path,
 ) -> list[dict[str, Any]]:
     """Run everyone on one set.
 
@@ -37,6 +64,7 @@ def compare_on_set(
         folder: The labelled set.
         windows_per_group: How many windows of a group are taken, or None for all.
         pythons: The Python of every peer.
+        methods: The peers' ways of asking.
         space: What makes vectors.
         scratch: An empty folder.
 
@@ -65,7 +93,7 @@ def compare_on_set(
         )
         embed_for_peers(queries, "query", space, f"embedding queries of {peer}").write(job / "query-vectors")
         out = scratch / f"{peer}.json"
-        run_module(python, module, "search", job, out)
+        run_module(python, module, "search", job, out, "--methods", *methods)
         outcomes[peer] = json.loads(out.read_text(encoding="utf-8"))
     return score_outcomes(outcomes, labelled.qrels, labelled.name)
 
@@ -77,17 +105,27 @@ def main() -> None:
     parser.add_argument("--windows", type=int, metavar="N", help="of each group (default: all)")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, help="default: all")
     parser.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="PART",
+        help="of the peers, those with one of these parts in their names (default: all)",
+    )
+    parser.add_argument(
         "--environments", type=Path, metavar="DIR", help="where environments are kept (default: in the cache)"
     )
     parser.add_argument("--json", action="store_true", help="print records instead of the table")
     given = parser.parse_args()
+    try:
+        methods = choose_methods(given.methods)
+    except ValueError as error:
+        parser.error(str(error))
     environments = given.environments or cache_folder() / "peer-environments"
     pythons = {peer: make_environment(peer, environments) for peer in given.peers}
     space = Space.open()
     records: list[dict[str, Any]] = []
     for folder in given.folders:
         with tempfile.TemporaryDirectory(prefix="backstory-peers-") as scratch:
-            records += compare_on_set(folder, given.windows, pythons, space, Path(scratch))
+            records += compare_on_set(folder, given.windows, pythons, methods, space, Path(scratch))
     print(json.dumps(records, indent=2) if given.json else write_table(records))
 
 

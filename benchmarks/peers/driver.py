@@ -28,15 +28,26 @@ from benchmarks.peers.job import (
 )
 
 WHOLE_WINDOW = "whole window"
+WHOLE_WINDOW_HYBRID = "whole window, hybrid"
 OWN_CHUNKS = "own chunks, best score"
 OWN_CHUNKS_FUSED = "own chunks, rank fusion"
+OWN_CHUNKS_HYBRID = "own chunks, hybrid"
 BACKSTORY_CHUNKS = "Backstory's chunks, best score"
+METHODS = (
+    WHOLE_WINDOW,
+    WHOLE_WINDOW_HYBRID,
+    OWN_CHUNKS,
+    OWN_CHUNKS_FUSED,
+    OWN_CHUNKS_HYBRID,
+    BACKSTORY_CHUNKS,
+)
 
 DOCUMENTS_PER_WINDOW = 10
 WHOLE_WINDOW_HITS = 50
 """More chunks than documents are wanted, since several may be of one document."""
 CHUNK_HITS = 10
-"""Hits of one query chunk: as many as Backstory takes when it is scored."""
+"""Hits of one query chunk: as many as Backstory takes when it is scored. A hybrid takes as many of vectors and
+as many of keywords, as the peers' examples do."""
 
 Found: TypeAlias = tuple[str, float]
 """A document and its score; several chunks of a document may each give one."""
@@ -56,7 +67,7 @@ class Peer(Protocol):
         ...
 
     def index(self, documents: Sequence[Document]) -> None:
-        """Run the ingestion pipeline."""
+        """Run the ingestion pipeline, and index the same chunks for keywords."""
         ...
 
     def ask(self, query: str, as_of: int) -> Iterable[Found]:
@@ -69,6 +80,14 @@ class Peer(Protocol):
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterable[Found]:
         """Retrieve with each query and rank by the peer's reciprocal rank fusion."""
+        ...
+
+    def ask_hybrid(self, query: str, as_of: int) -> Iterable[Found]:
+        """Retrieve with one query by vectors and by keywords, and fuse the two rankings as the peer does."""
+        ...
+
+    def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterable[Found]:
+        """Retrieve with each query by vectors and by keywords, and fuse all rankings as the peer does."""
         ...
 
 
@@ -131,6 +150,7 @@ def run_peer(make_peer: Callable[[VectorTable, VectorTable], Peer], packages: Se
     parser.add_argument("step", choices=["split", "search"])
     parser.add_argument("job", type=Path, help="folder with documents, windows and vectors")
     parser.add_argument("out", type=Path, help="split: folder for texts; search: JSON file for the outcome")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="search: default all")
     given = parser.parse_args()
     documents, windows = read_documents(given.job), read_windows(given.job)
     if given.step == "split":
@@ -138,7 +158,9 @@ def run_peer(make_peer: Callable[[VectorTable, VectorTable], Peer], packages: Se
         _split(make_peer(nothing, nothing), documents, windows, given.out)
         return
     vectors = [VectorTable.read(given.job / name) for name in ("document-vectors", "query-vectors")]
-    _search(make_peer(vectors[0], vectors[1]), documents, windows, given.out, packages)
+    measurement = Measurement()
+    runs = _search(make_peer(vectors[0], vectors[1]), documents, windows, given.methods, measurement)
+    write_outcome(given.out, runs, measurement, packages)
 
 
 def _split(peer: Peer, documents: Sequence[Document], windows: Sequence[Window], out: Path) -> None:
@@ -149,21 +171,28 @@ def _split(peer: Peer, documents: Sequence[Document], windows: Sequence[Window],
 
 
 def _search(
-    peer: Peer, documents: Sequence[Document], windows: Sequence[Window], out: Path, packages: Sequence[str]
-) -> None:
-    measurement = Measurement()
+    peer: Peer,
+    documents: Sequence[Document],
+    windows: Sequence[Window],
+    methods: Sequence[str],
+    measurement: Measurement,
+) -> dict[str, dict[str, list[Found]]]:
     with measurement.measure("index"):
         peer.index(documents)
-    methods: dict[str, Callable[[Window], Iterable[Found]]] = {
+    answers: dict[str, Callable[[Window], Iterable[Found]]] = {
         WHOLE_WINDOW: lambda window: peer.ask(window.text, window.started_at),
+        WHOLE_WINDOW_HYBRID: lambda window: peer.ask_hybrid(window.text, window.started_at),
         OWN_CHUNKS: lambda window: peer.ask_each(peer.split_window(window.markdown), window.started_at),
         OWN_CHUNKS_FUSED: lambda window: peer.ask_and_fuse(
+            peer.split_window(window.markdown), window.started_at
+        ),
+        OWN_CHUNKS_HYBRID: lambda window: peer.ask_and_fuse_hybrid(
             peer.split_window(window.markdown), window.started_at
         ),
         BACKSTORY_CHUNKS: lambda window: peer.ask_each(window.query_chunks, window.started_at),
     }
     runs: dict[str, dict[str, list[Found]]] = {}
-    for method, answer in methods.items():
+    for method in methods:
         with measurement.measure(method):
-            runs[method] = {window.window_id: first_documents(answer(window)) for window in windows}
-    write_outcome(out, runs, measurement, packages)
+            runs[method] = {window.window_id: first_documents(answers[method](window)) for window in windows}
+    return runs

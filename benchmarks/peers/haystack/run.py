@@ -1,7 +1,8 @@
 """Haystack as its documentation has it: an indexing pipeline, an in-memory document store, retrievers.
 
 Splitter and store have their defaults. Windows are asked in one query by an embedding retriever, and chunk by
-chunk by ``MultiQueryEmbeddingRetriever`` or through ``DocumentJoiner``.
+chunk by ``MultiQueryEmbeddingRetriever`` or through ``DocumentJoiner``. The hybrid is the pipeline of its tutorial:
+an embedding retriever and ``InMemoryBM25Retriever``, which filter themselves, and ``DocumentJoiner``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,30 @@ from haystack import Pipeline, component
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.preprocessors import DocumentSplitter
 from haystack.components.retrievers import MultiQueryEmbeddingRetriever
-from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever, InMemoryEmbeddingRetriever
 from haystack.components.writers import DocumentWriter
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from benchmarks.peers.driver import CHUNK_HITS, WHOLE_WINDOW_HITS, Found, run_peer
 from benchmarks.peers.job import Document, VectorTable
+
+
+@component
+class TitleAdder:
+    """Puts the title before every split.
+
+    Embedders would do that for themselves with ``meta_fields_to_embed``; keyword retrieval reads the content alone,
+    and with the title in it both have what the other peers' retrievers have.
+    """
+
+    @component.output_types(documents=list[HaystackDocument])
+    def run(self, documents: list[HaystackDocument]) -> dict[str, Any]:
+        """Change the content of every document."""
+        titled = [
+            replace(document, content="\n\n".join(filter(None, [document.meta["title"], document.content])))
+            for document in documents
+        ]
+        return {"documents": titled}
 
 
 @component
@@ -32,8 +51,7 @@ class StoredDocumentEmbedder:
     def run(self, documents: list[HaystackDocument]) -> dict[str, Any]:
         """Look the vector of every document up."""
         embedded = [
-            replace(document, embedding=self.vectors.look_up(text_to_embed(document)))
-            for document in documents
+            replace(document, embedding=self.vectors.look_up(str(document.content))) for document in documents
         ]
         return {"documents": embedded}
 
@@ -56,13 +74,20 @@ class Haystack:
 
     def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None:
         self.splitter = DocumentSplitter()
+        self.title_adder = TitleAdder()
         store = InMemoryDocumentStore(embedding_similarity_function="cosine")
+        self.embedder = StoredTextEmbedder(query_vectors)
+        self.retriever = InMemoryEmbeddingRetriever(store)
+        self.keyword_retriever = InMemoryBM25Retriever(store)
+        self.joiner = DocumentJoiner(join_mode="reciprocal_rank_fusion")
 
         self.indexing = Pipeline()
         self.indexing.add_component("splitter", self.splitter)
+        self.indexing.add_component("title_adder", self.title_adder)
         self.indexing.add_component("embedder", StoredDocumentEmbedder(document_vectors))
         self.indexing.add_component("writer", DocumentWriter(document_store=store))
-        self.indexing.connect("splitter", "embedder")
+        self.indexing.connect("splitter", "title_adder")
+        self.indexing.connect("title_adder", "embedder")
         self.indexing.connect("embedder", "writer")
 
         self.querying = Pipeline()
@@ -70,16 +95,24 @@ class Haystack:
         self.querying.add_component("retriever", InMemoryEmbeddingRetriever(store))
         self.querying.connect("embedder.embedding", "retriever.query_embedding")
 
+        self.hybrid = Pipeline()
+        self.hybrid.add_component("embedder", self.embedder)
+        self.hybrid.add_component("retriever", self.retriever)
+        self.hybrid.add_component("keyword_retriever", self.keyword_retriever)
+        self.hybrid.add_component("joiner", self.joiner)
+        self.hybrid.connect("embedder.embedding", "retriever.query_embedding")
+        self.hybrid.connect("retriever", "joiner")
+        self.hybrid.connect("keyword_retriever", "joiner")
+
         self.multi_query_retriever = MultiQueryEmbeddingRetriever(
             retriever=InMemoryEmbeddingRetriever(store, top_k=CHUNK_HITS),
             query_embedder=StoredTextEmbedder(query_vectors),
         )
-        self.joiner = DocumentJoiner(join_mode="reciprocal_rank_fusion")
 
     def split_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Run the first component of the indexing pipeline."""
+        """Run the first components of the indexing pipeline."""
         splits = self.splitter.run(documents=load(documents))["documents"]
-        return [text_to_embed(document) for document in splits]
+        return [str(document.content) for document in self.title_adder.run(documents=splits)["documents"]]
 
     def split_window(self, markdown: str) -> list[str]:
         """Split with the splitter of the documents."""
@@ -92,7 +125,9 @@ class Haystack:
 
     def ask(self, query: str, as_of: int) -> Iterator[Found]:
         """Run the query pipeline."""
-        return found(self._ask(query, as_of, WHOLE_WINDOW_HITS))
+        retrieval = {"filters": published_by(as_of), "top_k": WHOLE_WINDOW_HITS}
+        answer = self.querying.run({"embedder": {"text": query}, "retriever": retrieval})
+        return found(answer["retriever"]["documents"])
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         """Ask with all queries at once."""
@@ -103,17 +138,41 @@ class Haystack:
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         """Join the answers to each query by reciprocal rank fusion."""
-        lists = [self._ask(query, as_of, CHUNK_HITS) for query in queries]
+        lists = [self._find_by_vector(query, as_of) for query in queries]
         return found(self.joiner.run(documents=lists)["documents"])
 
-    def _ask(self, query: str, as_of: int, top_k: int) -> list[HaystackDocument]:
-        retrieval = {"filters": published_by(as_of), "top_k": top_k}
-        answer = self.querying.run({"embedder": {"text": query}, "retriever": retrieval})
-        return list(answer["retriever"]["documents"])
+    def ask_hybrid(self, query: str, as_of: int) -> Iterator[Found]:
+        """Run the hybrid pipeline."""
+        retrieval = {"filters": published_by(as_of), "top_k": WHOLE_WINDOW_HITS}
+        answer = self.hybrid.run(
+            {
+                "embedder": {"text": query},
+                "retriever": retrieval,
+                "keyword_retriever": {"query": query, **retrieval},
+            }
+        )
+        return found(answer["joiner"]["documents"])
+
+    def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        """Join what both retrievers of the hybrid pipeline find for each query."""
+        lists = [
+            find(query, as_of) for query in queries for find in (self._find_by_vector, self._find_by_keyword)
+        ]
+        return found(self.joiner.run(documents=lists)["documents"])
+
+    # Without a pipeline, which makes deep copies of what goes through it: for short queries half of the time.
+    def _find_by_vector(self, query: str, as_of: int) -> list[HaystackDocument]:
+        embedding = self.embedder.run(text=query)["embedding"]
+        answer = self.retriever.run(query_embedding=embedding, filters=published_by(as_of), top_k=CHUNK_HITS)
+        return list(answer["documents"])
+
+    def _find_by_keyword(self, query: str, as_of: int) -> list[HaystackDocument]:
+        answer = self.keyword_retriever.run(query=query, filters=published_by(as_of), top_k=CHUNK_HITS)
+        return list(answer["documents"])
 
 
 def load(documents: Sequence[Document]) -> list[HaystackDocument]:
-    """Make documents with a title, which is embedded with every split, and a date to filter by."""
+    """Make documents with a title and a date to filter by."""
     return [
         HaystackDocument(
             content=document.text,
@@ -125,11 +184,6 @@ def load(documents: Sequence[Document]) -> list[HaystackDocument]:
         )
         for document in documents
     ]
-
-
-def text_to_embed(document: HaystackDocument) -> str:
-    """Put the title before the text, as Haystack's own embedders do with ``meta_fields_to_embed``."""
-    return "\n\n".join(filter(None, [document.meta["title"], document.content]))
 
 
 def published_by(as_of: int) -> dict[str, Any]:

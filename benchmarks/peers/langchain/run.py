@@ -2,19 +2,33 @@
 
 The splitter has the sizes of the retrieval tutorial. ``MultiQueryRetriever`` gives the union of what several
 queries find without an order, so the union is put in the order of the scores, or of ``EnsembleRetriever``.
+The hybrid is ``EnsembleRetriever`` with its default, equal weights over ``BM25Retriever`` with its default
+preprocessing and the vector store. ``langchain-community``, where ``BM25Retriever`` is, is no longer maintained,
+and no other package of the project has it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from langchain_classic.retrievers import EnsembleRetriever
+from langchain_community.retrievers import BM25Retriever
 from langchain_core.documents import Document as LangChainDocument
 from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import RetrieverLike
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from benchmarks.peers.driver import CHUNK_HITS, WHOLE_WINDOW_HITS, Found, run_peer
 from benchmarks.peers.job import Document, VectorTable
 
+PACKAGES = (
+    "langchain-core",
+    "langchain-text-splitters",
+    "langchain-classic",
+    "langchain-community",
+    "rank-bm25",
+)
 Scored = tuple[LangChainDocument, float]
 
 
@@ -50,8 +64,11 @@ class LangChain:
         return list(self.splitter.split_text(markdown))
 
     def index(self, documents: Sequence[Document]) -> None:
-        """Split and add to the store."""
-        self.store.add_documents(documents=self._split(documents))
+        """Split, add to the store and index for keywords."""
+        splits = self._split(documents)
+        self.store.add_documents(documents=splits)
+        # It cannot filter, but sorts all chunks anyway, so it gives all and the later ones are left out then.
+        self.keyword_retriever = BM25Retriever.from_documents(splits, k=len(splits))
 
     def ask(self, query: str, as_of: int) -> Iterator[Found]:
         """Search once."""
@@ -64,10 +81,17 @@ class LangChain:
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         """Search with each query and fuse as an ensemble of as many retrievers would."""
-        lists = [[document for document, _ in self._ask(query, as_of, CHUNK_HITS)] for query in queries]
-        ensemble = EnsembleRetriever(retrievers=[self.store.as_retriever()] * len(lists))
-        fused = ensemble.weighted_reciprocal_rank(lists)
-        return found([(document, 1 / place) for place, document in enumerate(fused, start=1)])
+        return fuse([(self._dense(as_of, CHUNK_HITS), query) for query in queries])
+
+    def ask_hybrid(self, query: str, as_of: int) -> Iterator[Found]:
+        """Ask an ensemble of the keyword retriever and the store."""
+        ensemble = EnsembleRetriever(retrievers=self._hybrid(as_of, WHOLE_WINDOW_HITS))
+        return ranked(ensemble.invoke(query))
+
+    def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        """Ask both with each query and fuse as an ensemble of twice as many retrievers would."""
+        retrievers = self._hybrid(as_of, CHUNK_HITS)
+        return fuse([(retriever, query) for query in queries for retriever in retrievers])
 
     def _split(self, documents: Sequence[Document]) -> list[LangChainDocument]:
         """Split, and put the title before every chunk as the other peers do, who embed metadata."""
@@ -77,10 +101,19 @@ class LangChain:
         return list(splits)
 
     def _ask(self, query: str, as_of: int, top_k: int) -> list[Scored]:
-        return list(
-            self.store.similarity_search_with_score(
-                query, k=top_k, filter=lambda document: document.metadata["published_at"] <= as_of
-            )
+        hits = self.store.similarity_search_with_score(query, k=top_k, filter=published_by(as_of))
+        return list(hits)
+
+    def _hybrid(self, as_of: int, top_k: int) -> list[RetrieverLike]:
+        return [self._keyword(as_of, top_k), self._dense(as_of, top_k)]
+
+    def _dense(self, as_of: int, top_k: int) -> RetrieverLike:
+        return self.store.as_retriever(search_kwargs={"k": top_k, "filter": published_by(as_of)})
+
+    def _keyword(self, as_of: int, top_k: int) -> RetrieverLike:
+        is_published = published_by(as_of)
+        return self.keyword_retriever | RunnableLambda(
+            lambda documents: list(islice(filter(is_published, documents), top_k))
         )
 
 
@@ -99,10 +132,27 @@ def load(documents: Sequence[Document]) -> list[LangChainDocument]:
     ]
 
 
+def published_by(as_of: int) -> Callable[[LangChainDocument], bool]:
+    """Make the filter."""
+    return lambda document: bool(document.metadata["published_at"] <= as_of)
+
+
+def fuse(asked: Sequence[tuple[RetrieverLike, str]]) -> Iterator[Found]:
+    """Give each retriever its query and fuse what they find as their ensemble does, which has one query for all."""
+    ensemble = EnsembleRetriever(retrievers=[retriever for retriever, _ in asked])
+    lists = [retriever.invoke(query) for retriever, query in asked]
+    return ranked(ensemble.weighted_reciprocal_rank(lists))
+
+
+def ranked(documents: Sequence[LangChainDocument]) -> Iterator[Found]:
+    """Name the document of each chunk of a ranking, which comes without scores."""
+    return found([(document, 1 / place) for place, document in enumerate(documents, start=1)])
+
+
 def found(scored: Sequence[Scored]) -> Iterator[Found]:
     """Name the document of each chunk."""
     return ((document.metadata["doc_id"], score) for document, score in scored)
 
 
 if __name__ == "__main__":
-    run_peer(LangChain, ["langchain-core", "langchain-text-splitters", "langchain-classic"])
+    run_peer(LangChain, PACKAGES)

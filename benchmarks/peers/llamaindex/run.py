@@ -1,7 +1,8 @@
 """LlamaIndex as its documentation has it: an ingestion pipeline, a vector store index, a retriever.
 
 Chunks of 512 tokens as in its FAQ, since half of its default chunk of 1,024 would be cut off by the embedder.
-The window's chunks are merged by ``QueryFusionRetriever``, which is given them where it would ask an LLM.
+The window's chunks are merged by ``QueryFusionRetriever``, which is given them where it would ask an LLM. The
+hybrid is the same over a vector retriever and ``BM25Retriever``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.retrievers.bm25 import BM25Retriever
 from pydantic import PrivateAttr
 
 from benchmarks.peers.driver import CHUNK_HITS, WHOLE_WINDOW_HITS, Found, run_peer
@@ -47,10 +49,12 @@ class StoredEmbedding(BaseEmbedding):
 class GivenQueriesRetriever(QueryFusionRetriever):
     """Fuses the results of given queries instead of generated ones."""
 
-    def __init__(self, retriever: BaseRetriever, queries: Sequence[str], mode: FUSION_MODES) -> None:
+    def __init__(
+        self, retrievers: Sequence[BaseRetriever], queries: Sequence[str], mode: FUSION_MODES
+    ) -> None:
         self.queries = list(queries)
         super().__init__(
-            [retriever],
+            list(retrievers),
             mode=mode,
             num_queries=len(self.queries),
             similarity_top_k=WHOLE_WINDOW_HITS,
@@ -60,6 +64,16 @@ class GivenQueriesRetriever(QueryFusionRetriever):
     def _get_queries(self, original_query: str) -> list[QueryBundle]:
         """Give the other queries than the one that is asked."""
         return [QueryBundle(query) for query in self.queries if query != original_query]
+
+
+class MatchingBM25Retriever(BM25Retriever):
+    """Gives no node without a word of the query.
+
+    A filter multiplies the scores of what it excludes by nought, and the list is filled up with scores of nought.
+    """
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [node for node in super()._retrieve(query_bundle) if node.get_score() > 0]
 
 
 class LlamaIndex:
@@ -80,10 +94,15 @@ class LlamaIndex:
         return list(self.splitter.split_text(markdown))
 
     def index(self, documents: Sequence[Document]) -> None:
-        """Run the ingestion pipeline into the default, in-memory store."""
+        """Run the ingestion pipeline into the default, in-memory store, and index its nodes for keywords."""
         pipeline = IngestionPipeline(transformations=[self.splitter, self.embed_model])
         nodes = pipeline.run(documents=load(documents))
         self.store = VectorStoreIndex(nodes, embed_model=self.embed_model)
+        keyword_retriever = BM25Retriever(nodes=nodes)
+        # Kept as `from_persist_dir` has it, so that a retriever with another filter does not index again.
+        self.keyword_index = keyword_retriever.bm25
+        self.keyword_index.corpus = keyword_retriever.corpus
+        self.published_at = [node.metadata["published_at"] for node in nodes]
 
     def ask(self, query: str, as_of: int) -> Iterator[Found]:
         """Ask a retriever."""
@@ -91,19 +110,34 @@ class LlamaIndex:
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         """Fuse in mode ``simple``, the default."""
-        return self._fuse(queries, as_of, FUSION_MODES.SIMPLE)
+        return fuse([self._retriever(CHUNK_HITS, as_of)], queries, FUSION_MODES.SIMPLE)
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         """Fuse in mode ``reciprocal_rerank``."""
-        return self._fuse(queries, as_of, FUSION_MODES.RECIPROCAL_RANK)
+        return fuse([self._retriever(CHUNK_HITS, as_of)], queries, FUSION_MODES.RECIPROCAL_RANK)
 
-    def _fuse(self, queries: Sequence[str], as_of: int, mode: FUSION_MODES) -> Iterator[Found]:
-        fusion = GivenQueriesRetriever(self._retriever(CHUNK_HITS, as_of), queries, mode)
-        return found(fusion.retrieve(queries[0]))
+    def ask_hybrid(self, query: str, as_of: int) -> Iterator[Found]:
+        """Fuse the rankings by vectors and by keywords in mode ``reciprocal_rerank``."""
+        return fuse(self._hybrid(WHOLE_WINDOW_HITS, as_of), [query], FUSION_MODES.RECIPROCAL_RANK)
+
+    def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        """Fuse the rankings of every query, by vectors and by keywords, in mode ``reciprocal_rerank``."""
+        return fuse(self._hybrid(CHUNK_HITS, as_of), queries, FUSION_MODES.RECIPROCAL_RANK)
+
+    def _hybrid(self, top_k: int, as_of: int) -> list[BaseRetriever]:
+        return [self._retriever(top_k, as_of), self._keyword_retriever(top_k, as_of)]
 
     def _retriever(self, top_k: int, as_of: int) -> BaseRetriever:
         published = MetadataFilter(key="published_at", value=as_of, operator=FilterOperator.LTE)
         return self.store.as_retriever(similarity_top_k=top_k, filters=MetadataFilters(filters=[published]))
+
+    def _keyword_retriever(self, top_k: int, as_of: int) -> BaseRetriever:
+        """Filter while ranking, by the mask that ``filters`` would become; those fail where all is excluded."""
+        return MatchingBM25Retriever(
+            existing_bm25=self.keyword_index,
+            similarity_top_k=min(top_k, len(self.published_at)),
+            corpus_weight_mask=[int(published_at <= as_of) for published_at in self.published_at],
+        )
 
 
 def load(documents: Sequence[Document]) -> list[LlamaDocument]:
@@ -121,10 +155,15 @@ def load(documents: Sequence[Document]) -> list[LlamaDocument]:
     ]
 
 
+def fuse(retrievers: Sequence[BaseRetriever], queries: Sequence[str], mode: FUSION_MODES) -> Iterator[Found]:
+    """Ask every retriever with every query."""
+    return found(GivenQueriesRetriever(retrievers, queries, mode).retrieve(queries[0]))
+
+
 def found(nodes: Sequence[NodeWithScore]) -> Iterator[Found]:
     """Name the document of each node."""
     return ((str(node.node.ref_doc_id), float(node.get_score())) for node in nodes)
 
 
 if __name__ == "__main__":
-    run_peer(LlamaIndex, ["llama-index-core"])
+    run_peer(LlamaIndex, ["llama-index-core", "llama-index-retrievers-bm25", "bm25s"])
