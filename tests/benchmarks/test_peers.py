@@ -1,6 +1,7 @@
-"""What peers are given and how their answers are scored; the peers themselves run by hand."""
+"""What peers are given and how their answers are scored; the peers themselves run where they are installed."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,9 @@ from backstory.embedders import make_embedder
 from backstory.embeddings import EmbeddingCache
 from backstory.settings import EmbeddingSettings, Settings
 from benchmarks.peers import driver, environments
-from benchmarks.peers.driver import Found, first_documents, run_peer
-from benchmarks.peers.environments import PEERS
+from benchmarks.peers.__main__ import choose_methods
+from benchmarks.peers.driver import METHODS, Found, first_documents, run_peer
+from benchmarks.peers.environments import PEERS, make_environment, run_module
 from benchmarks.peers.job import (
     UNDATED,
     Document,
@@ -39,6 +41,7 @@ from benchmarks.peers.preparation import (
 )
 from benchmarks.peers.report import score_outcomes, write_table
 
+ENVIRONMENTS = "BACKSTORY_PEER_ENVIRONMENTS"
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 DOCUMENTS = [
     Document("old", "Bread", "Sourdough needs time.", UNDATED),
@@ -180,12 +183,21 @@ class LinePeer:
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
         return self.ask_each(queries, as_of)
 
+    def ask_hybrid(self, query: str, as_of: int) -> Iterator[Found]:
+        return self.ask_and_fuse_hybrid([query], as_of)
+
+    def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
+        words = {word for query in queries for word in query.split()}
+        for document in self.documents:
+            if document.published_at <= as_of and words & set(document.text.split()):
+                yield document.doc_id, 1.0
+
 
 def test_a_peer_splits_first_and_then_finds_the_vectors_of_what_it_split(
     tmp_path: Path, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(step: str, out: Path) -> None:
-        monkeypatch.setattr(sys, "argv", ["run.py", step, str(tmp_path / "job"), str(out)])
+    def run(step: str, out: Path, *options: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["run.py", step, str(tmp_path / "job"), str(out), *options])
         run_peer(LinePeer, ["numpy"])
 
     window = Window("w", 1_000_000, "bread?", "sourdough\noven", ["time"])
@@ -200,18 +212,29 @@ def test_a_peer_splits_first_and_then_finds_the_vectors_of_what_it_split(
     asked.write(tmp_path / "job" / "query-vectors")
     run("search", tmp_path / "out.json")
     outcome = json.loads((tmp_path / "out.json").read_text())
-    methods = {
-        driver.WHOLE_WINDOW,
-        driver.OWN_CHUNKS,
-        driver.OWN_CHUNKS_FUSED,
-        driver.BACKSTORY_CHUNKS,
-    }
-    assert set(outcome["runs"]) == methods
-    assert set(outcome["seconds"]) == methods | {"index"}
+    assert list(outcome["runs"]) == list(METHODS)
+    assert set(outcome["seconds"]) == {"index", *METHODS}
     # The other document is from after the window's start.
     assert [doc_id for doc_id, _ in outcome["runs"][driver.OWN_CHUNKS]["w"]] == ["old"]
+    # The hybrid compares words alone, and no text has the query's.
+    assert outcome["runs"][driver.WHOLE_WINDOW_HYBRID]["w"] == []
     assert outcome["versions"] == {"numpy": np.__version__}
     assert outcome["peak_memory"] > 1e6
+
+    run("search", tmp_path / "some.json", "--methods", driver.BACKSTORY_CHUNKS)
+    some = json.loads((tmp_path / "some.json").read_text())
+    assert some["runs"] == {driver.BACKSTORY_CHUNKS: outcome["runs"][driver.BACKSTORY_CHUNKS]}
+    assert set(some["seconds"]) == {"index", driver.BACKSTORY_CHUNKS}
+
+
+def test_methods_are_chosen_by_parts_of_their_names() -> None:
+    assert choose_methods(None) == list(METHODS)
+    hybrid = [driver.WHOLE_WINDOW_HYBRID, driver.OWN_CHUNKS_HYBRID]
+    assert choose_methods(["hybrid"]) == hybrid
+    assert choose_methods(["own chunks, hybrid", "whole window, h"]) == hybrid
+    assert len(choose_methods(["whole", "own"])) == len(METHODS) - 1
+    with pytest.raises(ValueError, match="no method contains 'sparse'; there are: whole window; whole"):
+        choose_methods(["hybrid", "sparse"])
 
 
 def outcome_of(runs: dict[str, dict[str, list[Found]]]) -> dict[str, object]:
@@ -247,8 +270,93 @@ def test_the_table_has_a_row_per_group_and_method_and_figures_once() -> None:
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_requirements_are_exact_and_need_no_torch(peer: str) -> None:
-    path = Path(environments.__file__).parent / peer / "requirements.txt"
+    path = environments.REQUIREMENTS / peer / "requirements.txt"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line) for line in lines)
     assert not [line for line in lines if line.lower().startswith(("torch", "nvidia", "triton"))]
     assert (path.parent / "run.py").is_file()
+
+
+def test_an_environment_is_made_again_when_its_requirements_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requirements = tmp_path / "peers" / "some" / "requirements.txt"
+    requirements.parent.mkdir(parents=True)
+    requirements.write_text("# none\n")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path / "peers")
+    earlier = tmp_path / "made" / "some" / "requirements.sha256"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("of other requirements")
+    trace = earlier.with_name("trace")
+    trace.touch()
+    python = make_environment("some", tmp_path / "made")
+    assert python.exists()
+    assert not trace.exists()
+    trace.touch()
+    assert make_environment("some", tmp_path / "made") == python
+    assert trace.exists()
+
+
+FIRST_DOCUMENTS = {"d0", "d1", "d2"}
+KEYWORD_DOCUMENT, LATER_DOCUMENT = 149, 150
+
+
+def document_of_number(number: int) -> Document:
+    """The last third shares a common word with the query; one of them, and one that is later, a rare word too."""
+    doc_id = f"d{number}"
+    rare = number in (KEYWORD_DOCUMENT, LATER_DOCUMENT)
+    return Document(
+        doc_id=doc_id,
+        title="zeppelin" if rare else "",
+        text=f"number{number} " + ("harbour" if number >= 100 else "meadow"),
+        published_at=1 if doc_id in FIRST_DOCUMENTS else 5 if number == LATER_DOCUMENT else 3,
+    )
+
+
+def vector_of_text(text: str) -> list[float]:
+    """Documents turn away from the query by their numbers, that with the rare word further, the later one not."""
+    named = re.search(r"number(\d+)", text)
+    number = 0 if named is None else int(named[1])
+    angle = {KEYWORD_DOCUMENT: 3.0, LATER_DOCUMENT: 0.0}.get(number, number / 100)
+    return [float(np.cos(angle)), float(np.sin(angle))]
+
+
+def tabulate_vectors(texts: Sequence[str]) -> VectorTable:
+    unique = list(dict.fromkeys(texts))
+    return VectorTable(unique, np.array([vector_of_text(text) for text in unique], np.float32))
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_an_installed_peer_finds_by_vectors_and_keywords_among_what_was_published(
+    peer: str, tmp_path: Path
+) -> None:
+    folder = os.environ.get(ENVIRONMENTS)
+    if folder is None:
+        pytest.skip(f"{ENVIRONMENTS} does not name a folder for the peers' environments")
+    python = make_environment(peer, Path(folder))
+    module = f"benchmarks.peers.{peer}.run"
+    job = tmp_path / "job"
+    query = "zeppelin harbour"
+    starts = {"before all": 0, "after the first": 2, "after all but one": 4}
+    windows = [Window(name, start, query, query, [query]) for name, start in starts.items()]
+    write_job(job, [document_of_number(number) for number in range(LATER_DOCUMENT + 1)], windows)
+    run_module(python, module, "split", job, tmp_path / "splits")
+    texts = read_texts(tmp_path / "splits" / "document-texts.json")
+    tabulate_vectors(texts).write(job / "document-vectors")
+    queries = read_texts(tmp_path / "splits" / "query-texts.json")
+    tabulate_vectors([query, *queries]).write(job / "query-vectors")
+    run_module(python, module, "search", job, tmp_path / "out.json")
+    runs = json.loads((tmp_path / "out.json").read_text())["runs"]
+    assert list(runs) == list(METHODS)
+    nearest = [f"d{number}" for number in range(10)]
+    for method in METHODS:
+        found, first, none = ([doc_id for doc_id, _ in runs[method][name]] for name in reversed(starts))
+        assert none == []
+        assert set(first) == FIRST_DOCUMENTS
+        if "hybrid" not in method:
+            assert found == nearest
+            continue
+        assert len(found) == 10
+        assert f"d{KEYWORD_DOCUMENT}" in found[:2]
+        assert "d0" in found[:2]
+        assert f"d{LATER_DOCUMENT}" not in found
