@@ -62,7 +62,7 @@ class Peer(Protocol):
         """Give the texts that the ingestion pipeline would embed."""
         ...
 
-    def split_window(self, markdown: str) -> list[str]:
+    def split_window(self, transcript: str) -> list[str]:
         """Cut a window as the peer's splitter cuts any text."""
         ...
 
@@ -166,7 +166,7 @@ def run_peer(make_peer: Callable[[VectorTable, VectorTable], Peer], packages: Se
 def _split(peer: Peer, documents: Sequence[Document], windows: Sequence[Window], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_texts(out / "document-texts.json", peer.split_documents(documents))
-    chunks = [chunk for window in windows for chunk in peer.split_window(window.markdown)]
+    chunks = [chunk for window in windows for chunk in peer.split_window(window.transcript)]
     write_texts(out / "query-texts.json", chunks)
 
 
@@ -182,12 +182,12 @@ def _search(
     answers: dict[str, Callable[[Window], Iterable[Found]]] = {
         WHOLE_WINDOW: lambda window: peer.ask(window.text, window.started_at),
         WHOLE_WINDOW_HYBRID: lambda window: peer.ask_hybrid(window.text, window.started_at),
-        OWN_CHUNKS: lambda window: peer.ask_each(peer.split_window(window.markdown), window.started_at),
+        OWN_CHUNKS: lambda window: peer.ask_each(peer.split_window(window.transcript), window.started_at),
         OWN_CHUNKS_FUSED: lambda window: peer.ask_and_fuse(
-            peer.split_window(window.markdown), window.started_at
+            peer.split_window(window.transcript), window.started_at
         ),
         OWN_CHUNKS_HYBRID: lambda window: peer.ask_and_fuse_hybrid(
-            peer.split_window(window.markdown), window.started_at
+            peer.split_window(window.transcript), window.started_at
         ),
         BACKSTORY_CHUNKS: lambda window: peer.ask_each(window.query_chunks, window.started_at),
     }

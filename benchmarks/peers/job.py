@@ -46,14 +46,14 @@ class Window:
         window_id: Its name in the labels.
         started_at: Microseconds since 1970; no later document may be given to it.
         text: The messages alone, cut where the embedder's input ends.
-        markdown: All messages with authors and times, by ``consolidate_messages_to_markdown``.
+        transcript: All messages, without authors and times: no document shares those, and keywords would.
         query_chunks: The texts that Backstory asks with.
     """
 
     window_id: str
     started_at: int
     text: str
-    markdown: str
+    transcript: str
     query_chunks: list[str]
 
 

@@ -17,7 +17,6 @@ from backstory.evaluation import LabelledSet, read_labelled_set
 from backstory.evaluation.library_path import embed_windows, index_documents
 from backstory.evaluation.scoring import name_group
 from backstory.evaluation.whole_window import cut_whole_texts
-from backstory.markdown import consolidate_windows
 from backstory.progress import show_progress
 from backstory.settings import Settings
 from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
@@ -90,14 +89,16 @@ def list_windows(labelled: LabelledSet, query_chunks: pl.DataFrame, embedder: Em
         The windows, in the order of the set.
     """
     with_text = labelled.messages.filter(pl.col("text").is_not_null())
-    markdown = consolidate_windows(with_text, by="conversation_id").rename({"conversation_id": "window_id"})
+    transcripts = with_text.group_by(window_id="conversation_id", maintain_order=True).agg(
+        transcript=pl.col("text").str.join("\n\n")
+    )
     listed = query_chunks.group_by("window_id", maintain_order=True).agg("text")
     rows = (
         labelled.windows.select("window_id", pl.col("started_at").dt.epoch("us"))
         .join(cut_whole_texts(labelled, embedder), on="window_id", how="left", maintain_order="left")
-        .join(markdown, on="window_id", how="left", maintain_order="left")
+        .join(transcripts, on="window_id", how="left", maintain_order="left")
         .join(listed.rename({"text": "query_chunks"}), on="window_id", how="left", maintain_order="left")
-        .select("window_id", "started_at", "text", "markdown", "query_chunks")
+        .select("window_id", "started_at", "text", "transcript", "query_chunks")
         .iter_rows()
     )
     return [Window(*row) for row in rows]

@@ -129,7 +129,7 @@ def test_peers_get_dates_to_filter_by_and_the_texts_that_backstory_asks_with(
     first = windows[0]
     assert first.started_at == noon
     assert first.text == "Does sourdough need an oven?\n\nAnd when does the night train leave?"
-    assert first.markdown.startswith("## Message 1\n**Author:** Ana\n**Timestamp:** 2025-01-01 12:00\n\nDoes")
+    assert first.transcript == first.text
     assert first.query_chunks == chunks.filter(pl.col("window_id") == "x-n1-001")["text"].to_list()
 
 
@@ -162,8 +162,8 @@ class LinePeer:
     def split_documents(self, documents: Sequence[Document]) -> list[str]:
         return [document.text for document in documents]
 
-    def split_window(self, markdown: str) -> list[str]:
-        return markdown.splitlines()
+    def split_window(self, transcript: str) -> list[str]:
+        return transcript.splitlines()
 
     def index(self, documents: Sequence[Document]) -> None:
         self.documents = documents

@@ -114,9 +114,9 @@ class Haystack:
         splits = self.splitter.run(documents=load(documents))["documents"]
         return [str(document.content) for document in self.title_adder.run(documents=splits)["documents"]]
 
-    def split_window(self, markdown: str) -> list[str]:
+    def split_window(self, transcript: str) -> list[str]:
         """Split with the splitter of the documents."""
-        splits = self.splitter.run(documents=[HaystackDocument(content=markdown)])["documents"]
+        splits = self.splitter.run(documents=[HaystackDocument(content=transcript)])["documents"]
         return [str(document.content) for document in splits]
 
     def index(self, documents: Sequence[Document]) -> None:

@@ -59,9 +59,9 @@ class LangChain:
         """Split as before indexing."""
         return [split.page_content for split in self._split(documents)]
 
-    def split_window(self, markdown: str) -> list[str]:
+    def split_window(self, transcript: str) -> list[str]:
         """Split with the splitter of the documents."""
-        return list(self.splitter.split_text(markdown))
+        return list(self.splitter.split_text(transcript))
 
     def index(self, documents: Sequence[Document]) -> None:
         """Split, add to the store and index for keywords."""

@@ -89,9 +89,9 @@ class LlamaIndex:
         nodes = IngestionPipeline(transformations=[self.splitter]).run(documents=load(documents))
         return [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
 
-    def split_window(self, markdown: str) -> list[str]:
+    def split_window(self, transcript: str) -> list[str]:
         """Split with the splitter of the documents."""
-        return list(self.splitter.split_text(markdown))
+        return list(self.splitter.split_text(transcript))
 
     def index(self, documents: Sequence[Document]) -> None:
         """Run the ingestion pipeline into the default, in-memory store, and index its nodes for keywords."""
