@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from backstory.index.matches import Matches, cells_of_best, rank_within, take_be
 from backstory.index.words import Words
 
 CELLS_AT_ONCE = 1 << 22
-POSTINGS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -94,29 +93,17 @@ class KeywordIndex:
         Returns:
             BM25 scores, shape ``(last - first, row_count)``; each the same whatever is scored beside it.
         """
-        width = self._row_count
-        cells = (last - first) * width
+        scores = np.zeros((last - first, self._row_count), np.float32)
         begin, end = np.searchsorted(terms.query, [first, last])
-        lengths = self._frequency(terms.term[begin:end])
-        parts = [
-            self._add_up(terms, slice(begin + part.start, begin + part.stop), first, cells)
-            for part in _parts_of(lengths, POSTINGS_AT_ONCE)
-        ]
-        scores = sum(parts[1:], start=parts[0]) if parts else np.zeros(cells)
-        by_query = scores.astype(np.float32).reshape(last - first, width)
-        return by_query[:, :row_count]
-
-    def _add_up(self, terms: QueryTerms, pairs: slice, first: int, cells: int) -> NDArray[np.float64]:
-        """Add the stored scores of pairs of a query and a word up, by query and row."""
-        term = terms.term[pairs]
-        length = self._frequency(term)
-        ends = np.cumsum(length)
-        position = np.repeat(self._bounds[term] - ends + length, length)
-        position += np.arange(len(position))
-        cell = np.repeat((terms.query[pairs] - first) * self._row_count, length)
-        cell += self._rows[position]
-        weighted = self._scores[position] * np.repeat(terms.weight[pairs], length)
-        return np.bincount(cell, weighted, minlength=cells).astype(np.float64, copy=False)
+        query, term, weight = (
+            column[begin:end].tolist()
+            for column in (terms.query, terms.term, terms.weight.astype(np.float32))
+        )
+        for place, number, counts in zip(query, term, weight, strict=True):
+            stored = slice(*self._bounds[number : number + 2].tolist())
+            # A row stands once in what is stored of a word, so that nothing is added to it twice here.
+            scores[place - first][self._rows[stored]] += self._scores[stored] * counts
+        return scores[:, :row_count]
 
     def search(
         self,
@@ -182,13 +169,6 @@ def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray
     return empty if ranker is None else np.asarray(ranker.scores[name])
 
 
-def _parts_of(lengths: NDArray[np.int64], most: int) -> list[slice]:
-    """Part a sequence so that the lengths of each part add up to little more than ``most``."""
-    part = np.cumsum(lengths) // most
-    bounds = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
-    return [slice(begin, end) for begin, end in pairwise(bounds) if lengths[begin:end].any()]
-
-
 def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
     """Build the keyword index of rows and write it.
 
@@ -205,13 +185,13 @@ def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
     """
     words = Words(language)
     split = [words.split(text) for text in texts]
-    vocabulary = {word: number for number, word in enumerate(sorted({word for row in split for word in row}))}
-    if vocabulary:
+    numbers = {word: number for number, word in enumerate(sorted(set().union(*split)))}
+    if numbers:
         ranker = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-        numbers = [[vocabulary[word] for word in row] for row in split]
-        ranker.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
+        rows = [list(map(numbers.__getitem__, row)) for row in split]
+        ranker.index((rows, numbers), create_empty_token=False, show_progress=False)
         ranker.save(folder, show_progress=False)
-    return len(vocabulary)
+    return len(numbers)
 
 
 def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Protocol
 
 import regex
@@ -39,6 +40,21 @@ _ASCII_WORDS = re.compile(r"[a-z0-9_]+(?:['.\-][a-z0-9_]+)*")
 _PARTS = regex.compile(r"[^_.\-]+")
 
 
+class _Terms(dict[str, list[str]]):
+    """The terms of every word seen so far.
+
+    Args:
+        find: Finds the terms of a word.
+    """
+
+    def __init__(self, find: Callable[[str], list[str]]) -> None:
+        self._find = find
+
+    def __missing__(self, word: str) -> list[str]:
+        terms = self[word] = self._find(word)
+        return terms
+
+
 class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
 
@@ -65,15 +81,14 @@ class Words:
             )
         self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._stop_words = frozenset(_STOP_WORDS.get(language, ()))
-        self._terms: dict[str, list[str]] = {}
+        self._terms = _Terms(self._find_terms)
 
     def split(self, text: str) -> list[str]:
         """Split a text into normalised words, in order, repeated ones included."""
         if text.isascii():
-            words: list[str] = []
-            for word in _ASCII_WORDS.findall(text.lower()):
-                words += self._terms_of(word)
-            return words
+            # All in the interpreter's own loops: the words of an index are many.
+            found = _ASCII_WORDS.findall(text.lower())
+            return list(chain.from_iterable(map(self._terms.__getitem__, found)))
         return list(self._split(unicodedata.normalize("NFKC", text).casefold()))
 
     def _split(self, text: str) -> Iterator[str]:
@@ -82,15 +97,10 @@ class Words:
                 yield from unspaced
                 yield from (unspaced[i : i + 2] for i in range(len(unspaced) - 1))
             else:
-                yield from self._terms_of(spaced)
-
-    def _terms_of(self, word: str) -> list[str]:
-        terms = self._terms.get(word)
-        if terms is None:
-            terms = self._terms[word] = self._find_terms(word.replace("’", "'"))
-        return terms
+                yield from self._terms[spaced]
 
     def _find_terms(self, word: str) -> list[str]:
+        word = word.replace("’", "'")
         parts = _PARTS.findall(word)
         stems = [self._stem(part) for part in parts if part not in self._stop_words]
         return [word, *stems] if len(parts) > 1 else stems

@@ -114,7 +114,6 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
     terms = keywords.find_terms(queries, 32)
     together = keywords.score(terms, 0, 5, 5)
     found = keywords.search(terms, 2, everything(5, 5))
-    monkeypatch.setattr("backstory.index.keywords.POSTINGS_AT_ONCE", at_once)
     monkeypatch.setattr("backstory.index.keywords.CELLS_AT_ONCE", at_once)
     for query in range(5):
         assert np.array_equal(keywords.score(terms, query, query + 1, 4)[0], together[query, :4])
