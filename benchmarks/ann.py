@@ -107,7 +107,7 @@ def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats
             partial(write_database, indexed, documents, chunks, vectors, settings)
         )
         build = indexed_seconds - plain_seconds
-        with Database(indexed) as database:
+        with Database(indexed, has_hnsw=True) as database:
             vss = VssEngine(database, vectors, settings.ef_search)
             published = measure_recall(vss, vectors).recall_at_5
             return [

@@ -179,7 +179,7 @@ def _write_vectors(path: Path, content: Content) -> Vectors:
 
 def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecord | None:
     """Open what was built as a reader would, count its rows, and measure its recall."""
-    with Database(path) as database:
+    with Database(path, has_hnsw=content.has_hnsw) as database:
         counts = database.count_rows()
         if counts != (content.documents.height, content.chunks.height):
             raise SearchIndexError(

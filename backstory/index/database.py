@@ -21,8 +21,10 @@ from backstory.settings import IndexSettings
 VECTOR_INDEX = "chunks_vector"
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
-    """Open DuckDB in memory with the vss extension of the installed wheel; nothing is ever downloaded.
+def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB in memory, with the vss extension of the installed wheel or without; nothing is ever downloaded.
+
+    Loading the extension takes longer than opening a database, and only an HNSW index needs it.
 
     Raises:
         SearchIndexError: The wheel is not installed for DuckDB's own version.
@@ -35,6 +37,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
             "temp_directory": "",
         },
     )
+    if not with_vss:
+        return connection
     version = f"v{duckdb.__version__}"
     try:
         with as_file(files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension") as path:
@@ -71,11 +75,12 @@ def write_database(
         settings: How to build the HNSW index, or None for a database without one.
     """
     dimension = vectors.shape[1]
-    connection = _connect()
+    connection = _connect(with_vss=settings is not None)
     try:
         # One thread, so that the graph, and with it every later search, is the same whenever it is built.
         connection.execute("SET threads = 1")
-        connection.execute("SET hnsw_enable_experimental_persistence = true")
+        if settings is not None:
+            connection.execute("SET hnsw_enable_experimental_persistence = true")
         _attach(connection, path, read_only=False)
         connection.register("document_rows", documents.to_arrow())
         connection.register("chunk_rows", chunks.with_row_index("row").to_arrow())
@@ -104,14 +109,15 @@ class Database:
 
     Args:
         path: The database file.
+        has_hnsw: Whether it holds an HNSW index.
 
     Raises:
-        SearchIndexError: The vss extension is not installed.
+        SearchIndexError: It does, and the vss extension is not installed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_hnsw: bool) -> None:
         self.lock = threading.Lock()
-        self.connection = _connect()
+        self.connection = _connect(with_vss=has_hnsw)
         _attach(self.connection, path, read_only=True)
 
     def __enter__(self) -> Self:

@@ -221,7 +221,7 @@ class SearchIndex:
 
     @cached_property
     def _database(self) -> Database:
-        return Database(self._snapshot.folder / DATABASE_FILE)
+        return Database(self._snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw is not None)
 
     @cached_property
     def _vss(self) -> VssEngine:

@@ -21,7 +21,7 @@ ABSENT = np.empty((0, 24), np.float32)
 def database(folders: dict[str, Path]) -> Any:
     folder = folders["vss"]
     version = (folder / "CURRENT").read_text().strip()
-    with Database(folder / version / DATABASE_FILE) as database:
+    with Database(folder / version / DATABASE_FILE, has_hnsw=True) as database:
         yield database
 
 
