@@ -185,7 +185,7 @@ class IndexSettings(Stage):
     """Links per row of the HNSW graph."""
     hnsw_ef_construction: int = Field(default=128, ge=8)
     """Candidates looked at while the graph is built."""
-    ef_search: int = Field(default=64, ge=1)
+    ef_search: int = Field(default=256, ge=1)
     """Candidates looked at by a search."""
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""

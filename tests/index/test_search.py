@@ -32,7 +32,7 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
     ann, exact = (index.search(corpus.queries(2), top_k=1, mode=mode) for mode in ("ann", "exact"))
     reasons = {
         "exact": f"{index.rows} rows are below ann_min_rows 1000000",
-        "vss": f"HNSW index of {index.rows} rows with ef_search 64",
+        "vss": f"HNSW index of {index.rows} rows with ef_search 256",
     }
     assert (ann.engine, ann.reason) == (engine, reasons[engine])
     assert (exact.engine, exact.reason) == ("exact", "mode exact was asked for")
