@@ -6,13 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 SETTINGS_FILE = "backstory.yaml"
 
@@ -158,6 +152,8 @@ class EmbeddingSettings(Stage):
     """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
     model_dir: str | None = None
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
+    runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
+    """What runs the model of `local`; `openvino` is faster on many processors, and must be installed beside."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)

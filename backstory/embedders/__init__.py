@@ -45,7 +45,7 @@ def make_embedder(settings: EmbeddingSettings) -> Embedder:
     from backstory.embedders.local import LocalEmbedder
 
     model = read_bert_folder(settings.model_dir) if settings.model_dir else read_granite_pack()
-    return LocalEmbedder(model, graphs=cache_folder() / "models")
+    return LocalEmbedder(model, graphs=cache_folder() / "models", runtime=settings.runtime)
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:

@@ -1,4 +1,4 @@
-"""A model on this machine, run by onnxruntime: no network, no key."""
+"""A model on this machine: no network, no key."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from backstory.embedders.graph_file import require_graph_file
 from backstory.embedders.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.embedders.protocol import Task, Vectors
 from backstory.errors import ModelFileError
-from backstory.onnx_session import open_session
+from backstory.onnx_session import RunModel, Runtime, open_model
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
 MAX_PADDED_TOKENS = 4096
@@ -35,18 +34,19 @@ class LocalEmbedder:
     """Runs a BERT-type model in float32, so that a text has the same vector in every batch.
 
     One session uses all cores the process may use. The model's graph is built into the cache by the first
-    process that embeds; constructing the embedder loads neither onnxruntime nor the tokenizer.
+    process that embeds; constructing the embedder loads neither a runtime nor the tokenizer.
 
     Attributes:
         graph_path: Where the built graph is kept.
     """
 
-    def __init__(self, model: BertModel, *, graphs: Path) -> None:
+    def __init__(self, model: BertModel, *, graphs: Path, runtime: Runtime = "onnxruntime") -> None:
         """Take a model.
 
         Args:
             model: The model to run.
             graphs: Folder in which built graphs are kept.
+            runtime: What runs it. The vectors are of one space, whichever it is.
         """
         self._model = model
         self.dimension = model.hidden_size
@@ -57,8 +57,9 @@ class LocalEmbedder:
         self.workers = 1
         version = hashlib.sha256(f"{model.checksum} graph {GRAPH_VERSION}".encode()).hexdigest()[:12]
         self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
+        self._runtime: Runtime = runtime
         self._loading = threading.Lock()
-        self._session: InferenceSession | None = None
+        self._run_model: RunModel | None = None
         self._tokenizer: Tokenizer | None = None
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -85,6 +86,7 @@ class LocalEmbedder:
 
         Raises:
             EmbeddingInputError: A text is over ``max_input_tokens``.
+            SettingsError: The runtime is not installed.
             ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
         """
         require_text(texts)
@@ -94,9 +96,9 @@ class LocalEmbedder:
         tokens = self._tokenize(self._model.prompts.get(task, ""), texts)
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
         require_within_limit(counts, self.max_input_tokens, self.id)
-        session = self._load_session()
+        run_model = self._load_model()
         for batch in self.plan_batches(counts):
-            vectors[batch] = session.run(None, _pad([tokens[position] for position in batch]))[0]
+            vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
         return vectors
 
     def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -129,12 +131,12 @@ class LocalEmbedder:
                 self._tokenizer = tokenizer
             return self._tokenizer
 
-    def _load_session(self) -> InferenceSession:
+    def _load_model(self) -> RunModel:
         with self._loading:
-            if self._session is None:
+            if self._run_model is None:
                 require_graph_file(self.graph_path, lambda: build_graph(self._model))
-                self._session = open_session(self.graph_path)
-            return self._session
+                self._run_model = open_model(self.graph_path, self._runtime)
+            return self._run_model
 
 
 def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:

@@ -1,6 +1,7 @@
 """Embedders as the tests of this folder use them."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,6 +18,18 @@ from tests.gemini.instant_time import InstantTime
 @pytest.fixture(scope="session")
 def granite(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     return LocalEmbedder(read_granite_pack(), graphs=tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def openvino(granite: LocalEmbedder) -> Callable[[], LocalEmbedder]:
+    """Make an embedder that runs the same graph by OpenVINO, where that is installed; it is no requirement."""
+
+    @cache
+    def make() -> LocalEmbedder:
+        pytest.importorskip("openvino", reason="openvino is not installed")
+        return LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
+
+    return make
 
 
 @pytest.fixture

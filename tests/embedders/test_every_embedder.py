@@ -25,12 +25,16 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["local", "gemini", "hashing"])
+@pytest.fixture(params=["local", "openvino", "gemini", "hashing"])
 def embedder(
-    request: pytest.FixtureRequest, granite: LocalEmbedder, connect: Callable[..., GeminiEmbedder]
+    request: pytest.FixtureRequest,
+    granite: LocalEmbedder,
+    openvino: Callable[[], LocalEmbedder],
+    connect: Callable[..., GeminiEmbedder],
 ) -> Embedder:
     makers: dict[str, Callable[[], Embedder]] = {
         "local": lambda: granite,
+        "openvino": openvino,
         "gemini": connect,
         "hashing": HashingEmbedder,
     }

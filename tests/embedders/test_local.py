@@ -1,4 +1,6 @@
 import hashlib
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from tokenizers import Tokenizer
 from backstory.embedders.batching import group_by_length
 from backstory.embedders.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
 from backstory.embedders.local import MAX_PADDED_TOKENS, LocalEmbedder
-from backstory.errors import EmbeddingInputError, ModelFileError
+from backstory.errors import EmbeddingInputError, ModelFileError, SettingsError
 from tests.embedders import reference_bert
 
 TEXTS = [
@@ -134,3 +136,24 @@ def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="SHA-256"):
         embedder.embed(["soup"], task="query")
     assert not embedder.graph_path.exists()
+
+
+def test_openvino_gives_the_same_vectors(
+    granite: LocalEmbedder, openvino: Callable[[], LocalEmbedder]
+) -> None:
+    other = openvino()
+
+    assert other.id == granite.id
+    np.testing.assert_allclose(
+        other.embed(TEXTS, task="query"), granite.embed(TEXTS, task="query"), atol=2e-6
+    )
+
+
+def test_a_runtime_that_is_not_installed_is_named(
+    granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granite.embed(["ok"], task="query")
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
+    with pytest.raises(SettingsError, match="pip install 'openvino"):
+        absent.embed(["ok"], task="query")
