@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+
+# Polars asks for masked arrays when it takes a plain one: loaded here, so that the first search need not wait for it.
+import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
 
