@@ -1,4 +1,4 @@
-"""How every ONNX model is run: on the CPU, with all cores that the process may use."""
+"""How ONNX models are run: on the CPU, with all cores that the process may use."""
 
 from __future__ import annotations
 

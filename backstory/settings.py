@@ -153,7 +153,7 @@ class EmbeddingSettings(Stage):
     model_dir: str | None = None
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
-    """What runs the model of `local`; `openvino` is faster on many processors, and must be installed beside."""
+    """What runs the model of `local`; `openvino` is faster and needs `pip install 'openvino>=2026.4,<2027'`."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)
@@ -221,7 +221,7 @@ class RAGSettings(Stage):
     keyword_weight: float = Field(default=0.1, ge=0, le=1)
     """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
     keyword_terms: int | None = Field(default=32, ge=1)
-    """Most distinct words of a query that keywords compare, the rarest; null for all, weighed by their count."""
+    """Most distinct words that keywords compare of a query chunk or window, the rarest; null for all, by count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
     """`coverage` serves every part first, `similarity` takes the best scores, `mmr` trades them for difference."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)

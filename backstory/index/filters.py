@@ -70,11 +70,12 @@ class Scope:
         """Whether any query is kept from any row."""
         return bool((self.allowed < self.row_count).any())
 
-    def groups(self, cells: int) -> Iterator[tuple[int, int]]:
-        """Part the queries so that a group and the rows it may be given have at most so many cells, or one query.
+    def groups(self, cells: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
+        """Part the queries so that a group and the rows that it may be given have at most so many cells.
 
         Args:
-            cells: Most pairs of a query and a row in one group.
+            cells: Most pairs of a query and a row in one group of more than ``least`` queries.
+            least: Queries that a group has at least, if there are as many.
 
         Yields:
             The first query of a group, and the query after its last.
@@ -83,7 +84,7 @@ class Scope:
         while first < len(self.stop):
             most = np.maximum.accumulate(self.stop[first : first + max(1, cells)])
             fitting = np.count_nonzero(most * np.arange(1, len(most) + 1) <= cells)
-            last = first + max(1, int(fitting))
+            last = min(first + max(least, int(fitting)), len(self.stop))
             yield first, last
             first = last
 
@@ -97,7 +98,7 @@ class Scope:
         """
         row_count = scores.shape[1]
         if self.mask is not None:
-            scores[:, ~self.mask[:row_count]] = hidden
+            np.copyto(scores, hidden, where=~self.mask[:row_count], casting="same_kind")
         for query, stop in enumerate(self.stop[first : first + len(scores)].tolist()):
             if stop < row_count:
                 scores[query, stop:] = hidden

@@ -12,9 +12,12 @@ from backstory.index.keywords import CELLS_AT_ONCE, KeywordIndex, QueryTerms
 from backstory.index.matches import Matches, cells_of_best, order_best, pair_similarities
 from backstory.index.result import SearchRequest
 
+# With fewer queries the product reads the vectors more often than it computes with them.
+LEAST_QUERIES = 32
+
 
 class HybridEngine:
-    """Compares every query with every row that it may be given, by both scores.
+    """Compares every query with every row, by both scores, and hides the rows that it may not be given.
 
     Args:
         vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
@@ -39,7 +42,7 @@ class HybridEngine:
         """
         weight, least = request.keyword_weight, request.min_similarity
         found = []
-        for first, last in scope.groups(CELLS_AT_ONCE):
+        for first, last in scope.groups(CELLS_AT_ONCE, least=LEAST_QUERIES):
             row_count = int(scope.stop[first:last].max(initial=0))
             words = self._keywords.score(terms, first, last, row_count)
             fused = queries[first:last] @ self._vectors[:row_count].T
@@ -49,9 +52,7 @@ class HybridEngine:
             bonus *= np.float32(weight)
             fused += bonus
             scope.hide(fused, first, hidden=-np.inf)
-            query, row = cells_of_best(fused, request.top_k, SLACK)
-            allowed = fused[query, row] > -np.inf
-            query, row = query[allowed], row[allowed]
+            query, row = cells_of_best(fused, request.top_k, slack=SLACK)
             pairs = Matches(query + first, row, words[query, row].astype(np.float64))
             similarity = pair_similarities(queries, self._vectors, pairs.query, pairs.row)
             score = fuse(similarity, pairs.score, weight)

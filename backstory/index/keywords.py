@@ -58,7 +58,7 @@ class KeywordIndex:
 
         A query chunk is a piece of talk. Its rare words say what it is about; common and repeated ones only make
         long messages louder. So of each text the rarest words are taken, each once, as Lucene's MoreLikeThis
-        does. A text as long as a window is told by what it repeats: without a limit every word counts
+        does in its way. A text as long as a window is told by what it repeats: without a limit every word counts
         1 + ln(its count).
 
         Args:
@@ -93,7 +93,7 @@ class KeywordIndex:
         Returns:
             BM25 scores, shape ``(last - first, row_count)``; each the same whatever is scored beside it.
         """
-        scores = np.zeros((last - first, self._row_count), np.float32)
+        scores = np.zeros((last - first, row_count), np.float32)
         begin, end = np.searchsorted(terms.query, [first, last])
         query, term, weight = (
             column[begin:end].tolist()
@@ -101,9 +101,13 @@ class KeywordIndex:
         )
         for place, number, counts in zip(query, term, weight, strict=True):
             stored = slice(*self._bounds[number : number + 2].tolist())
+            rows, gains = self._rows[stored], self._scores[stored]
+            if row_count < self._row_count:
+                leading = rows < row_count
+                rows, gains = rows[leading], gains[leading]
             # A row stands once in what is stored of a word, so that nothing is added to it twice here.
-            scores[place - first][self._rows[stored]] += self._scores[stored] * counts
-        return scores[:, :row_count]
+            scores[place - first][rows] += gains * counts
+        return scores
 
     def search(
         self,
@@ -129,9 +133,9 @@ class KeywordIndex:
             row_count = int(scope.stop[first:last].max(initial=0))
             scores = self.score(terms, first, last, row_count)
             scope.hide(scores, first, hidden=0)
-            query, row = cells_of_best(scores, limit)
+            query, row = cells_of_best(scores, limit, above=0)
             pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
-            found.append(take_best(pairs.where(pairs.score > 0), limit))
+            found.append(take_best(pairs, limit))
             begin, end = np.searchsorted(others.query, [first, last])
             asked = others.where(slice(begin, end))
             asked = asked.where(asked.row < row_count)

@@ -55,10 +55,6 @@ class Matches:
         """Keep the pairs that a mask or a slice names, in order."""
         return Matches(self.query[mask], self.row[mask], self.score[mask])
 
-    def ranks(self) -> NDArray[np.int64]:
-        """Number the pairs of each query from 1."""
-        return rank_within(self.query) + 1
-
 
 class Engine(Protocol):
     """Finds the rows that are most similar to each query."""
@@ -90,7 +86,7 @@ def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def cells_of_best(
-    scores: NDArray[np.float32], limit: int, slack: float = 0.0
+    scores: NDArray[np.float32], limit: int, *, slack: float = 0.0, above: float = -np.inf
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find where the best scores of each query lie, and few besides.
 
@@ -100,19 +96,20 @@ def cells_of_best(
         scores: Shape ``(queries, rows)``.
         limit: How many of a query are wanted.
         slack: How far below the bar a score may lie.
+        above: What a score must exceed.
 
     Returns:
-        Query and row of at least the ``limit`` best scores of each query, ordered by both.
+        Query and row of at least the ``limit`` best of these scores of each query, ordered by both.
     """
-    runs = scores.shape[1] // _RUN_OF_ROWS
     if limit >= scores.shape[1]:
-        cells = np.arange(scores.size)
-        return cells // max(1, scores.shape[1]), cells % max(1, scores.shape[1])
-    peaks = scores
+        query, row = (scores > above).nonzero()
+        return query, row
+    runs, peaks = scores.shape[1] // _RUN_OF_ROWS, scores
     if runs >= limit:
         peaks = scores[:, : runs * _RUN_OF_ROWS].reshape(len(scores), runs, _RUN_OF_ROWS).max(axis=2)
     bar = np.partition(peaks, -limit, axis=1)[:, -limit] - np.float32(slack)
-    query, row = (scores >= bar[:, None]).nonzero()
+    least = np.nextafter(np.float32(above), np.float32(np.inf))
+    query, row = (scores >= np.maximum(bar, least)[:, None]).nonzero()
     return query, row
 
 

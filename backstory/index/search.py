@@ -124,7 +124,7 @@ class SearchIndex:
                 all, each weighing 1 + ln(its count), which suits a query as long as a window.
             filters: Which documents may be returned.
             nprobe: Of another kind of index; taken as ``ef_search`` of this one, with a warning.
-            overfetch: How many times ``top_k`` to fetch as candidates, in place of the default of 4.
+            overfetch: How many times ``top_k`` the approximate index fetches, in place of its own default.
 
         Returns:
             The hits, the engine that answered and why. Equal scores are ordered by similarity, then by date

@@ -209,6 +209,26 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
     assert "The assessment predicts ncov@5: Spearman undefined, Pearson undefined (1 windows)" in shown
 
 
+def test_the_whole_window_is_asked_by_all_its_words(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    folder = labelled_set(tmp_path / "set")
+    documents = pl.read_parquet(folder / "docs.parquet")
+    rare = " ".join(f"rare{number}" for number in range(40))
+    text = pl.Series("text", ["drip drip", f"clicking {rare}", "lamp drip"])
+    documents.with_columns(text).write_parquet(folder / "docs.parquet")
+    windows = pl.read_parquet(folder / "windows.parquet")
+    message = pl.Series("message", [f"drip {rare}", "drip"])
+    windows.with_columns(message).write_parquet(folder / "windows.parquet")
+    runs = tmp_path / "runs.parquet"
+    result = run("eval", str(folder), "-w", str(root), "--runs", str(runs), "--json")
+    assert result.exit_code == 0, result.output
+    found = pl.read_parquet(runs).filter(method="whole window, keywords").sort("rank")
+    # All 40 rare words are in the second document; 32 of them alone would leave the others unfound.
+    assert found["doc_id"].to_list() == ["b", "a", "c"]
+
+
 @pytest.mark.parametrize(("word", "first"), [("clicking", "b"), ("irrigation", "a")])
 def test_eval_and_doctor_use_the_reranker_of_the_workspace(
     tmp_path: Path, root: Path, word: str, first: str

@@ -1,12 +1,16 @@
 import subprocess
 import sys
+from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 
 from backstory.embedders import make_embedder, resolve_embedder
 from backstory.embedders.gemini import GeminiEmbedder
 from backstory.embedders.hashing import HashingEmbedder
 from backstory.errors import AuthenticationError, InputError
+from backstory.onnx_session import RunModel
 from backstory.settings import EmbeddingSettings
 
 
@@ -18,6 +22,22 @@ def test_the_settings_choose_the_provider() -> None:
     assert gemini.default_min_similarity == 0.7
     assert gemini.workers == 4
     assert make_embedder(EmbeddingSettings(provider="hashing")).id == HashingEmbedder.id
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_the_settings_choose_the_runtime(
+    runtime: Literal["onnxruntime", "openvino"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def open_model(_: Path, runtime: str) -> RunModel:
+        asked.append(runtime)
+        return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
+
+    monkeypatch.setattr("backstory.embedders.local.open_model", open_model)
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path))
+    make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
+    assert asked == [runtime]
 
 
 def test_names_of_the_original_design_are_known(api_key: str) -> None:
@@ -68,6 +88,7 @@ def test_making_embedders_loads_no_model_library() -> None:
     script = """
 import sys
 from backstory.embedders import make_embedder
+from backstory.onnx_session import RunModel
 from backstory.settings import EmbeddingSettings
 for provider in ("local", "gemini", "hashing"):
     make_embedder(EmbeddingSettings(provider=provider))

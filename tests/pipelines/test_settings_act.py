@@ -67,6 +67,14 @@ def test_changing_a_setting_changes_the_outcome(
     assert not before[table][column].equals(after[table][column])
 
 
+@pytest.mark.parametrize(("name", "value"), [("keyword_weight", "0.9"), ("keyword_terms", "1")])
+def test_the_settings_of_keywords_change_hybrid_scores(
+    outcome_of: Callable[..., dict[str, pl.DataFrame]], name: str, value: str
+) -> None:
+    before, after = outcome_of(ranking="hybrid"), outcome_of(ranking="hybrid", **{name: value})
+    assert not before["hits"]["score"].equals(after["hits"]["score"])
+
+
 def test_the_mode_decides_the_engine(outcome_of: Callable[..., dict[str, pl.DataFrame]]) -> None:
     vss = "{ann_min_rows: 0}"
     assert set(outcome_of(vss, mode="ann")["hits"]["engine"]) == {"vss"}
