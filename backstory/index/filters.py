@@ -88,20 +88,22 @@ class Scope:
             yield first, last
             first = last
 
-    def hide(self, scores: NDArray[np.float32], first: int, hidden: float) -> None:
+    def hide(self, scores: NDArray[np.float32], first: int, start: int, *, hidden: float) -> None:
         """Give rows that a query may not be given a score of no account.
 
         Args:
-            scores: Scores of consecutive queries with the leading rows, shape ``(queries, rows)``; changed.
+            scores: Scores of consecutive queries with consecutive rows, shape ``(queries, rows)``; changed.
             first: The first of these queries.
+            start: The first of these rows.
             hidden: The score of no account.
         """
         row_count = scores.shape[1]
         if self.mask is not None:
-            np.copyto(scores, hidden, where=~self.mask[:row_count], casting="same_kind")
+            hidden_rows = ~self.mask[start : start + row_count]
+            np.copyto(scores, hidden, where=hidden_rows, casting="same_kind")
         for query, stop in enumerate(self.stop[first : first + len(scores)].tolist()):
-            if stop < row_count:
-                scores[query, stop:] = hidden
+            if stop < start + row_count:
+                scores[query, max(0, stop - start) :] = hidden
 
     def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say for each pair whether the query may be given the row."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from backstory.embedders.protocol import Vectors
@@ -13,7 +15,7 @@ from backstory.index.matches import Matches, cells_of_best, order_best, pair_sim
 from backstory.index.result import SearchRequest
 
 # With fewer queries the product reads the vectors more often than it computes with them.
-LEAST_QUERIES = 32
+LEAST_QUERIES = 64
 
 
 class HybridEngine:
@@ -40,22 +42,42 @@ class HybridEngine:
         Returns:
             The best pairs of each query, best first, with their keyword score.
         """
-        weight, least = request.keyword_weight, request.min_similarity
+        asked = _Asked(queries, terms, request, scope)
         found = []
         for first, last in scope.groups(CELLS_AT_ONCE, least=LEAST_QUERIES):
             row_count = int(scope.stop[first:last].max(initial=0))
-            words = self._keywords.score(terms, first, last, row_count)
-            fused = queries[first:last] @ self._vectors[:row_count].T
-            if least is not None:
-                fused[fused < least - SLACK] = -np.inf
-            bonus = np.sqrt(words)
-            bonus *= np.float32(weight)
-            fused += bonus
-            scope.hide(fused, first, hidden=-np.inf)
-            query, row = cells_of_best(fused, request.top_k, slack=SLACK)
-            pairs = Matches(query + first, row, words[query, row].astype(np.float64))
+            step = max(1, CELLS_AT_ONCE // (last - first))
+            starts = range(0, row_count, step)
+            pairs = Matches.joined(
+                self._compare(asked, slice(first, last), slice(start, min(start + step, row_count)))
+                for start in starts
+            )
             similarity = pair_similarities(queries, self._vectors, pairs.query, pairs.row)
-            score = fuse(similarity, pairs.score, weight)
-            best = order_best(pairs, similarity, score, request.top_k, least)
+            score = fuse(similarity, pairs.score, request.keyword_weight)
+            best = order_best(pairs, similarity, score, request.top_k, request.min_similarity)
             found.append(Matches(pairs.query[best], pairs.row[best], pairs.score[best]))
         return Matches.joined(found)
+
+    def _compare(self, asked: _Asked, group: slice, rows: slice) -> Matches:
+        """Give what may be among the best of some rows for a group of queries, with its keyword score."""
+        request = asked.request
+        words = self._keywords.score(asked.terms, group.start, group.stop, rows.start, rows.stop)
+        fused = asked.queries[group] @ self._vectors[rows].T
+        if request.min_similarity is not None:
+            fused[fused < request.min_similarity - SLACK] = -np.inf
+        bonus = np.sqrt(words)
+        bonus *= np.float32(request.keyword_weight)
+        fused += bonus
+        asked.scope.hide(fused, group.start, rows.start, hidden=-np.inf)
+        query, row = cells_of_best(fused, request.top_k, slack=SLACK)
+        return Matches(query + group.start, row + rows.start, words[query, row].astype(np.float64))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of a search."""
+
+    queries: Vectors
+    terms: QueryTerms
+    request: SearchRequest
+    scope: Scope

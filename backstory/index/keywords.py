@@ -81,19 +81,20 @@ class KeywordIndex:
         kept = np.sort(rarest[rank_within(query[rarest]) < most])
         return QueryTerms(query[kept], term[kept], np.ones(len(kept)))
 
-    def score(self, terms: QueryTerms, first: int, last: int, row_count: int) -> NDArray[np.float32]:
-        """Score the leading rows for some queries.
+    def score(self, terms: QueryTerms, first: int, last: int, start: int, stop: int) -> NDArray[np.float32]:
+        """Score some rows for some queries.
 
         Args:
             terms: Words of at least these queries.
             first: The first query.
             last: The query after the last one.
-            row_count: How many rows are scored.
+            start: The first row.
+            stop: The row after the last one.
 
         Returns:
-            BM25 scores, shape ``(last - first, row_count)``; each the same whatever is scored beside it.
+            BM25 scores, shape ``(last - first, stop - start)``; each the same whatever is scored beside it.
         """
-        scores = np.zeros((last - first, row_count), np.float32)
+        scores = np.zeros((last - first, stop - start), np.float32)
         begin, end = np.searchsorted(terms.query, [first, last])
         query, term, weight = (
             column[begin:end].tolist()
@@ -102,11 +103,9 @@ class KeywordIndex:
         for place, number, counts in zip(query, term, weight, strict=True):
             stored = slice(*self._bounds[number : number + 2].tolist())
             rows, gains = self._rows[stored], self._scores[stored]
-            if row_count < self._row_count:
-                leading = rows < row_count
-                rows, gains = rows[leading], gains[leading]
-            # A row stands once in what is stored of a word, so that nothing is added to it twice here.
-            scores[place - first][rows] += gains * counts
+            # Rows are stored in order, and each once, so that nothing is added to one twice here.
+            within = slice(*rows.searchsorted((start, stop)).tolist())
+            scores[place - first][rows[within] - start] += gains[within] * counts
         return scores
 
     def search(
@@ -131,8 +130,8 @@ class KeywordIndex:
         found, scored = [], []
         for first, last in scope.groups(CELLS_AT_ONCE):
             row_count = int(scope.stop[first:last].max(initial=0))
-            scores = self.score(terms, first, last, row_count)
-            scope.hide(scores, first, hidden=0)
+            scores = self.score(terms, first, last, 0, row_count)
+            scope.hide(scores, first, 0, hidden=0)
             query, row = cells_of_best(scores, limit, above=0)
             pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
             found.append(take_best(pairs, limit))

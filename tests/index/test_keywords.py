@@ -92,7 +92,7 @@ def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path)
 
     def scores(query: str, most: int | None) -> Any:
         terms = keywords.find_terms([query], most)
-        return keywords.score(terms, 0, 1, len(texts))[0].tolist()
+        return keywords.score(terms, 0, 1, 0, len(texts))[0].tolist()
 
     assert scores("ant ant bee bee bee dog dog cat", 2) == pytest.approx(okapi(texts, "cat dog"), rel=1e-5)
     assert scores("dog ant bee", 3) == pytest.approx(okapi(texts, "ant bee dog"), rel=1e-5)
@@ -101,7 +101,7 @@ def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path)
 def test_without_a_limit_words_count_by_the_logarithm_of_their_number(tmp_path: Path) -> None:
     texts = ["ant bee", "cat", "bee"]
     keywords = read_keywords(tmp_path, "none", write_keywords(tmp_path, texts, "none"))
-    found = keywords.score(keywords.find_terms(["bee bee bee"], None), 0, 1, 3)[0]
+    found = keywords.score(keywords.find_terms(["bee bee bee"], None), 0, 1, 0, 3)[0]
     expected = (1 + math.log(3)) * np.array(okapi(texts, "bee"))
     assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
@@ -112,11 +112,13 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
 ) -> None:
     queries = ["closing channels", "", "fee market", "channel fee cve 1234", "the fee"]
     terms = keywords.find_terms(queries, 32)
-    together = keywords.score(terms, 0, 5, 5)
+    together = keywords.score(terms, 0, 5, 0, 5)
     found = keywords.search(terms, 2, everything(5, 5))
     monkeypatch.setattr("backstory.index.keywords.CELLS_AT_ONCE", at_once)
     for query in range(5):
-        assert np.array_equal(keywords.score(terms, query, query + 1, 4)[0], together[query, :4])
+        for start, stop in ((0, 4), (1, 5), (2, 2)):
+            alone = keywords.score(terms, query, query + 1, start, stop)[0]
+            assert np.array_equal(alone, together[query, start:stop])
     again = keywords.search(terms, 2, everything(5, 5))
     assert [again.query.tolist(), again.row.tolist(), again.score.tolist()] == [
         found.query.tolist(),
