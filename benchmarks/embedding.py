@@ -30,7 +30,7 @@ from benchmarks.growth import make_texts
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.search import seconds_of
 
-WORDS = (12, 55, 190)
+WORDS = (12, 45, 150)
 TOKENS_OF_A_TURN = 40_000
 
 Batch = dict[str, NDArray[np.int64]]
