@@ -1,5 +1,7 @@
 import hashlib
+import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from backstory.embedders.local import MAX_PADDED_TOKENS, LocalEmbedder
 from backstory.errors import EmbeddingInputError, ModelFileError, SettingsError
 from tests.embedders import reference_bert
 
+ROOT = Path(__file__).parents[2]
 TEXTS = [
     "",
     " ",
@@ -155,5 +158,7 @@ def test_a_runtime_that_is_not_installed_is_named(
     granite.embed(["ok"], task="query")
     monkeypatch.setitem(sys.modules, "openvino", None)
     absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
-    with pytest.raises(SettingsError, match="pip install 'openvino"):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (pin,) = project["optional-dependencies"]["openvino"]
+    with pytest.raises(SettingsError, match=re.escape(f"pip install '{pin}'")):
         absent.embed(["ok"], task="query")
