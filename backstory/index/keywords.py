@@ -100,11 +100,13 @@ class KeywordIndex:
             column[begin:end].tolist()
             for column in (terms.query, terms.term, terms.weight.astype(np.float32))
         )
+        # Of the stored type, since the stored rows would be converted otherwise.
+        bounds = np.array((start, stop), self._rows.dtype)
         for place, number, counts in zip(query, term, weight, strict=True):
             stored = slice(*self._bounds[number : number + 2].tolist())
             rows, gains = self._rows[stored], self._scores[stored]
             # Rows are stored in order, and each once, so that nothing is added to one twice here.
-            within = slice(*rows.searchsorted((start, stop)).tolist())
+            within = slice(*rows.searchsorted(bounds).tolist())
             scores[place - first][rows[within] - start] += gains[within] * counts
         return scores
 
