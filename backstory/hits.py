@@ -18,7 +18,7 @@ from backstory.embedders import Embedder, Vectors, resolve_embedder
 from backstory.embeddings import embed_texts
 from backstory.errors import EmbedderMismatchError, InputError
 from backstory.ids import WHOLE_WINDOW
-from backstory.index import Filters, SearchIndex
+from backstory.index import Filters, SearchIndex, SearchResult
 from backstory.index.vector_store import VectorStore
 from backstory.settings import RAGSettings
 
@@ -159,11 +159,46 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     """
     frame = queries.frame
     as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
-    result = index.search(
-        queries.vectors,
-        texts=_keyword_texts(frame, settings) if settings.ranking != "dense" else None,
-        top_k=settings.chunks_per_query,
-        min_similarity=None,
+    texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
+    result = search_by_settings(
+        index, queries.vectors, texts, settings, top_k=settings.chunks_per_query, as_of=as_of
+    )
+    asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
+    hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(
+        engine=pl.lit(result.engine), index_version=pl.lit(index.version)
+    )
+    logger.info(
+        "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
+    )
+    return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def search_by_settings(
+    index: SearchIndex,
+    vectors: Vectors,
+    texts: Sequence[str] | None,
+    settings: RAGSettings,
+    *,
+    top_k: int,
+    as_of: Sequence[datetime | None] | None = None,
+) -> SearchResult:
+    """Search as the settings say, without a threshold.
+
+    Args:
+        index: An open snapshot of the same embedding space.
+        vectors: Unit vectors of the queries, shape ``(queries, dimension)``.
+        texts: Their texts; needed unless the ranking is ``dense``.
+        settings: The ``rag`` settings.
+        top_k: Most hits for one query.
+        as_of: One time per query, after which nothing was published for it; None does not restrict.
+
+    Returns:
+        The hits, the engine that answered and why.
+    """
+    return index.search(
+        vectors,
+        texts=texts,
+        top_k=top_k,
         mode=settings.mode,
         ranking=settings.ranking,
         keyword_weight=settings.keyword_weight,
@@ -178,14 +213,6 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
         nprobe=settings.nprobe,
         overfetch=settings.overfetch,
     )
-    asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
-    hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(
-        engine=pl.lit(result.engine), index_version=pl.lit(index.version)
-    )
-    logger.info(
-        "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
-    )
-    return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:

@@ -8,7 +8,8 @@ import polars as pl
 
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.index import Filters, open_index
+from backstory.hits import search_by_settings
+from backstory.index import open_index
 from backstory.workspace import Workspace
 
 
@@ -34,22 +35,8 @@ def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
     threshold = workspace.min_similarity
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
-        result = index.search(
-            embedded.vectors,
-            texts=[text],
-            top_k=settings.top_k * settings.chunks_per_query,
-            mode=settings.mode,
-            ranking=settings.ranking,
-            keyword_weight=settings.keyword_weight,
-            keyword_terms=settings.keyword_terms,
-            filters=Filters(
-                kinds=settings.kinds,
-                tags=settings.tags,
-                document_ids=settings.document_ids,
-                tenant=settings.tenant,
-            ),
-            nprobe=settings.nprobe,
-            overfetch=settings.overfetch,
+        result = search_by_settings(
+            index, embedded.vectors, [text], settings, top_k=settings.top_k * settings.chunks_per_query
         )
         best = result.hits.unique("document_id", keep="first", maintain_order=True).head(settings.top_k)
         rows = best.join(
