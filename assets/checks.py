@@ -7,9 +7,10 @@ import polars as pl
 
 from assets.metadata import describe_cases
 from assets.workspace_resource import WorkspaceResource
-from backstory import integrity, stages
-from backstory.schemas import TABLES
+from backstory import pipeline
+from backstory.inspection import integrity
 from backstory.tables import read_table
+from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
@@ -25,7 +26,7 @@ def make_checks() -> list[dg.AssetChecksDefinition]:
         for child, parent, on in integrity.REFERENCES
     ]
     checks += [
-        _check("messages", "holds_no_real_name", stages.find_privacy_breaches),
+        _check("messages", "holds_no_real_name", pipeline.find_privacy_breaches),
         _check("windows", "refers_to_messages", integrity.find_unknown_messages),
         _check("contexts", "shows_nothing_from_the_future", integrity.find_late_documents),
         _check(

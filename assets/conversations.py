@@ -5,7 +5,7 @@ import dagster as dg
 from assets.metadata import describe_columns, describe_report
 from assets.partitioning import BACKFILL, PREVIOUS_TOO
 from assets.workspace_resource import WorkspaceResource
-from backstory import stages
+from backstory import pipeline
 
 GROUP = "conversations"
 
@@ -24,7 +24,7 @@ def make_conversation_assets(partitions: dg.PartitionsDefinition[str]) -> list[d
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """Messages of all chat exports, authors as pseudonyms; unreadable lines are in ``quarantine``."""
-        report = stages.materialize_messages(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_messages(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -39,7 +39,7 @@ def make_conversation_assets(partitions: dg.PartitionsDefinition[str]) -> list[d
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """Windows of a partition's messages; the overlap is read from the partition before."""
-        report = stages.materialize_windows(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_windows(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -54,7 +54,7 @@ def make_conversation_assets(partitions: dg.PartitionsDefinition[str]) -> list[d
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """Query chunks of each window, at every granularity that is set."""
-        report = stages.materialize_window_chunks(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_window_chunks(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     return [messages, windows, window_chunks]

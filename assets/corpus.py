@@ -4,7 +4,7 @@ import dagster as dg
 
 from assets.metadata import describe_columns, describe_report
 from assets.workspace_resource import WorkspaceResource
-from backstory import stages
+from backstory import pipeline
 
 GROUP = "corpus"
 
@@ -15,7 +15,7 @@ def make_corpus_assets() -> list[dg.AssetsDefinition]:
     @dg.asset(group_name=GROUP, kinds={"parquet"}, metadata=describe_columns("documents"))
     def documents(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """Every revision of every document, with its status and error."""
-        report = stages.materialize_documents(workspace.workspace)
+        report = pipeline.materialize_documents(workspace.workspace)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -23,7 +23,7 @@ def make_corpus_assets() -> list[dg.AssetsDefinition]:
     )
     def document_chunks(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """Stored chunks of the documents that are searched."""
-        report = stages.materialize_document_chunks(workspace.workspace)
+        report = pipeline.materialize_document_chunks(workspace.workspace)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -33,7 +33,7 @@ def make_corpus_assets() -> list[dg.AssetsDefinition]:
     )
     def search_index(workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """The published snapshot of vectors and keywords."""
-        report = stages.materialize_search_index(workspace.workspace)
+        report = pipeline.materialize_search_index(workspace.workspace)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     return [documents, document_chunks, search_index]

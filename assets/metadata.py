@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import dagster as dg
 import polars as pl
 
-from backstory.contracts import describe_table
-from backstory.schemas import TABLES
-from backstory.stage_report import StageReport, format_preview
+from backstory.pipeline.stage_report import StageReport, format_preview
+from backstory.tables.contracts import describe_table
+from backstory.tables.schemas import TABLES
 
 _EXAMPLE_CHARACTERS = 160
 

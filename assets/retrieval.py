@@ -5,7 +5,7 @@ import dagster as dg
 from assets.metadata import describe_columns, describe_picture, describe_report
 from assets.partitioning import BACKFILL
 from assets.workspace_resource import WorkspaceResource
-from backstory import stages
+from backstory import pipeline
 from backstory.report import picture_windows
 
 GROUP = "retrieval"
@@ -24,7 +24,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
     )
     def hits(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
         """What each query chunk finds in the index."""
-        report = stages.materialize_hits(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_hits(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -39,7 +39,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """Every hit, kept or dropped with its cause."""
-        report = stages.materialize_decisions(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_decisions(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -54,7 +54,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """The chosen chunks of each window, best first: what writer jobs read."""
-        report = stages.materialize_contexts(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_contexts(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report))
 
     @dg.asset(
@@ -69,7 +69,7 @@ def make_retrieval_assets(partitions: dg.PartitionsDefinition[str]) -> list[dg.A
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> dg.MaterializeResult[None]:
         """One row per window: status, prompt text, counts of every stage, coverage, verdict."""
-        report = stages.materialize_window_contexts(workspace.workspace, context.partition_keys)
+        report = pipeline.materialize_window_contexts(workspace.workspace, context.partition_keys)
         picture = picture_windows(workspace.workspace, context.partition_keys)
         return dg.MaterializeResult(metadata=describe_report(report) | describe_picture(picture))
 

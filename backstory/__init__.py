@@ -5,20 +5,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from backstory.version import VERSION
+
 if TYPE_CHECKING:
     from backstory.assessment import evaluate_retrieval
-    from backstory.chunks import chunk_markdown
-    from backstory.hits import query_rag_per_chunk
-    from backstory.index.vector_store import VectorStore
-    from backstory.markdown import consolidate_messages_to_markdown
-    from backstory.pipeline import run_pipeline
-    from backstory.rag_context import RagContext, RagErrorReason, query_rag_for_context
-    from backstory.selection import deduplicate_by_document
+    from backstory.chunking.cut import chunk_markdown
+    from backstory.original.consolidation import consolidate_messages_to_markdown
+    from backstory.original.deduplication import deduplicate_by_document
+    from backstory.original.per_chunk import query_rag_per_chunk
+    from backstory.original.rag_context import RagContext, RagErrorReason, query_rag_for_context
+    from backstory.original.vector_store import VectorStore
+    from backstory.pipeline.run import run_pipeline
     from backstory.settings import RAGSettings, Settings
-    from backstory.settings_file import read_settings
+    from backstory.settings.yaml_file import read_settings
     from backstory.workspace import Workspace, open_workspace
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "RAGSettings",
@@ -41,20 +43,20 @@ __all__ = [
 # Loaded when first used, so that `import backstory` stays fast.
 _MODULES = {
     "RAGSettings": "settings",
-    "RagContext": "rag_context",
-    "RagErrorReason": "rag_context",
+    "RagContext": "original.rag_context",
+    "RagErrorReason": "original.rag_context",
     "Settings": "settings",
-    "VectorStore": "index.vector_store",
+    "VectorStore": "original.vector_store",
     "Workspace": "workspace",
-    "chunk_markdown": "chunks",
-    "consolidate_messages_to_markdown": "markdown",
-    "deduplicate_by_document": "selection",
+    "chunk_markdown": "chunking.cut",
+    "consolidate_messages_to_markdown": "original.consolidation",
+    "deduplicate_by_document": "original.deduplication",
     "evaluate_retrieval": "assessment",
     "open_workspace": "workspace",
-    "query_rag_for_context": "rag_context",
-    "query_rag_per_chunk": "hits",
-    "read_settings": "settings_file",
-    "run_pipeline": "pipeline",
+    "query_rag_for_context": "original.rag_context",
+    "query_rag_per_chunk": "original.per_chunk",
+    "read_settings": "settings.yaml_file",
+    "run_pipeline": "pipeline.run",
 }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from backstory.ids import WHOLE_WINDOW
-from backstory.schemas import VERDICTS
 from backstory.settings import RAGSettings
+from backstory.tables.schemas import VERDICTS
 
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.contracts import conform
+from backstory.chunking.tokens import estimate_tokens
+from backstory.prompt_text import cut_snippet, escape_block, escape_line
 from backstory.settings import ContextSettings
-from backstory.snippets import cut_snippet, escape_block, escape_line
-from backstory.tokens import estimate_tokens
+from backstory.tables import schemas
+from backstory.tables.contracts import conform
 
 HEADING = (
     "\n\n## Related Previous Posts (for continuity and linking):\n"

@@ -1,15 +1,32 @@
-"""Hits -> decisions: what is judged, with the index that the hits came from."""
+"""Hits -> decisions: every hit is kept, or dropped with its cause."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.contexts import entry_budget, make_entry_counter
 from backstory.index import SearchIndex
-from backstory.reranking import Reranking
-from backstory.selection import judge_hits
+from backstory.rerankers.protocol import RerankResult
+from backstory.rerankers.reranking import Reranking
 from backstory.settings import ContextSettings, RAGSettings
-from backstory.strategies import FindVectors, VectorSources
+from backstory.strategies import STRATEGIES, FindVectors, VectorSources, WindowMatrix
+from backstory.tables import schemas
+from backstory.tables.contracts import conform
+
+_VERDICTS = {
+    "window_id": pl.String,
+    "chunk_id": pl.String,
+    "verdict": pl.String,
+    "gave_way_to": pl.String,
+    "rank_in_context": pl.Int64,
+}
+
+EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
 
 def make_decisions(
@@ -52,3 +69,192 @@ def make_decisions(
         max_tokens=entry_budget(context) if max_tokens is None else max_tokens,
         reranking=reranking,
     )
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """What the strategy chose of one window.
+
+    Attributes:
+        chunk_ids: All candidates, best score first.
+        duplicate_of: For near-duplicates the candidate that each gave way to.
+        chosen: The choice, in the order of the strategy.
+    """
+
+    chunk_ids: list[str]
+    duplicate_of: dict[str, str]
+    chosen: list[str]
+
+
+def judge_hits(
+    hits: pl.DataFrame,
+    settings: RAGSettings,
+    *,
+    min_similarity: float,
+    vectors: VectorSources,
+    entry_tokens: EntryTokens,
+    max_tokens: int,
+    reranking: Reranking | None = None,
+) -> pl.DataFrame:
+    """Judge the hits of any number of windows.
+
+    The order is: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
+    ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects its candidates, and the
+    first ``top_k`` of the new order are kept within the budget.
+
+    Args:
+        hits: Table ``hits``.
+        settings: The ``rag`` settings.
+        min_similarity: Cosine below which a hit is no evidence.
+        vectors: Gives the vectors of query chunks and of stored chunks.
+        entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
+        max_tokens: Token budget of one context.
+        reranking: The last step, or None for the order of the strategy.
+
+    Returns:
+        Table ``decisions``, one row per hit, in the order of ``hits``.
+
+    Raises:
+        ModelError: The reranker could not be used, or gave no usable answer.
+    """
+    judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
+    deduplicated = _drop_duplicates(judged.filter("passed"), settings)
+    survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
+    count = max(settings.top_k, reranking.candidates if reranking else 0)
+    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
+    windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
+    selections = {
+        str(window_id): _select(_as_matrix(group), settings, count, vectors)
+        for (window_id,), group in windows.items()
+    }
+    chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
+    orders = reranking.reorder(chosen) if reranking else _keep_order(chosen)
+    verdict = pl.DataFrame(
+        [
+            row
+            for window_id, selection in selections.items()
+            for row in _judge_window(
+                window_id, selection, orders[window_id], settings.top_k, entry_tokens, max_tokens
+            )
+        ],
+        schema=_VERDICTS,
+        orient="row",
+    )
+    notes = {window_id: order.note for window_id, order in orders.items() if order.note is not None}
+    keys = ["window_id", "query_chunk_id", "chunk_id"]
+    table = (
+        judged.join(deduplicated.select(*keys, "duplicate_of"), on=keys, how="left", maintain_order="left")
+        .join(verdict, on=["window_id", "chunk_id"], how="left", maintain_order="left")
+        .with_columns(
+            cause=pl.when(~pl.col("passed"))
+            .then(pl.lit("below_threshold"))
+            .when(pl.col("duplicate_of").is_not_null())
+            .then(pl.lit("duplicate_document"))
+            .otherwise(pl.col("verdict")),
+            because_of=pl.when(pl.col("passed")).then(pl.coalesce("duplicate_of", "gave_way_to")),
+        )
+        .with_columns(kept=pl.col("cause") == "kept")
+        .with_columns(
+            rank=pl.when("kept").then("rank_in_context"),
+            rerank_note=pl.col("window_id").replace_strict(notes, default=None, return_dtype=pl.String),
+        )
+    )
+    return conform(table, schemas.Decisions)
+
+
+def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
+    if settings.dedup_strategy == "none":
+        return hits.with_columns(duplicate_of=pl.lit(None, dtype=pl.String))
+    order = ["window_id", "document_id", "best", "chunk_id"]
+    chunks = (
+        hits.group_by("window_id", "document_id", "chunk_id")
+        .agg(best=pl.col("score").max())
+        .sort(order, descending=[False, False, True, False])
+        .with_columns(
+            place=pl.int_range(pl.len()).over("window_id", "document_id"),
+            first=pl.col("chunk_id").first().over("window_id", "document_id"),
+        )
+        .with_columns(duplicate_of=pl.when(pl.col("place") >= settings.dedup_max_per_doc).then("first"))
+    )
+    return hits.join(
+        chunks.select("window_id", "chunk_id", "duplicate_of"),
+        on=["window_id", "chunk_id"],
+        how="left",
+        maintain_order="left",
+    )
+
+
+def _keep_order(chosen: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
+    return {window_id: RerankResult(tuple(chunk_ids)) for window_id, chunk_ids in chosen.items()}
+
+
+def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources) -> _Selection:
+    near_duplicate_of = _near_duplicates(window, settings, vectors)
+    for dropped in np.flatnonzero(near_duplicate_of >= 0):
+        # What asked for a near-duplicate asked for the chunk that stands for it.
+        better = near_duplicate_of[dropped]
+        window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
+    candidates = np.flatnonzero(near_duplicate_of < 0)
+    most = min(count, len(candidates))
+    chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, vectors)]
+    return _Selection(
+        window.chunk_ids,
+        {
+            window.chunk_ids[i]: window.chunk_ids[near_duplicate_of[i]]
+            for i in np.flatnonzero(near_duplicate_of >= 0)
+        },
+        [window.chunk_ids[i] for i in chosen],
+    )
+
+
+def _judge_window(
+    window_id: str,
+    selection: _Selection,
+    order: RerankResult,
+    top_k: int,
+    entry_tokens: EntryTokens,
+    max_tokens: int,
+) -> list[tuple[str, str, str, str | None, int | None]]:
+    """Give a row of ``_VERDICTS`` for each candidate of one window."""
+    first = order.chunk_ids[:top_k]
+    within = np.cumsum(entry_tokens(first)) <= max_tokens
+    kept = [chunk_id for chunk_id, fits in zip(first, within, strict=True) if fits]
+    verdicts: dict[str, tuple[str, str | None, int | None]] = {
+        **dict.fromkeys(selection.chunk_ids, ("not_selected", None, None)),
+        **dict.fromkeys(first, ("over_budget", None, None)),
+        **{chunk_id: ("kept", None, rank) for rank, chunk_id in enumerate(kept, start=1)},
+        **{dropped: ("near_duplicate", better, None) for dropped, better in selection.duplicate_of.items()},
+    }
+    return [(window_id, chunk_id, *verdict) for chunk_id, verdict in verdicts.items()]
+
+
+def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
+    found = list(
+        zip(*(group[name].to_list() for name in ("query_chunk_id", "chunk_id", "score")), strict=True)
+    )
+    best: dict[str, float] = {}
+    for _, chunk_id, score in found:
+        best[chunk_id] = max(score, best.get(chunk_id, score))
+    chunk_ids = sorted(best, key=lambda chunk_id: (-best[chunk_id], chunk_id))
+    columns = {chunk_id: column for column, chunk_id in enumerate(chunk_ids)}
+    rows: dict[str, int] = {}
+    places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
+    scores = np.full((len(rows), len(chunk_ids)), -np.inf)
+    scores[tuple(np.array(places).T)] = [score for _, _, score in found]
+    return WindowMatrix(list(rows), chunk_ids, scores)
+
+
+def _near_duplicates(
+    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources
+) -> NDArray[np.int64]:
+    """Give for each candidate the position of the better one that it nearly repeats, or -1."""
+    duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
+    if settings.near_duplicate_similarity is None:
+        return duplicate_of
+    found = vectors.of_chunks(window.chunk_ids)
+    alike = found @ found.T >= settings.near_duplicate_similarity
+    for i in range(1, len(window.chunk_ids)):
+        earlier = np.flatnonzero(alike[i, :i] & (duplicate_of[:i] < 0))
+        if earlier.size:
+            duplicate_of[i] = earlier[0]
+    return duplicate_of

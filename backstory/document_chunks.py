@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from backstory import schemas
-from backstory.chunks import Span, cut_chunks
-from backstory.contracts import conform, empty, polars_schema
+from backstory.chunking.cut import Span, cut_chunks
+from backstory.chunking.outline import outline_markdown
+from backstory.chunking.tokens import CountTokens
 from backstory.errors import InputError
 from backstory.ids import digest, document_chunk_id
-from backstory.markdown_outline import outline_markdown
 from backstory.settings import ChunkSettings
-from backstory.tokens import CountTokens
+from backstory.tables import schemas
+from backstory.tables.contracts import conform, empty, polars_schema
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def cut_document_chunks(
     """Cut the documents that are searched, so that each chunk is embedded whole with its title and headings.
 
     Args:
-        documents: Table :class:`~backstory.schemas.Documents`; only rows of status ``ok`` are cut.
+        documents: Table :class:`~backstory.tables.schemas.Documents`; only rows of status ``ok`` are cut.
         settings: Ceiling and overlap, in tokens.
         max_tokens: Most tokens that the embedder takes; the smaller of it and the setting holds.
         count_tokens: Counts many texts at once, special tokens included.
@@ -48,7 +48,7 @@ def cut_document_chunks(
         previous: The table as it was; revisions in it that were cut in the same way are taken over.
 
     Returns:
-        Table :class:`~backstory.schemas.DocumentChunks`, in the order of the documents. ``token_count`` is
+        Table :class:`~backstory.tables.schemas.DocumentChunks`, in the order of the documents. ``token_count`` is
         that of ``text`` alone; what :func:`embedding_texts` makes of a row is never over the ceiling.
         ``heading`` is empty for a document whose title and headings would take half of the ceiling.
 
@@ -89,8 +89,8 @@ def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
     A heading that repeats the title is left out, and so is the last one where the text begins with it.
 
     Args:
-        chunks: Table :class:`~backstory.schemas.DocumentChunks`.
-        documents: Table :class:`~backstory.schemas.Documents` with the revisions of the chunks.
+        chunks: Table :class:`~backstory.tables.schemas.DocumentChunks`.
+        documents: Table :class:`~backstory.tables.schemas.Documents` with the revisions of the chunks.
 
     Returns:
         One text per chunk, in their order.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.settings import RAGSettings
 
 # Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.chunks import cut_chunks
-from backstory.contracts import conform
+from backstory.chunking.cut import cut_chunks
+from backstory.chunking.tokens import CountTokens
 from backstory.errors import ContractError
 from backstory.ids import digest
 from backstory.settings import QuerySettings
-from backstory.tokens import CountTokens
+from backstory.tables import schemas
+from backstory.tables.contracts import conform
 
 logger = logging.getLogger(__name__)
 

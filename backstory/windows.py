@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.contracts import conform
+from backstory.chunking.tokens import CountTokens
 from backstory.errors import InputError
 from backstory.ids import digest
-from backstory.partitions import Grain, partition_keys, previous_partition
 from backstory.settings import WindowSettings
-from backstory.tokens import CountTokens
+from backstory.tables import schemas
+from backstory.tables.contracts import conform
+from backstory.tables.partitions import Grain, partition_keys, previous_partition
 
 logger = logging.getLogger(__name__)
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from backstory.embedders import make_embedder
-from backstory.embedders.protocol import Embedder
-from backstory.embeddings import EmbeddingCache
-from backstory.environment import find_workspace
-from backstory.ledger import Ledger
+from backstory.embeddings import EmbeddingCache, make_embedder
+from backstory.embeddings.protocol import Embedder
 from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
-from backstory.settings_file import read_settings
+from backstory.settings.environment import find_workspace
+from backstory.settings.yaml_file import read_settings
+from backstory.tables.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from statistics import median
 import numpy as np
 import polars as pl
 
-from backstory.embedders.protocol import Vectors
-from backstory.index.database import Database, write_database
-from backstory.index.exact import ExactEngine
+from backstory.embeddings.protocol import Vectors
+from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.vss import VssEngine
 from backstory.index.filters import Filters, scope_of
-from backstory.index.recall import measure_recall, share_found
-from backstory.index.vss import VssEngine
+from backstory.index.snapshot.database import Database, write_database
+from backstory.index.snapshot.recall import measure_recall, share_found
 from backstory.settings import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_vectors, seconds_of

@@ -25,16 +25,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory import schemas
 from backstory.assessment import evaluate_retrieval
 from backstory.contexts import make_contexts, make_window_contexts
-from backstory.contracts import conform
 from backstory.decisions import make_decisions
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.hits import find_hits, plan_queries
 from backstory.index import build_index, open_index
 from backstory.settings import ContextSettings, IndexSettings, RAGSettings
-from backstory.tables import write_partition
+from backstory.tables import schemas, write_partition
+from backstory.tables.contracts import conform
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_tables, make_vectors
 

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.assessment import INTERCEPT, PER_MARGIN, relative_margin
-from backstory.embedders import make_embedder
+from backstory.embeddings import make_embedder
 from backstory.evaluation import LabelledSet, evaluate_set, read_labelled_set
 from backstory.evaluation.scoring import name_group
 from backstory.settings import Settings

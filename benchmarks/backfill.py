@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backstory import stages
-from backstory.stage_report import StageReport
-from backstory.table_views import write_views
+from backstory import pipeline
+from backstory.pipeline.stage_report import StageReport
+from backstory.tables.views import write_views
 from backstory.workspace import Workspace, open_workspace
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.synthetic_workspace import Size, write_workspace
@@ -49,18 +49,18 @@ class Step:
 def run_stages(workspace: Workspace) -> list[Step]:
     """Materialize everything that the exports span, one stage after another, and time each."""
     keys: list[str] = []
-    steps = [_time("find_partitions", lambda: keys.extend(stages.find_partitions(workspace)))]
+    steps = [_time("find_partitions", lambda: keys.extend(pipeline.find_partitions(workspace)))]
     calls: dict[str, Callable[[], StageReport]] = {
-        "messages": lambda: stages.materialize_messages(workspace, keys),
-        "windows": lambda: stages.materialize_windows(workspace, keys),
-        "window_chunks": lambda: stages.materialize_window_chunks(workspace, keys),
-        "documents": lambda: stages.materialize_documents(workspace),
-        "document_chunks": lambda: stages.materialize_document_chunks(workspace),
-        "search_index": lambda: stages.materialize_search_index(workspace),
-        "hits": lambda: stages.materialize_hits(workspace, keys),
-        "decisions": lambda: stages.materialize_decisions(workspace, keys),
-        "contexts": lambda: stages.materialize_contexts(workspace, keys),
-        "window_contexts": lambda: stages.materialize_window_contexts(workspace, keys),
+        "messages": lambda: pipeline.materialize_messages(workspace, keys),
+        "windows": lambda: pipeline.materialize_windows(workspace, keys),
+        "window_chunks": lambda: pipeline.materialize_window_chunks(workspace, keys),
+        "documents": lambda: pipeline.materialize_documents(workspace),
+        "document_chunks": lambda: pipeline.materialize_document_chunks(workspace),
+        "search_index": lambda: pipeline.materialize_search_index(workspace),
+        "hits": lambda: pipeline.materialize_hits(workspace, keys),
+        "decisions": lambda: pipeline.materialize_decisions(workspace, keys),
+        "contexts": lambda: pipeline.materialize_contexts(workspace, keys),
+        "window_contexts": lambda: pipeline.materialize_window_contexts(workspace, keys),
     }
     steps += [_time(name, call) for name, call in calls.items()]
     steps.append(_time("views", partial(write_views, workspace.tables)))
@@ -69,7 +69,7 @@ def run_stages(workspace: Workspace) -> list[Step]:
 
 def find_nothing_to_do(workspace: Workspace) -> bool:
     """Do what a run over an unchanged workspace does before it says that there is nothing to do."""
-    return stages.is_fresh(workspace, stages.find_partitions(workspace))
+    return pipeline.is_fresh(workspace, pipeline.find_partitions(workspace))
 
 
 def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, A
     before = reset_peak_memory()
     steps = run_stages(open_workspace(folder))
     workspace = open_workspace(folder)
-    stages.record_run(workspace, stages.find_partitions(workspace))
+    pipeline.record_run(workspace, pipeline.find_partitions(workspace))
     again = [
         _time("second run: nothing to do", lambda: find_nothing_to_do(open_workspace(folder))),
         _time("second run: every stage", lambda: run_stages(open_workspace(folder))),

@@ -3,7 +3,7 @@
 ``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per second of
 processor time, the best of several rounds in which both are measured in turn. The counter is a quarter of the
 characters, so that neither measures a tokenizer: once as a counter that is content with offsets, once as one
-that has to be given every text, as a tokenizer has. The speed with :func:`backstory.tokens.estimate_tokens` is
+that has to be given every text, as a tokenizer has. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is
 given beside them.
 """
 
@@ -19,9 +19,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.chunks import Span, cut_chunks
-from backstory.text_slices import TextSlices
-from backstory.tokens import CountTokens, accepts_slices, estimate_tokens
+from backstory.chunking.cut import Span, cut_chunks
+from backstory.chunking.slices import TextSlices
+from backstory.chunking.tokens import CountTokens, accepts_slices, estimate_tokens
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150

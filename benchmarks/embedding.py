@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.embedders.granite_pack import read_granite_pack
-from backstory.embedders.local import LocalEmbedder
-from backstory.embedders.onnx_graph import ATTENTION_MASK, INPUT_IDS
-from backstory.onnx_session import Runtime, open_session
+from backstory.embeddings.local.embedder import LocalEmbedder
+from backstory.embeddings.local.granite_pack import read_granite_pack
+from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS
+from backstory.providers.onnx_sessions import Runtime, open_session
 from benchmarks.growth import make_texts
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.search import seconds_of

@@ -21,7 +21,7 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.index import SearchIndex, build_index, open_index
 from backstory.index.result import Ranking
 from backstory.settings import IndexSettings

@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 
 from backstory.index import current_version, open_index
-from backstory.index.snapshot import VECTORS_FILE
+from backstory.index.snapshot.manifest import VECTORS_FILE
 
 
 def measure_first_search(folder: Path) -> dict[str, float]:

@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.contracts import conform, polars_schema
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.index import Filters, SearchIndex, SearchResult, build_index, open_index
 from backstory.settings import IndexSettings
+from backstory.tables import schemas
+from backstory.tables.contracts import conform, polars_schema
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.opening import repeat_first_search
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.markdown import consolidate_windows
+from backstory.original.consolidation import consolidate_windows
 from backstory.tables import write_partition
 
 _DISTINCT_TEXTS = 20_000

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from backstory.contracts import describe_table
-from backstory.schemas import TABLES
 from backstory.settings import Settings
+from backstory.tables.contracts import describe_table
+from backstory.tables.schemas import TABLES
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -23,13 +23,13 @@ _LIMITS = {
 _ABOUT_TABLES = """\
 Parquet under `data/<table>/`, one file per partition (`all.parquet` where there are none), replaced at once.
 `data/backstory.duckdb` holds one view per table, so `duckdb data/backstory.duckdb` is all that a reader needs; from
-Python, `backstory.table_views.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per
-window, with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/schemas.py`."""
+Python, `backstory.tables.views.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per
+window, with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/tables/schemas.py`."""
 
 _ABOUT_SETTINGS = """\
 One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
 invalid setting is an error that names the line; the file is never written to. Generated from
-`backstory/settings.py`."""
+`backstory/settings/models.py`."""
 
 _ENVIRONMENT = """\
 | variable | what |

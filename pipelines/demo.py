@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from backstory.inspection.comparison import WindowComparison, compare_with_whole_window
+from backstory.prompt_text import cut_snippet
 from backstory.settings import SETTINGS_FILE
-from backstory.snippets import cut_snippet
 from backstory.tables import read_table
-from backstory.window_comparison import WindowComparison, compare_with_whole_window
 from backstory.workspace import Workspace, open_workspace
 from pipelines.materialization import Outcome
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from backstory.environment import WORKSPACE_VARIABLE
 from backstory.errors import InputError, WorkspaceError
+from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"

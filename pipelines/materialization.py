@@ -11,12 +11,12 @@ import dagster as dg
 from rich.console import Console
 from rich.text import Text
 
-from backstory import stages
+from backstory import pipeline
 from backstory.errors import InputError, SettingsError
-from backstory.partitions import partition_key, partition_range
+from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.settings import SETTINGS_FILE
-from backstory.stage_report import REPORT_LOGGER, StageReport
-from backstory.table_views import write_views
+from backstory.tables.partitions import partition_key, partition_range
+from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
@@ -67,7 +67,7 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
         f"[bold]{workspace.root}[/bold]: {len(keys)} partitions, {keys[0]} to {keys[-1]}", highlight=False
     )
     started = perf_counter()
-    if stages.is_fresh(workspace, keys):
+    if pipeline.is_fresh(workspace, keys):
         console.print("Nothing has changed since the last run: no partition was made again.", highlight=False)
         return Outcome(True, len(keys), 0, perf_counter() - started, ())
     with open_instance(workspace) as instance, _told(console):
@@ -79,7 +79,7 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
         )
     write_views(workspace.tables)
     if result.success:
-        stages.record_run(workspace, keys)
+        pipeline.record_run(workspace, keys)
     for failure in _failures(result):
         console.print(Text.assemble(("failed: ", "red"), failure), soft_wrap=True)
     evaluations = result.get_asset_check_evaluations()
@@ -93,7 +93,7 @@ def materialize(workspace: Workspace, first: date | None, last: date | None, con
 
 def _wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
     grain = workspace.settings.partitions.grain
-    found = stages.find_partitions(workspace) if first is None or last is None else []
+    found = pipeline.find_partitions(workspace) if first is None or last is None else []
     start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
     end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)
     if end < start:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from backstory.partitions import partition_key
 from backstory.settings import PartitionSettings
+from backstory.tables.partitions import partition_key
 
 _SCHEDULES = {
     "hour": ("0 * * * *", "%Y-%m-%dT%H"),
@@ -22,7 +22,7 @@ def define_partitions(settings: PartitionSettings) -> dg.TimeWindowPartitionsDef
         settings: Grain and first day.
 
     Returns:
-        Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.partitions`.
+        Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.tables.partitions`.
     """
     cron_schedule, form = _SCHEDULES[settings.grain]
     first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC)

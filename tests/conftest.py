@@ -9,10 +9,12 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.embedders.granite_pack import read_granite_pack
-from backstory.tokens import CountTokens
-from tests.gemini.gemini_server import GeminiServer, run_gemini_server
-from tests.gemini.instant_time import InstantTime
+from backstory.chunking.tokens import CountTokens
+from backstory.embeddings.local.granite_pack import read_granite_pack
+from tests.providers.gemini_server import GeminiServer, run_gemini_server
+from tests.providers.instant_time import InstantTime
+
+pytest_plugins = ["tests.workspaces"]
 
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
 settings.register_profile("backstory", derandomize=True, deadline=None)

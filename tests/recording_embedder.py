@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embedders.batching import group_in_order
-from backstory.embedders.hashing import HashingEmbedder
-from backstory.embedders.protocol import Task, Vectors
+from backstory.embeddings.batches import group_in_order
+from backstory.embeddings.hashing import HashingEmbedder
+from backstory.embeddings.protocol import Task, Vectors
 
 
 class RecordingEmbedder(HashingEmbedder):

@@ -8,10 +8,10 @@ import pytest
 
 from backstory import evaluate_retrieval
 from backstory.assessment import estimate_confidence
-from backstory.contracts import empty
 from backstory.ids import WHOLE_WINDOW
-from backstory.schemas import Contexts, Decisions, WindowChunks, Windows
 from backstory.settings import RAGSettings
+from backstory.tables.contracts import empty
+from backstory.tables.schemas import Contexts, Decisions, WindowChunks, Windows
 
 THRESHOLD = 0.6
 # The words that the corpus knows, and how rare they are.

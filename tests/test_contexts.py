@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from backstory.chunking.tokens import estimate_tokens
 from backstory.contexts import (
     HEADING,
     format_context,
@@ -12,10 +13,9 @@ from backstory.contexts import (
     make_entry_counter,
     make_window_contexts,
 )
-from backstory.contracts import conform, validate
-from backstory.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows
 from backstory.settings import ContextSettings
-from backstory.tokens import estimate_tokens
+from backstory.tables.contracts import conform, validate
+from backstory.tables.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows
 
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 

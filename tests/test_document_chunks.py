@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from polars.testing import assert_frame_equal
 
-from backstory import schemas
-from backstory.contracts import polars_schema, validate
+from backstory.chunking.tokens import CountTokens, estimate_tokens
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.errors import InputError
 from backstory.settings import ChunkSettings
-from backstory.tokens import CountTokens, estimate_tokens
+from backstory.tables import schemas
+from backstory.tables.contracts import polars_schema, validate
 
 BREAD = """# Bread
 

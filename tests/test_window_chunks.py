@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.contracts import empty, polars_schema, validate
+from backstory.chunking.tokens import CountTokens, estimate_tokens
 from backstory.errors import ContractError
 from backstory.settings import QuerySettings
-from backstory.tokens import CountTokens, estimate_tokens
+from backstory.tables import schemas
+from backstory.tables.contracts import empty, polars_schema, validate
 from backstory.window_chunks import cut_window_chunks
 
 Message = tuple[str | None, str]

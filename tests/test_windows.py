@@ -12,11 +12,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory.contracts import conform, validate
 from backstory.errors import InputError
-from backstory.partitions import Grain, partition_keys, previous_partition
-from backstory.schemas import Messages, Windows
 from backstory.settings import WindowSettings
+from backstory.tables.contracts import conform, validate
+from backstory.tables.partitions import Grain, partition_keys, previous_partition
+from backstory.tables.schemas import Messages, Windows
 from backstory.windows import cut_windows
 
 START = datetime(2025, 3, 4, 8, tzinfo=UTC)

@@ -35,7 +35,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @app.command()
 def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")]) -> None:
     """Make a new workspace with a commented backstory.yaml."""
-    from backstory.workspace_template import create_workspace
+    from backstory.settings.template import create_workspace
 
     created = create_workspace(folder)
     console.print(
@@ -51,8 +51,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")]) -> Non
 def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """Say what each table holds and which snapshot is published."""
     from backstory.cli.views import print_status
+    from backstory.inspection.status import read_status
     from backstory.workspace import open_workspace
-    from backstory.workspace_status import read_status
 
     report = read_status(open_workspace(workspace))
     _print(report, as_json, print_status)
@@ -62,8 +62,8 @@ def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
 def windows(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """List the windows with the state of their contexts."""
     from backstory.cli.views import print_windows
+    from backstory.inspection.status import read_windows
     from backstory.workspace import open_workspace
-    from backstory.workspace_status import read_windows
 
     _print(read_windows(open_workspace(workspace)), as_json, print_windows)
 
@@ -76,7 +76,7 @@ def context(
 ) -> None:
     """Print the text of a window's context, and why each document was chosen."""
     from backstory.cli.views import print_context
-    from backstory.window_context import read_window_context
+    from backstory.inspection.windows import read_window_context
     from backstory.workspace import open_workspace
 
     _print(read_window_context(open_workspace(workspace), window_id), as_json, print_context)
@@ -107,7 +107,7 @@ def query(
 ) -> None:
     """Search the published index for a text."""
     from backstory.cli.views import print_query
-    from backstory.text_query import query_text
+    from backstory.inspection.query import query_text
     from backstory.workspace import open_workspace
 
     _print(query_text(open_workspace(workspace), text), as_json, print_query)
@@ -117,7 +117,7 @@ def query(
 def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """Check what is installed, reachable, writable and consistent."""
     from backstory.cli.views import print_examinations
-    from backstory.examination import examine
+    from backstory.inspection.doctor import examine
 
     examinations = examine(workspace)
     _print([examination.as_record() for examination in examinations], as_json, print_examinations)

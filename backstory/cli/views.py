@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backstory.evaluation import METRICS, Comparison
-from backstory.snippets import cut_snippet
+from backstory.prompt_text import cut_snippet
 
 _ASKED_CHARACTERS = 100
 _SHORT_ID = 12

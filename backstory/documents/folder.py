@@ -13,7 +13,6 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.contracts import conform, polars_schema
 from backstory.documents.dates import parse_date, split_dated_name
 from backstory.documents.files import DocumentFile, find_files
 from backstory.documents.parsed_document import ParsedDocument
@@ -21,8 +20,9 @@ from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, update_revisions
 from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.schemas import Documents
 from backstory.settings import DocumentSettings
+from backstory.tables.contracts import conform, polars_schema
+from backstory.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from backstory.documents.markdown import MarkdownReader
+from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parsed_document import ParsedDocument
 
 

@@ -11,7 +11,7 @@ _STATUS_ORDER = ("ok", "error", "deleted", "superseded")
 
 @dataclass(frozen=True)
 class Revision:
-    """One row of the table ``documents``; see :class:`backstory.schemas.Documents`."""
+    """One row of the table ``documents``; see :class:`backstory.tables.schemas.Documents`."""
 
     document_id: str
     revision: str

@@ -10,15 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from backstory.embedders import make_embedder
-from backstory.embeddings import EmbeddingCache
-from backstory.environment import cache_folder
+from backstory.embeddings import EmbeddingCache, make_embedder
 from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.evaluation.library_path import OWN, ask_windows, embed_windows, index_documents, rank_documents
 from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
 from backstory.settings import Settings
+from backstory.settings.environment import cache_folder
 
 METHODS = (OWN, *WHOLE_WINDOW_METHODS)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory import schemas
-from backstory.contracts import conform
 from backstory.errors import InputError
 from backstory.ids import digest
+from backstory.tables import schemas
+from backstory.tables.contracts import conform
 
 _COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "docs": {"doc_id": pl.String, "title": pl.String, "text": pl.String, "tags": pl.List(pl.String)},

@@ -8,14 +8,14 @@ import polars as pl
 
 from backstory.decisions import make_decisions
 from backstory.document_chunks import cut_document_chunks, embedding_texts
-from backstory.embedders.protocol import Embedder, Task, Vectors
 from backstory.embeddings import EmbeddingCache, embed_texts
+from backstory.embeddings.protocol import Embedder, Task, Vectors
 from backstory.evaluation.labelled_set import LabelledSet
 from backstory.hits import Queries, find_hits, plan_queries
 from backstory.index import SearchIndex, build_index, open_index
 from backstory.progress import show_progress
 from backstory.rerankers import make_reranker
-from backstory.reranking import Reranking
+from backstory.rerankers.reranking import Reranking
 from backstory.settings import RAGSettings, Settings
 from backstory.window_chunks import cut_window_chunks
 

@@ -7,7 +7,7 @@ import polars as pl
 from backstory.assessment import evaluate_retrieval
 from backstory.contexts import make_contexts
 from backstory.decisions import make_decisions
-from backstory.embedders.protocol import Embedder
+from backstory.embeddings.protocol import Embedder
 from backstory.evaluation.labelled_set import LabelledSet
 from backstory.evaluation.library_path import find_reranking, find_threshold
 from backstory.evaluation.scoring import score_runs

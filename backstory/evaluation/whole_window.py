@@ -6,9 +6,9 @@ from functools import partial
 
 import polars as pl
 
-from backstory.chunks import cut_chunks
-from backstory.embedders.protocol import Embedder, Vectors
+from backstory.chunking.cut import cut_chunks
 from backstory.embeddings import EmbeddingCache
+from backstory.embeddings.protocol import Embedder, Vectors
 from backstory.evaluation.labelled_set import LabelledSet
 from backstory.evaluation.library_path import as_runs, embed_with_progress
 from backstory.hits import mean_vectors

@@ -1,12 +1,12 @@
 """The search index: chunks and vectors to a published, immutable snapshot, and the search over it."""
 
-from backstory.index.build import IndexBuild, build_index
 from backstory.index.filters import Filters
-from backstory.index.opening import open_index
-from backstory.index.publication import current_version
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
-from backstory.index.snapshot import read_manifest
+from backstory.index.snapshot.build import IndexBuild, build_index
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.publication import current_version
 
 __all__ = [
     "Filters",

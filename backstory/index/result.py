@@ -12,10 +12,10 @@ import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, InputError
 from backstory.index.matches import Matches, find_stray_vector, order_best, rank_within
-from backstory.index.snapshot import REBUILD_COMMAND, Manifest
+from backstory.index.snapshot.manifest import REBUILD_COMMAND, Manifest
 
 Mode = Literal["ann", "exact"]
 Ranking = Literal["dense", "keyword", "hybrid"]

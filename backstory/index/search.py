@@ -15,26 +15,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.embedders.protocol import Vectors
+from backstory.embeddings.protocol import Vectors
 from backstory.errors import InputError, SearchIndexError
-from backstory.index.database import Database
-from backstory.index.exact import ExactEngine
+from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.fusion import fuse, unite
+from backstory.index.engines.vss import LOW_RECALL, VssEngine
 from backstory.index.filters import Filters, Scope, scope_of
-from backstory.index.fusion import fuse, unite
 from backstory.index.matches import Matches, pair_similarities
 from backstory.index.result import Mode, Ranking, SearchRequest, SearchResult, check_queries, tabulate
-from backstory.index.snapshot import (
+from backstory.index.snapshot.database import Database
+from backstory.index.snapshot.manifest import (
     DATABASE_FILE,
     KEYWORDS_FOLDER,
     Manifest,
     Snapshot,
     find_damage,
 )
-from backstory.index.vss import LOW_RECALL, VssEngine
 
 if TYPE_CHECKING:
-    from backstory.index.hybrid import HybridEngine
-    from backstory.index.keywords import KeywordIndex
+    from backstory.index.engines.hybrid import HybridEngine
+    from backstory.index.engines.keywords import KeywordIndex
 
 logger = logging.getLogger(__name__)
 
@@ -229,14 +229,14 @@ class SearchIndex:
 
     @cached_property
     def _hybrid(self) -> HybridEngine:
-        from backstory.index.hybrid import HybridEngine
+        from backstory.index.engines.hybrid import HybridEngine
 
         return HybridEngine(self._snapshot.vectors, self._keywords)
 
     @cached_property
     def _keywords(self) -> KeywordIndex:
         # Loaded late: most searches compare vectors only.
-        from backstory.index.keywords import read_keywords
+        from backstory.index.engines.keywords import read_keywords
 
         folder = self._snapshot.folder / KEYWORDS_FOLDER
         return read_keywords(folder, self.manifest.settings.language, self.manifest.words)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.contracts import conform, empty
 from backstory.errors import ExportError, ExportSettingError, WorkspaceError
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.jsonl_table import JsonLinesReader
@@ -18,8 +17,9 @@ from backstory.messages.parquet_table import ParquetReader
 from backstory.messages.reader import ROW_SCHEMA, ExportReader, ParsedExport, unread_frame
 from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.messages.whatsapp_zip import WhatsAppZipReader
-from backstory.schemas import Quarantine
 from backstory.settings import ConversationSettings
+from backstory.tables.contracts import conform, empty
+from backstory.tables.schemas import Quarantine
 
 READERS: tuple[ExportReader, ...] = (
     ParquetReader(),
@@ -80,7 +80,7 @@ class ExportRead:
 
     Attributes:
         messages: Messages with real names and without ids, in the columns of ``RAW_SCHEMA``.
-        quarantine: What could not be read, in the columns of :class:`backstory.schemas.Quarantine`; line 0
+        quarantine: What could not be read, in the columns of :class:`backstory.tables.schemas.Quarantine`; line 0
             stands for a whole file.
         sources: One entry per file.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from backstory.contracts import conform
 from backstory.ids import digest
-from backstory.schemas import Messages
+from backstory.tables.contracts import conform
+from backstory.tables.schemas import Messages
 
 _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 
@@ -21,7 +21,7 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         frame: Messages of any number of exports, without ids.
 
     Returns:
-        The columns of :class:`backstory.schemas.Messages`, sorted by timestamp, source and place in the
+        The columns of :class:`backstory.tables.schemas.Messages`, sorted by timestamp, source and place in the
         source.
     """
     ordered = frame.sort("timestamp", "source", "seq").with_columns(

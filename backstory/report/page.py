@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from backstory.file_replacement import exclusive_temporary, publish, temporary_path
+from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.report.palette import HUES, INK_ON_HUE
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from backstory.errors import InputError
+from backstory.inspection.windows import find_window
 from backstory.report.window_report import WindowReport
 from backstory.report.window_tables import WindowTables, make_window_report
 from backstory.tables import list_partitions, read_table, scan_table
-from backstory.window_context import find_window
 from backstory.workspace import Workspace
 
 _DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")

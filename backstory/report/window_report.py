@@ -82,7 +82,7 @@ class Candidate:
         document: Position of its document.
         heading: Headings above it.
         text: Its text; None if the chunk is no longer in the tables.
-        cause: One of :data:`backstory.schemas.CAUSES`.
+        cause: One of :data:`backstory.tables.schemas.CAUSES`.
         rank: Place in the context, from 1; None if dropped.
         similarity: Best cosine similarity over the queries that found it.
         score: Best score over them.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from backstory.prompt_text import cut_snippet
 from backstory.report.window_report import Candidate, Cell, Query, WindowReport
-from backstory.snippets import cut_snippet
 
 _TITLE_CHARACTERS = 400
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embedders.batching import group_by_length
+from backstory.embeddings.batches import group_by_length
 from backstory.errors import ModelFileError, RerankError
-from backstory.onnx_session import open_session
+from backstory.providers.onnx_sessions import open_session
 from backstory.rerankers.protocol import RerankRequest, RerankResult
 from backstory.settings import RerankSettings
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import RerankError
-from backstory.gemini.connection import GeminiConnection
-from backstory.gemini.failures import TransientError
+from backstory.providers.failures import TransientError
+from backstory.providers.gemini_client import GeminiConnection
 from backstory.rerankers.protocol import RerankRequest, RerankResult, restore_candidates
 from backstory.settings import RerankSettings
-from backstory.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from google import genai

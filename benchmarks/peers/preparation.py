@@ -8,17 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.chunks import cut_chunks
-from backstory.embedders import make_embedder
-from backstory.embedders.protocol import Embedder, Task
-from backstory.embeddings import EmbeddingCache, embed_texts
-from backstory.environment import cache_folder
+from backstory.chunking.cut import cut_chunks
+from backstory.embeddings import EmbeddingCache, embed_texts, make_embedder
+from backstory.embeddings.protocol import Embedder, Task
 from backstory.evaluation import LabelledSet, read_labelled_set
 from backstory.evaluation.library_path import embed_windows, index_documents
 from backstory.evaluation.scoring import name_group
 from backstory.evaluation.whole_window import cut_whole_texts
 from backstory.progress import show_progress
 from backstory.settings import Settings
+from backstory.settings.environment import cache_folder
 from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
 
 

@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.embedders import make_embedder
-from backstory.embeddings import EmbeddingCache
+from backstory.embeddings import EmbeddingCache, make_embedder
 from backstory.settings import EmbeddingSettings, Settings
 from benchmarks.peers import driver, environments
 from benchmarks.peers.__main__ import choose_methods

@@ -12,12 +12,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backstory.contracts import validate
 from backstory.documents import READERS, ParsedDocument, read_documents
 from backstory.errors import ContractError, SettingsError, WorkspaceError
-from backstory.schemas import Documents
 from backstory.settings import DocumentSettings
-from backstory.settings_file import read_settings
+from backstory.settings.yaml_file import read_settings
+from backstory.tables.contracts import validate
+from backstory.tables.schemas import Documents
 
 DEFAULTS = DocumentSettings()
 Write = Callable[[Mapping[str, str | bytes]], Path]

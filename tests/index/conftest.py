@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from backstory import schemas
-from backstory.contracts import polars_schema
 from backstory.index import Filters, IndexBuild, SearchIndex, build_index, open_index
 from backstory.settings import IndexSettings
+from backstory.tables import schemas
+from backstory.tables.contracts import polars_schema
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS = ("post", "page", "digest")

@@ -190,8 +190,8 @@ def test_hybrid_agrees_with_fusing_the_scores_of_every_pair(
         for number, found in enumerate(corpus.nearest(queries, everything, least, filters))
     ]
     # Several groups of queries, and several blocks of rows in each.
-    monkeypatch.setattr("backstory.index.hybrid.CELLS_AT_ONCE", 3000)
-    monkeypatch.setattr("backstory.index.hybrid.LEAST_QUERIES", 7)
+    monkeypatch.setattr("backstory.index.engines.hybrid.CELLS_AT_ONCE", 3000)
+    monkeypatch.setattr("backstory.index.engines.hybrid.LEAST_QUERIES", 7)
     result = index.search(
         queries, texts=texts, top_k=6, ranking="hybrid", filters=filters, min_similarity=least
     )

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.contracts import polars_schema, validate
 from backstory.errors import ExportError, ExportSettingError, WorkspaceError
 from backstory.messages import RAW_SCHEMA, READERS, find_exports, read_export, read_exports
-from backstory.schemas import Quarantine
 from backstory.settings import ConversationSettings
+from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.schemas import Quarantine
 
 SETTINGS = ConversationSettings()
 CHAT = "15.01.24, 21:05 - Ann: hello\n"

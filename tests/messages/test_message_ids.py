@@ -5,10 +5,10 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.contracts import validate
 from backstory.messages import RAW_SCHEMA, assign_message_ids, read_exports
-from backstory.schemas import Messages
 from backstory.settings import ConversationSettings
+from backstory.tables.contracts import validate
+from backstory.tables.schemas import Messages
 
 START = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
 

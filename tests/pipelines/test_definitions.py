@@ -15,8 +15,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backstory.partitions import partition_key, partition_range
 from backstory.settings import PartitionSettings
+from backstory.tables.partitions import partition_key, partition_range
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import prepare_home

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 
-from backstory import integrity, run_pipeline, stages
-from backstory.examination import examine
+from backstory import pipeline, run_pipeline
 from backstory.index import current_version
-from backstory.index.recall import SAMPLED_QUERIES
+from backstory.index.snapshot.recall import SAMPLED_QUERIES
+from backstory.inspection import integrity
+from backstory.inspection.doctor import examine
+from backstory.inspection.status import read_status
 from backstory.workspace import Workspace, open_workspace
-from backstory.workspace_status import read_status
 
 SETTINGS = "embedding: {provider: hashing}\nindex: {ann_min_rows: 1}\n"
 
@@ -20,8 +21,8 @@ def test_the_index_holds_every_chunk_until_a_post_is_added(workspace: Workspace)
     assert read_status(workspace)["index_recall"] is None
     (workspace.posts / "new.md").write_text("# New\n\nA post that is not indexed yet.\n", encoding="utf-8")
     reopened = open_workspace(workspace.root)
-    stages.materialize_documents(reopened)
-    stages.materialize_document_chunks(reopened)
+    pipeline.materialize_documents(reopened)
+    pipeline.materialize_document_chunks(reopened)
     assert integrity.find_index_deviations(reopened).rows() == [
         ("documents", 6, 7),
         ("document_chunks", 6, 7),

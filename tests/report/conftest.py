@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.contracts import polars_schema
 from backstory.report import WindowTables
-from backstory.schemas import (
+from backstory.tables.contracts import polars_schema
+from backstory.tables.schemas import (
     Contexts,
     Decisions,
     DocumentChunks,

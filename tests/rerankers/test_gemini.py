@@ -11,9 +11,9 @@ from backstory.errors import AuthenticationError, QuotaExhaustedError, RerankErr
 from backstory.rerankers import RerankRequest
 from backstory.rerankers.gemini import GeminiReranker
 from backstory.settings import RerankSettings
-from tests.gemini import gemini_server
-from tests.gemini.gemini_server import Behaviour, GeminiServer, Request, answer_order, answer_text
-from tests.gemini.instant_time import InstantTime
+from tests.providers import gemini_server
+from tests.providers.gemini_server import Behaviour, GeminiServer, Request, answer_order, answer_text
+from tests.providers.instant_time import InstantTime
 from tests.rerankers.rerank_requests import request_of
 
 Connect = Callable[..., GeminiReranker]

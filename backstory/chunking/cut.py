@@ -1,0 +1,176 @@
+"""Markdown cut into chunks: whole paragraphs, packed up to a hard ceiling of tokens.
+
+Chunks are exact slices of their text. Tokenizers are not additive, so the counts of the parts only plan the
+chunks: every finished slice is counted, and a text with one over the ceiling is planned again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from backstory.chunking.outline import outline_all
+from backstory.chunking.pieces import cut_pieces, measure_paragraphs, split_pieces
+from backstory.chunking.plans import Draft, correct_draft, plan_chunks
+from backstory.chunking.tokens import CountTokens, estimate_tokens
+from backstory.errors import InputError
+
+_GROUP_CHARACTERS = 500_000  # bounds memory; smaller groups make no tokenizer slower
+
+
+class Span(NamedTuple):
+    """One chunk: characters ``start`` to ``end`` of its text.
+
+    Attributes:
+        start: Offset of the first character, the overlap with the previous chunk included.
+        end: Offset after the last character.
+        token_count: What the counter says of the slice.
+        heading: Headings above ``start``, outermost first, as ``"A > B"``.
+    """
+
+    start: int
+    end: int
+    token_count: int
+    heading: str
+
+
+def chunk_markdown(
+    content: str,
+    max_tokens: int = 1800,
+    overlap_tokens: int = 150,
+    *,
+    count_tokens: CountTokens = estimate_tokens,
+) -> list[str]:
+    """Cut a text into chunks.
+
+    Args:
+        content: Markdown, or plain text.
+        max_tokens: Most tokens of a chunk, overlap and special tokens included.
+        overlap_tokens: Most tokens of a chunk that are repeated from the one before.
+        count_tokens: Counts many texts at once.
+
+    Returns:
+        The chunks in order, none for a text of whitespace only.
+
+    Raises:
+        InputError: The limits contradict each other, or a single character is over the ceiling.
+    """
+    (spans,) = cut_chunks(
+        [content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, count_tokens=count_tokens
+    )
+    return [content[span.start : span.end] for span in spans]
+
+
+def cut_chunks(
+    texts: Sequence[str],
+    *,
+    max_tokens: Sequence[int] | int,
+    overlap_tokens: int,
+    count_tokens: CountTokens,
+) -> list[list[Span]]:
+    """Cut many texts into chunks at once.
+
+    Paragraphs stay whole where they fit; one over the ceiling is cut at sentences and lines, then at words,
+    then between grapheme clusters. A chunk begins with the last whole paragraphs of the one before it, else
+    with its last sentences, else with its last words, as many as ``overlap_tokens`` and the ceiling leave
+    room for, and never with the whole of it. The overlap is held to half of the ceiling.
+
+    Args:
+        texts: Markdown or plain texts.
+        max_tokens: Most tokens of a chunk, overlap and special tokens included: one for all, or one per text.
+        overlap_tokens: Most tokens of a chunk that are repeated from the one before.
+        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches. One
+            marked with :func:`~backstory.chunking.tokens.accepts_slices` is passed their offsets.
+
+    Returns:
+        The chunks of each text in order. Together they hold all but whitespace between paragraphs.
+
+    Raises:
+        InputError: The limits contradict each other, or a single character is over the ceiling.
+    """
+    ceilings = list(max_tokens) if isinstance(max_tokens, Sequence) else [max_tokens] * len(texts)
+    _check_limits(texts, ceilings, overlap_tokens)
+    spans: list[list[Span]] = []
+    for start, end in _group(texts):
+        spans += _cut_group(texts[start:end], ceilings[start:end], overlap_tokens, count_tokens)
+    return spans
+
+
+def _group(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    start = size = 0
+    for number, text in enumerate(texts):
+        size += len(text)
+        if size >= _GROUP_CHARACTERS:
+            yield start, number + 1
+            start, size = number + 1, 0
+    if start < len(texts):
+        yield start, len(texts)
+
+
+def _cut_group(
+    texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
+) -> list[list[Span]]:
+    outlines = outline_all(texts)
+    measured, bounds, specials = measure_paragraphs(outlines, count_tokens)
+    limits = [ceiling - specials for ceiling in ceilings]
+    over_limit = measured.tokens > np.repeat(np.array(limits, np.int64), np.diff(bounds))
+    oversized: dict[int, list[int]] = {}
+    for row in over_limit.nonzero()[0].tolist():
+        number = bisect_right(bounds, row) - 1
+        oversized.setdefault(number, []).append(row - bounds[number])
+    pieces = cut_pieces(texts, split_pieces(measured, bounds), oversized, limits, count_tokens, specials)
+    drafts = {
+        number: Draft(outline, measured, limit, overlap_tokens)
+        for number, (outline, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
+    }
+    spans: list[list[Span]] = [[] for _ in texts]
+    while drafts:
+        plan = plan_chunks(list(drafts.values()), count_tokens, specials)
+        over = plan.find_over([ceilings[number] for number in drafts], overlap_tokens)
+        ends = plan.pieces.ends[plan.lasts]
+        redone = {}
+        for place, (number, draft) in enumerate(drafts.items()):
+            if place in over:
+                redone[number] = correct_draft(draft, plan, place, ceilings[number], overlap_tokens)
+            else:
+                chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
+                starts = plan.starts[chunks]
+                headings = draft.outline.headings_at(starts)
+                values = starts.tolist(), ends[chunks].tolist(), plan.token_counts[chunks].tolist(), headings
+                spans[number] = list(map(Span, *values))
+        drafts = _cut_stubborn_pieces(redone, limits, count_tokens, specials)
+    return spans
+
+
+def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int) -> None:
+    if len(ceilings) != len(texts):
+        raise InputError(f"max_tokens has {len(ceilings)} values for {len(texts)} texts; give one for each")
+    if overlap_tokens < 0:
+        raise InputError(f"overlap_tokens is {overlap_tokens}; give 0 or more")
+    if ceilings and min(ceilings) < 1:
+        raise InputError(f"max_tokens is {min(ceilings)}; give 1 or more")
+
+
+def _cut_stubborn_pieces(
+    drafts: dict[int, Draft], limits: Sequence[int], count_tokens: CountTokens, specials: int
+) -> dict[int, Draft]:
+    """Cut the pieces that are over the ceiling although they stand alone (a lost space can add a token)."""
+    stubborn = {place: draft.stubborn for place, draft in enumerate(drafts.values()) if draft.stubborn}
+    if not stubborn:
+        return drafts
+    pieces = cut_pieces(
+        [draft.outline.text for draft in drafts.values()],
+        [draft.pieces for draft in drafts.values()],
+        stubborn,
+        [limits[number] for number in drafts],
+        count_tokens,
+        specials,
+    )
+    return {
+        number: replace(draft, pieces=cut, stubborn=[])
+        for (number, draft), cut in zip(drafts.items(), pieces, strict=True)
+    }

@@ -1,0 +1,186 @@
+"""Which pieces make a chunk: plans for many texts at once, and how a plan is mended whose counts are too high."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from backstory.chunking.outline import MarkdownOutline
+from backstory.chunking.pieces import Integers, Pieces, join_pieces
+from backstory.chunking.slices import TextSlices
+from backstory.chunking.tokens import CountTokens, count_slices
+from backstory.chunking.units import split_sentences, split_words
+
+_CHARACTERS_PER_OVERLAP_TOKEN = 8
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A text on its way to chunks: the limits that it is planned with shrink where a count was too high."""
+
+    outline: MarkdownOutline
+    pieces: Pieces
+    limit: int
+    overlap_tokens: int
+    stubborn: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chunks of texts, one text after another.
+
+    Attributes:
+        pieces: The pieces of all texts.
+        piece_bounds: Number of the first piece of each text, and after the last.
+        chunk_bounds: Number of the first chunk of each text, and after the last.
+        owners: Number of the text of each chunk.
+        firsts: First piece of each chunk.
+        lasts: Last piece of each chunk.
+        starts: Offset of each chunk, its overlap included.
+        token_counts: Tokens of each chunk.
+        overlap_counts: Tokens of what each chunk repeats.
+    """
+
+    pieces: Pieces
+    piece_bounds: list[int]
+    chunk_bounds: list[int]
+    owners: Integers
+    firsts: Integers
+    lasts: Integers
+    starts: Integers
+    token_counts: Integers
+    overlap_counts: Integers
+
+    def find_over(self, ceilings: Sequence[int], overlap_tokens: int) -> set[int]:
+        """Give the numbers of the texts that have a chunk over its ceiling, or with too much overlap."""
+        limits = np.array(ceilings, np.int64)[self.owners]
+        over = (self.token_counts > limits) | (self.overlap_counts > overlap_tokens)
+        return set(self.owners[over].tolist())
+
+
+def plan_chunks(drafts: Sequence[Draft], count_tokens: CountTokens, specials: int) -> Plan:
+    """Pack the pieces of texts into chunks and count these.
+
+    Args:
+        drafts: The texts.
+        count_tokens: Counts many texts at once, special tokens included.
+        specials: Special tokens that the counter adds to each text.
+
+    Returns:
+        The chunks; some may be over their ceiling, since the counts of pieces only nearly add up.
+    """
+    plan = _pack(drafts, specials)
+    _add_word_overlaps(drafts, plan, count_tokens, specials)
+    pieces = plan.pieces
+    texts = [draft.outline.text for draft in drafts]
+    ends = pieces.ends[plan.lasts]
+    overlapped = plan.starts < pieces.starts[plan.firsts]
+    recounted = (overlapped | (plan.firsts != plan.lasts) | ~pieces.whole[plan.firsts]).nonzero()[0]
+    overlaps = overlapped.nonzero()[0]
+    owners = np.concatenate([plan.owners[recounted], plan.owners[overlaps]])
+    starts = np.concatenate([plan.starts[recounted], plan.starts[overlaps]])
+    stops = np.concatenate([ends[recounted], ends[overlaps - 1]])
+    if len(starts):
+        counts = count_slices(count_tokens, TextSlices(texts, owners, starts, stops))
+        plan.token_counts[recounted] = counts[: len(recounted)]
+        plan.overlap_counts[overlaps] = counts[len(recounted) :]
+    return plan
+
+
+def _pack(drafts: Sequence[Draft], specials: int) -> Plan:
+    pieces = join_pieces([draft.pieces for draft in drafts])
+    piece_bounds = [0, *accumulate(len(draft.pieces.starts) for draft in drafts)]
+    through = np.cumsum(pieces.gap_tokens + pieces.tokens)
+    before = through - pieces.tokens
+    overlaps = [max(0, min(draft.overlap_tokens - specials, draft.limit // 2)) for draft in drafts]
+    totals, befores = through.data, before.data
+    firsts, lasts, chunk_bounds = [], [], [0]
+    for draft, overlap, (first, stop) in zip(drafts, overlaps, pairwise(piece_bounds), strict=True):
+        budget = draft.limit
+        while first < stop:
+            last = max(first, bisect_right(totals, befores[first] + budget, first, stop) - 1)
+            firsts.append(first)
+            lasts.append(last)
+            first, budget = last + 1, draft.limit - overlap
+        chunk_bounds.append(len(firsts))
+    owners = np.repeat(np.arange(len(drafts)), np.diff(chunk_bounds))
+    rows, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
+    starts = pieces.starts[rows]
+    overlap_of = np.array(overlaps, np.int64)[owners]
+    limit_of = np.array([draft.limit for draft in drafts], np.int64)[owners]
+    later = ((owners[1:] == owners[:-1]) & (overlap_of[1:] > 0)).nonzero()[0] + 1
+    least = np.maximum(through[ends[later - 1]] - overlap_of[later], through[ends[later]] - limit_of[later])
+    chosen = np.maximum(before.searchsorted(least), rows[later - 1] + 1)
+    starts[later] = pieces.starts[np.minimum(chosen, rows[later])]
+    counts = pieces.tokens[rows] + specials
+    nothing = np.zeros(len(rows), np.int64)
+    return Plan(pieces, piece_bounds, chunk_bounds, owners, rows, ends, starts, counts, nothing)
+
+
+def _add_word_overlaps(drafts: Sequence[Draft], plan: Plan, count_tokens: CountTokens, specials: int) -> None:
+    """Move the starts of chunks without overlap into the last sentences or words of the chunk before."""
+    pieces, owners = plan.pieces, plan.owners
+    sums = np.concatenate([[0], np.cumsum(pieces.gap_tokens + pieces.tokens)])
+    bodies = sums[plan.lasts + 1] - sums[plan.firsts]
+    limits = np.array([draft.limit for draft in drafts], np.int64)[owners]
+    overlaps = np.array([draft.overlap_tokens for draft in drafts], np.int64)[owners] - specials
+    rooms = np.minimum(overlaps, limits - bodies)
+    bare = (owners[1:] == owners[:-1]) & (plan.starts[1:] == pieces.starts[plan.firsts[1:]])
+    slices: list[str] = []
+    requests = []
+    for row in ((bare & (rooms[1:] > 0)).nonzero()[0] + 1).tolist():
+        text, room = drafts[owners[row]].outline.text, int(rooms[row])
+        before = plan.firsts[row] - 1
+        start, end = int(pieces.starts[before]), int(pieces.ends[before])
+        tail = max(start, end - room * _CHARACTERS_PER_OVERLAP_TOKEN)
+        sentences = {left for left, _ in split_sentences(text, tail, end)[1:]}
+        cuts = sorted(sentences | {left for left, _ in split_words(text, tail, end)[1:]})
+        edges = [*cuts, end]
+        slices += [
+            text[left - text[left - 1].isspace() : right].rstrip()
+            for left, right in zip(cuts, edges[1:], strict=True)
+        ]
+        requests.append((row, room, cuts, sentences))
+    if not slices:
+        return
+    counts = np.maximum(count_tokens(slices) - specials, 0)
+    position = 0
+    for row, room, cuts, sentences in requests:
+        backwards = np.cumsum(counts[position : position + len(cuts)][::-1])
+        position += len(cuts)
+        taken = int(backwards.searchsorted(room, side="right"))
+        within = cuts[len(cuts) - taken :]
+        if within:
+            plan.starts[row] = next((cut for cut in within if cut in sentences), within[0])
+
+
+def correct_draft(draft: Draft, plan: Plan, place: int, ceiling: int, overlap_tokens: int) -> Draft:
+    """Shrink what a text is planned with by what its counts were too high.
+
+    Args:
+        draft: The text.
+        plan: A plan in which a chunk of the text is over a limit.
+        place: Number of the text in the plan.
+        ceiling: Most tokens of its chunks.
+        overlap_tokens: Most tokens that a chunk repeats.
+
+    Returns:
+        The text to plan again; its ``stubborn`` pieces are over the ceiling although they stand alone.
+    """
+    chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
+    firsts, token_counts = plan.firsts[chunks], plan.token_counts[chunks]
+    overlap_excess = int(plan.overlap_counts[chunks].max(initial=0)) - overlap_tokens
+    excess = token_counts - ceiling
+    over = excess > 0
+    alone = (firsts == plan.lasts[chunks]) & (plan.starts[chunks] == plan.pieces.starts[firsts])
+    shared_excess = int(np.max(excess[over & ~alone], initial=0))
+    return replace(
+        draft,
+        limit=draft.limit - shared_excess,
+        overlap_tokens=draft.overlap_tokens - max(overlap_excess, 0),
+        stubborn=(firsts[over & alone] - plan.piece_bounds[place]).tolist(),
+    )

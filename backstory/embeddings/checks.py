@@ -1,0 +1,85 @@
+"""What must hold of every embedder's inputs and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.protocol import Vectors
+from backstory.errors import EmbeddingError, EmbeddingInputError
+
+_UNIT_TOLERANCE = 1e-3
+
+
+def require_text(texts: Sequence[str]) -> None:
+    """Refuse what is not Unicode text, which no tokenizer and no API takes.
+
+    Args:
+        texts: Any number of texts.
+
+    Raises:
+        EmbeddingInputError: One of them is not a string, or holds half of a surrogate pair.
+    """
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EmbeddingInputError(
+                f"text {position} is of type {type(text).__name__}; pass strings, and drop nulls beforehand"
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise EmbeddingInputError(
+                f"text {position} holds a lone surrogate at character {error.start}, which is not text; "
+                "replace it, for example by text.encode('utf-8', 'replace').decode()"
+            ) from error
+
+
+def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_id: str) -> None:
+    """Refuse texts that a model would cut.
+
+    Args:
+        token_counts: Tokens of each text.
+        limit: Most tokens that the model embeds whole.
+        embedder_id: Names the model in the message.
+
+    Raises:
+        EmbeddingInputError: A text is over the limit; the message says how many, and which is the longest.
+    """
+    over = int(np.count_nonzero(token_counts > limit))
+    if over:
+        longest = int(np.argmax(token_counts))
+        raise EmbeddingInputError(
+            f"{over} of {len(token_counts)} texts are over the {limit} tokens that {embedder_id} "
+            f"embeds whole; the longest, text {longest}, has {token_counts[longest]}. Cut them with "
+            "backstory.chunking.cut.cut_chunks and the embedder's count_tokens first"
+        )
+
+
+def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id: str) -> None:
+    """Refuse vectors that cannot be searched.
+
+    Args:
+        vectors: The answer to ``count`` texts.
+        count: Number of texts.
+        dimension: Width that was promised.
+        embedder_id: Names the model in the message.
+
+    Raises:
+        EmbeddingError: Count, width or type are wrong, a number is not finite, or a row is not of length 1.
+    """
+    if vectors.shape != (count, dimension) or vectors.dtype != np.float32:
+        raise EmbeddingError(
+            f"{embedder_id} answered {count} texts with {vectors.dtype} vectors of shape {vectors.shape}; "
+            f"expected float32 of shape {(count, dimension)}"
+        )
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise EmbeddingError(f"{embedder_id} answered text {row} with a vector that is not finite")
+    norms = np.linalg.norm(vectors, axis=1)
+    if count and (worst := float(np.abs(norms - 1).max())) > _UNIT_TOLERANCE:
+        row = int(np.abs(norms - 1).argmax())
+        raise EmbeddingError(
+            f"{embedder_id} answered text {row} with a vector of length {norms[row]:.6g}, {worst:.2g} off 1"
+        )

@@ -1,0 +1,92 @@
+"""Models that turn text into vectors: one protocol, one module per provider."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from backstory.embeddings.protocol import Embedder
+from backstory.errors import InputError
+from backstory.settings import EmbeddingSettings
+from backstory.settings.environment import cache_folder, read_api_key
+
+if TYPE_CHECKING:
+    from google import genai
+    from pydantic import SecretStr
+
+
+_GEMINI_NAMESPACES = ("google-gla", "gemini")
+_GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
+
+
+def make_embedder(settings: EmbeddingSettings) -> Embedder:
+    """Make the embedder that the settings name; models and clients are loaded when first used.
+
+    Args:
+        settings: The provider, its model and its limits.
+
+    Returns:
+        The embedder.
+
+    Raises:
+        ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
+    """
+    if settings.provider == "gemini":
+        from backstory.embeddings.gemini import GeminiEmbedder
+
+        return GeminiEmbedder(settings)
+    if settings.provider == "hashing":
+        from backstory.embeddings.hashing import HashingEmbedder
+
+        return HashingEmbedder()
+    from backstory.embeddings.local.bert_folder import read_bert_folder
+    from backstory.embeddings.local.embedder import LocalEmbedder
+    from backstory.embeddings.local.granite_pack import read_granite_pack
+
+    model = read_bert_folder(settings.model_dir) if settings.model_dir else read_granite_pack()
+    return LocalEmbedder(model, graphs=cache_folder() / "models", runtime=settings.runtime)
+
+
+def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
+    """Find the embedder that a model's name stands for.
+
+    The same name gives the same embedder, so that its loaded model and its rate limits are shared by all
+    calls of a process.
+
+    Args:
+        embedding_model: ``local``, ``hashing``, or a Gemini model such as
+            ``google-gla:gemini-embedding-001``; an embedder is returned as it is.
+        client: The google-genai client that a Gemini model uses; None makes one from the environment's key.
+
+    Returns:
+        The embedder, with default settings.
+
+    Raises:
+        InputError: The name stands for no embedder.
+        AuthenticationError: A Gemini model is named, and there is neither a client nor a key.
+    """
+    if not isinstance(embedding_model, str):
+        return embedding_model
+    if embedding_model == "local":
+        return _resolve_local()
+    if embedding_model == "hashing":
+        return make_embedder(EmbeddingSettings(provider="hashing"))
+    namespace, _, model = embedding_model.rpartition(":")
+    if namespace in ("", *_GEMINI_NAMESPACES) and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
+        return _resolve_gemini(model, client, None if client else read_api_key())
+    raise InputError(
+        f"no embedder is called {embedding_model!r}; pass local, hashing, a Gemini model such as "
+        "google-gla:gemini-embedding-001, or an embedder from make_embedder(EmbeddingSettings(...))"
+    )
+
+
+@lru_cache(maxsize=1)
+def _resolve_local() -> Embedder:
+    return make_embedder(EmbeddingSettings(provider="local"))
+
+
+@lru_cache(maxsize=8)
+def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
+    from backstory.embeddings.gemini import GeminiEmbedder
+
+    return GeminiEmbedder(EmbeddingSettings(provider="gemini", model=model), client=client, api_key=api_key)

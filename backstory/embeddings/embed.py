@@ -1,0 +1,187 @@
+"""Texts to vectors: each different text once, from the cache if it is there, checked whoever computed it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.cache import EmbeddingCache, embedding_key
+from backstory.embeddings.checks import require_text, require_unit_rows, require_within_limit
+from backstory.embeddings.protocol import Embedder, Task, Vectors
+from backstory.errors import CacheFileError, EmbeddingError
+
+logger = logging.getLogger(__name__)
+
+ReportProgress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class EmbeddingStats:
+    """What one call did.
+
+    Attributes:
+        texts: Texts that were passed.
+        unique: Different ones among them.
+        cached: Those found in the cache.
+        computed: Those that the embedder computed.
+        tokens: Tokens of the computed ones.
+        seconds: Wall-clock time.
+    """
+
+    texts: int
+    unique: int
+    cached: int
+    computed: int
+    tokens: int
+    seconds: float
+
+    def as_counts(self) -> dict[str, int | float]:
+        """Give the figures by name, for metadata and logs."""
+        return {f"embedding_{name}": value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class EmbeddedTexts:
+    """Vectors in the order of the texts.
+
+    Attributes:
+        vectors: float32 unit rows, shape ``(texts, dimension)``.
+        stats: What was done for them.
+    """
+
+    vectors: Vectors
+    stats: EmbeddingStats
+
+
+def embed_texts(
+    embedder: Embedder,
+    texts: Sequence[str],
+    *,
+    task: Task,
+    cache: EmbeddingCache | None,
+    progress: ReportProgress | None = None,
+) -> EmbeddedTexts:
+    """Embed any number of texts.
+
+    Each finished batch is stored at once, so a process that is killed loses what it was computing, at most
+    one batch for each of the embedder's workers.
+
+    Args:
+        embedder: The model.
+        texts: The texts; repeated ones are computed once.
+        task: Whether the texts are queries or documents.
+        cache: Where known vectors are found and new ones stored; None for neither.
+        progress: Called with the number of different texts done and their total, at the start and after every
+            batch.
+
+    Returns:
+        The vectors and what was done for them.
+
+    Raises:
+        EmbeddingInputError: A text is over the model's limit; nothing was computed.
+        CacheFileError: The cache cannot be used.
+        EmbeddingError: The model failed, or answered with unusable vectors; finished batches are stored.
+    """
+    started = time.perf_counter()
+    require_text(texts)
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    unique = list(row_of)
+    keys = [embedding_key(embedder.id, task, text) for text in unique] if cache else []
+    known, vectors = _look_up(embedder, keys, len(unique), cache)
+    missing = np.flatnonzero(~known)
+    report = progress or _ignore_progress
+    done = len(unique) - len(missing)
+    report(done, len(unique))
+    missing_texts = [unique[row] for row in missing]
+    token_counts = embedder.count_tokens(missing_texts) if missing_texts else np.zeros(0, np.int64)
+    order = np.fromiter((row_of[text] for text in texts), np.int64, len(texts))
+    all_counts = np.zeros(len(unique), np.int64)
+    all_counts[missing] = token_counts
+    require_within_limit(all_counts[order], embedder.max_input_tokens, embedder.id)
+    for batch, computed in _compute(embedder, missing_texts, token_counts, task):
+        rows = missing[batch]
+        if cache:
+            cache.put(embedder.id, [keys[row] for row in rows], computed)
+        vectors[rows] = computed
+        done += len(batch)
+        report(done, len(unique))
+    stats = EmbeddingStats(
+        texts=len(texts),
+        unique=len(unique),
+        cached=len(unique) - len(missing),
+        computed=len(missing),
+        tokens=int(token_counts.sum()),
+        seconds=round(time.perf_counter() - started, 3),
+    )
+    logger.info(
+        "embedded texts=%d unique=%d cached=%d computed=%d tokens=%d seconds=%.2f embedder=%s task=%s",
+        *asdict(stats).values(),
+        embedder.id,
+        task,
+    )
+    return EmbeddedTexts(vectors[order], stats)
+
+
+def _look_up(
+    embedder: Embedder, keys: list[bytes], count: int, cache: EmbeddingCache | None
+) -> tuple[NDArray[np.bool_], Vectors]:
+    if cache is None:
+        return np.zeros(count, np.bool_), np.empty((count, embedder.dimension), np.float32)
+    known, vectors = cache.get(keys, embedder.dimension)
+    try:
+        require_unit_rows(vectors[known], int(known.sum()), embedder.dimension, "the embedding cache")
+    except EmbeddingError as error:
+        raise CacheFileError(f"{error}; move {cache.path} away, and the next run makes a new one") from error
+    return known, vectors
+
+
+def _compute(
+    embedder: Embedder, texts: list[str], token_counts: NDArray[np.int64], task: Task
+) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
+    """Run as many batches at a time as the embedder allows, and give each one when it is finished.
+
+    The caller has stored a batch before the next one starts in its place. When a batch fails no other is
+    started, those under way are given, and then its error is raised.
+    """
+    batches = embedder.plan_batches(token_counts)
+    if not np.array_equal(np.sort(np.concatenate([*batches, np.zeros(0, np.int64)])), np.arange(len(texts))):
+        raise EmbeddingError(f"{embedder.id} planned batches that do not hold every text exactly once")
+    waiting = iter(batches)
+    running: dict[Future[Vectors], NDArray[np.int64]] = {}
+    failure: BaseException | None = None
+
+    def run(batch: NDArray[np.int64]) -> Vectors:
+        vectors = embedder.embed([texts[position] for position in batch], task=task)
+        require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
+        return vectors
+
+    with ThreadPoolExecutor(max_workers=embedder.workers, thread_name_prefix="embedding") as pool:
+        while True:
+            while failure is None and len(running) < embedder.workers:
+                batch = next(waiting, None)
+                if batch is None:
+                    break
+                running[pool.submit(run, batch)] = batch
+            if not running:
+                break
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                batch = running.pop(future)
+                error = future.exception()
+                if error is None:
+                    yield batch, future.result()
+                else:
+                    failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _ignore_progress(done: int, total: int) -> None:
+    """Take the place of a progress report that nobody asked for."""

@@ -1,0 +1,157 @@
+"""Gemini's embedding models, through the google-genai SDK.
+
+The SDK sends any number of texts in one request and passes on missing or invalid vectors; both is dealt with
+here, and what every call needs in :mod:`backstory.providers.gemini_client`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.chunking.tokens import estimate_tokens
+from backstory.embeddings.batches import group_in_order
+from backstory.embeddings.checks import require_text, require_within_limit
+from backstory.embeddings.protocol import Task, Vectors
+from backstory.errors import EmbeddingError, EmbeddingInputError
+from backstory.providers.failures import TransientError
+from backstory.providers.gemini_client import GeminiConnection
+from backstory.settings import EmbeddingSettings
+
+if TYPE_CHECKING:
+    from google import genai
+    from google.genai.types import EmbedContentResponse, HttpOptions
+    from pydantic import SecretStr
+
+MAX_TEXTS = 100
+MAX_BATCH_TOKENS = 20_000
+MAX_INPUT_TOKENS = 2048
+
+_MIN_SIMILARITY = 0.7  # the original design's threshold, chosen for this model
+# The quota counts texts, so a window is asked in fewer and longer ones; see docs/quality.md for what that costs.
+_QUERY_TOKENS = 100
+_TASK_TYPES: dict[Task, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
+
+
+class GeminiEmbedder:
+    """Calls the Gemini API from any number of threads, within limits that they share."""
+
+    def __init__(
+        self,
+        settings: EmbeddingSettings,
+        *,
+        api_key: SecretStr | None = None,
+        client: genai.Client | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] | None = None,
+    ) -> None:
+        """Prepare calls; the key is read and the SDK loaded by the first of them.
+
+        Args:
+            settings: Model, width, limits, time-out and number of attempts.
+            api_key: The key; None reads it from the environment.
+            client: A client to use instead of one made from the key.
+            clock: Monotonic seconds.
+            wait: Blocks the calling thread for a number of seconds; None waits in real time.
+        """
+        self._settings = settings
+        self._model = settings.model.removeprefix("models/")
+        self.dimension = settings.dimension
+        self.id = f"gemini:{self._model}:{self.dimension}"
+        self.max_input_tokens = MAX_INPUT_TOKENS
+        self.default_min_similarity = _MIN_SIMILARITY
+        self.default_query_tokens = _QUERY_TOKENS
+        self.workers = settings.threads
+        self._connection = GeminiConnection(
+            settings,
+            units_per_minute=settings.texts_per_minute,
+            failure=EmbeddingError,
+            api_key=api_key,
+            client=client,
+            clock=clock,
+            wait=wait,
+        )
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Estimate the tokens, since the model's tokenizer is not at hand; errs towards too many."""
+        require_text(texts)
+        return estimate_tokens(texts)
+
+    def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Group neighbouring texts into requests within the API's and the settings' limits."""
+        return group_in_order(
+            token_counts,
+            max_texts=min(MAX_TEXTS, self._settings.texts_per_minute),
+            max_tokens=min(MAX_BATCH_TOKENS, self._settings.tokens_per_minute),
+        )
+
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
+        """Embed texts; more than one request takes are sent request by request.
+
+        Args:
+            texts: Any number of texts, none of them blank.
+            task: Whether the texts are queries or documents.
+
+        Returns:
+            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
+
+        Raises:
+            EmbeddingInputError: A text is blank or over ``max_input_tokens``.
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A daily quota is used up.
+            EmbeddingError: The service did not answer with usable vectors in all attempts.
+        """
+        counts = self.count_tokens(texts)
+        require_within_limit(counts, MAX_INPUT_TOKENS, self.id)
+        blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
+        if blank is not None:
+            raise EmbeddingInputError(f"text {blank} is blank, which {self.id} refuses; drop blank texts")
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        for batch in self.plan_batches(counts):
+            vectors[batch] = self._embed_batch([texts[at] for at in batch], int(counts[batch].sum()), task)
+        return vectors
+
+    def _embed_batch(self, texts: list[str], tokens: int, task: Task) -> Vectors:
+        def send(client: genai.Client, options: HttpOptions) -> EmbedContentResponse:
+            from google.genai import types
+
+            return client.models.embed_content(
+                model=self._model,
+                # One Content per text: some models merge a bare list of strings into a single vector.
+                contents=[types.Content(role="user", parts=[types.Part(text=text)]) for text in texts],
+                config=types.EmbedContentConfig(
+                    task_type=_TASK_TYPES[task],
+                    output_dimensionality=self.dimension,
+                    http_options=options,
+                ),
+            )
+
+        def read(response: EmbedContentResponse) -> Vectors:
+            return self._read_vectors(response, len(texts))
+
+        return self._connection.call(send, read, units=len(texts), tokens=tokens)
+
+    def _read_vectors(self, response: EmbedContentResponse, count: int) -> Vectors:
+        if not response.embeddings:
+            raise TransientError("the answer holds no vectors")
+        values = [embedding.values or [] for embedding in response.embeddings]
+        widths = sorted({len(row) for row in values})
+        if len(values) != count or widths != [self.dimension]:
+            raise EmbeddingError(
+                f"{self.id} answered {count} texts with {len(values)} vectors of width "
+                f"{' and '.join(map(str, widths))} instead of {count} of width {self.dimension}"
+            )
+        rows = np.array(values, np.float64)
+        norms = np.linalg.norm(rows, axis=1)
+        unusable = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+        if len(unusable):
+            raise EmbeddingError(
+                f"{self.id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
+                f"finite; the first is text {unusable[0]} of the request"
+            )
+        vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
+        return vectors

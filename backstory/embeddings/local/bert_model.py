@@ -1,0 +1,49 @@
+"""What a BERT-type embedding model consists of, wherever its files come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.protocol import Task
+
+Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
+Pooling: TypeAlias = Literal["cls", "mean"]
+
+
+@dataclass(frozen=True)
+class BertModel:
+    """A transformer encoder (Devlin et al. 2019) and how its output becomes one vector.
+
+    Attributes:
+        name: Name of the model, fit for a file name.
+        checksum: SHA-256 of everything that the vectors depend on, hexadecimal.
+        hidden_size: Width of a vector.
+        layers: Number of transformer blocks.
+        heads: Attention heads of a block.
+        layer_norm_epsilon: Added to the variance in layer normalization.
+        pooling: ``cls`` takes the first token's vector, ``mean`` the mean of all tokens.
+        max_input_tokens: Longest input, special tokens included.
+        min_similarity: Cosine similarity below which a hit of this model is no evidence.
+        prompts: Text that the model expects before a query or a document.
+        tokenizer: Content of the ``tokenizer.json``.
+        read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
+            table belongs to the first token.
+    """
+
+    name: str
+    checksum: str
+    hidden_size: int
+    layers: int
+    heads: int
+    layer_norm_epsilon: float
+    pooling: Pooling
+    max_input_tokens: int
+    min_similarity: float
+    prompts: Mapping[Task, str]
+    tokenizer: bytes
+    read_weights: Callable[[], Weights]

@@ -1,0 +1,149 @@
+"""A model on this machine: no network, no key."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.batches import group_by_length
+from backstory.embeddings.checks import require_text, require_within_limit
+from backstory.embeddings.local.bert_model import BertModel
+from backstory.embeddings.local.graph_file import require_graph_file
+from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
+from backstory.embeddings.protocol import Task, Vectors
+from backstory.errors import ModelFileError
+from backstory.providers.onnx_sessions import RunModel, Runtime, open_model
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+MAX_PADDED_TOKENS = 4096
+# Measured on the labelled sets, see docs/quality.md.
+_QUERY_TOKENS = 24
+
+_TOKENIZED_AT_ONCE = 4096
+
+
+class LocalEmbedder:
+    """Runs a BERT-type model in float32, so that a text has the same vector in every batch.
+
+    One session uses all cores the process may use. The model's graph is built into the cache by the first
+    process that embeds; constructing the embedder loads neither a runtime nor the tokenizer.
+
+    Attributes:
+        graph_path: Where the built graph is kept.
+    """
+
+    def __init__(self, model: BertModel, *, graphs: Path, runtime: Runtime = "onnxruntime") -> None:
+        """Take a model.
+
+        Args:
+            model: The model to run.
+            graphs: Folder in which built graphs are kept.
+            runtime: What runs it. The vectors are of one space, whichever it is.
+        """
+        self._model = model
+        self.dimension = model.hidden_size
+        self.id = f"local:{model.name}:{model.checksum[:12]}:{self.dimension}"
+        self.max_input_tokens = model.max_input_tokens
+        self.default_min_similarity = model.min_similarity
+        self.default_query_tokens = _QUERY_TOKENS
+        self.workers = 1
+        version = hashlib.sha256(f"{model.checksum} graph {GRAPH_VERSION}".encode()).hexdigest()[:12]
+        self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
+        self._runtime: Runtime = runtime
+        self._loading = threading.Lock()
+        self._run_model: RunModel | None = None
+        self._tokenizer: Tokenizer | None = None
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count with the model's own tokenizer, special tokens and the longer prompt included."""
+        require_text(texts)
+        counts = np.zeros(len(texts), np.int64)
+        for prompt in sorted({"", *self._model.prompts.values()}):
+            np.maximum(counts, self._count(prompt, texts), out=counts)
+        return counts
+
+    def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Group texts of similar length into at most 4,096 padded tokens."""
+        return group_by_length(token_counts, max_padded_tokens=MAX_PADDED_TOKENS)
+
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
+        """Embed texts; more than a batch of them are run batch by batch.
+
+        Args:
+            texts: Any number of texts.
+            task: Chooses the prompt, of models that have one.
+
+        Returns:
+            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
+
+        Raises:
+            EmbeddingInputError: A text is over ``max_input_tokens``.
+            SettingsError: The runtime is not installed.
+            ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
+        """
+        require_text(texts)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        if not len(texts):
+            return vectors
+        tokens = self._tokenize(self._model.prompts.get(task, ""), texts)
+        counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        require_within_limit(counts, self.max_input_tokens, self.id)
+        run_model = self._load_model()
+        for batch in self.plan_batches(counts):
+            vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
+        return vectors
+
+    def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
+        tokenizer = self._load_tokenizer()
+        counts = np.empty(len(texts), np.int64)
+        for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
+            block = [prompt + text for text in texts[start : start + _TOKENIZED_AT_ONCE]]
+            counts[start : start + len(block)] = [len(found) for found in tokenizer.encode_batch_fast(block)]
+        return counts
+
+    def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
+        return [
+            found.ids for found in self._load_tokenizer().encode_batch_fast([prompt + text for text in texts])
+        ]
+
+    def _load_tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        with self._loading:
+            if self._tokenizer is None:
+                try:
+                    tokenizer = Tokenizer.from_buffer(self._model.tokenizer)
+                except ValueError as error:
+                    raise ModelFileError(
+                        f"the tokenizer.json of {self._model.name} cannot be used ({error}); "
+                        "fetch the model again"
+                    ) from error
+                tokenizer.no_truncation()
+                tokenizer.no_padding()
+                self._tokenizer = tokenizer
+            return self._tokenizer
+
+    def _load_model(self) -> RunModel:
+        with self._loading:
+            if self._run_model is None:
+                require_graph_file(self.graph_path, lambda: build_graph(self._model))
+                self._run_model = open_model(self.graph_path, self._runtime)
+            return self._run_model
+
+
+def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:
+    width = max(map(len, tokens))
+    input_ids = np.zeros((len(tokens), width), np.int64)
+    attention_mask = np.zeros((len(tokens), width), np.int64)
+    for row, ids in enumerate(tokens):
+        input_ids[row, : len(ids)] = ids
+        attention_mask[row, : len(ids)] = 1
+    return {INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask}

@@ -1,0 +1,72 @@
+"""The built graph of a local model, kept in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+from backstory.errors import ModelFileError
+from backstory.settings.environment import CACHE_VARIABLE
+
+logger = logging.getLogger(__name__)
+
+
+def checksum_path(path: Path) -> Path:
+    """Say where the checksum of a graph file is recorded: beside it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def require_graph_file(path: Path, build: Callable[[], bytes]) -> None:
+    """Make sure that a graph file is there and is what was built, building it if not.
+
+    Of several processes that need it at once, one builds and the others wait for it. The file appears under
+    its name only when it is complete and on disk. One that differs from its recorded checksum is built again.
+
+    Args:
+        path: The file.
+        build: Gives its content.
+
+    Raises:
+        ModelFileError: The file cannot be written.
+    """
+    try:
+        if _is_intact(path):
+            return
+        with exclusive_temporary(path) as file:
+            if _is_intact(path):
+                return
+            if path.exists():
+                logger.warning("model graph differs from its checksum, building it again path=%s", path)
+            started = time.perf_counter()
+            content = build()
+            # The checksum comes first: a graph without its own checksum is never taken for complete.
+            _replace(checksum_path(path), hashlib.sha256(content).hexdigest())
+            file.write(content)
+            file.flush()
+            publish(temporary_path(path), path)
+    except OSError as error:
+        raise ModelFileError(
+            f"the model's graph cannot be written to {path} ({error}); make room there, or set "
+            f"{CACHE_VARIABLE} to a folder that can be written to"
+        ) from error
+    logger.info(
+        "built model graph path=%s bytes=%d seconds=%.1f", path, len(content), time.perf_counter() - started
+    )
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        recorded = checksum_path(path).read_text(encoding="ascii")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == recorded
+    except (FileNotFoundError, UnicodeDecodeError):
+        return False
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary_path(path).write_text(text, encoding="ascii")
+    publish(temporary_path(path), path)

@@ -1,0 +1,263 @@
+"""Exact search: a blocked matrix product over the mapped rows, with a running bar for each query.
+
+As in the exhaustive search of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs" (2017),
+selection costs little beside the product: scores are read once for the peaks of short runs of rows, and only
+runs whose peak is above the best seen so far are looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.protocol import Vectors
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, pair_similarities, rank_within, take_best
+
+QUERIES_AT_ONCE = 2048
+QUERIES_PER_POOL = 256
+SCORES_AT_ONCE = 1 << 23
+GATHERED_BYTES = 16 << 20
+RUN_OF_ROWS = 512
+LEAST_RUNS = 64
+SAMPLED_SCORES = 1024
+CROWD = 32
+SELECTION_THREADS = 4
+# What a row costs, in products with one query: to read it where it lies, and to copy it beside others.
+READING_COST = 8
+GATHERING_COST = 36
+# Scores in single precision stray from the true similarity of unit vectors by less than half of this.
+SLACK = 1e-5
+
+Scores = NDArray[np.float32]
+Positions = NDArray[np.int32]
+
+
+class ExactEngine:
+    """Compares every query with every row that it may be given.
+
+    Args:
+        vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
+    """
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+
+    def search(self, queries: Vectors, limit: int, min_similarity: float | None, scope: Scope) -> Matches:
+        """Find exactly the best rows for each query; see :class:`backstory.index.matches.Engine`."""
+        # Queries that may see most rows come first: those that a block concerns are then the leading ones.
+        order = np.argsort(-scope.stop, kind="stable")
+        rows = _Rows.of(self._vectors, scope, len(queries))
+        stop = rows.positions_before(scope.stop[order])
+        ordered = np.ascontiguousarray(queries[order], np.float32)
+        pools = [
+            _Pool(ordered[first : first + QUERIES_PER_POOL], first, rows, limit, min_similarity)
+            for first in range(0, len(ordered), QUERIES_PER_POOL)
+        ]
+        width = min(len(ordered), QUERIES_AT_ONCE)
+        step = min(self._rows_at_once(width, rows.gathers), rows.count)
+        buffer = np.empty(width * step, np.float32)
+        with _selection_threads(len(pools)) as run:
+            for start in range(0, rows.count, max(1, step)):
+                block = rows.block(start, min(start + step, rows.count))
+                concerned = int(np.count_nonzero(stop > start))
+                for first in range(0, concerned, QUERIES_AT_ONCE):
+                    last = min(first + QUERIES_AT_ONCE, concerned)
+                    scores = buffer[: (last - first) * len(block)].reshape(last - first, len(block))
+                    np.matmul(ordered[first:last], block.T, out=scores)
+                    rows.hide_excluded(scores, start)
+                    _hide_rows_from(scores, stop[first:last] - start)
+                    parts = [
+                        scores[part : part + QUERIES_PER_POOL]
+                        for part in range(0, len(scores), QUERIES_PER_POOL)
+                    ]
+                    some_pools = pools[first // QUERIES_PER_POOL :]
+                    deque(run(_Pool.add, some_pools, parts, repeat(start)), maxlen=0)
+            found = list(run(_Pool.finish, pools))
+        best = Matches.joined(found)
+        return take_best(Matches(order[best.query], best.row, best.score), limit)
+
+    def _rows_at_once(self, query_count: int, gathers: bool) -> int:
+        step = SCORES_AT_ONCE // max(1, query_count)
+        if gathers:
+            step = min(step, GATHERED_BYTES // (4 * self._vectors.shape[1]))
+        # Whole runs only, where runs are looked at: what is left over of one is read on its own.
+        return max(1, step - step % RUN_OF_ROWS if step >= LEAST_RUNS * RUN_OF_ROWS else step)
+
+
+@contextmanager
+def _selection_threads(pool_count: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    if pool_count < 2:
+        yield map
+        return
+    with ThreadPoolExecutor(min(SELECTION_THREADS, os.cpu_count() or 1)) as threads:
+        yield threads.map
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows that are compared, numbered from 0.
+
+    Attributes:
+        vectors: All rows of the index.
+        chosen: Those that are copied out of them; None where all are compared as they lie.
+        penalty: Added to the score of each row: minus infinity where no query may be given it; None if any may.
+    """
+
+    vectors: Vectors
+    chosen: NDArray[np.int64] | None
+    penalty: Scores | None
+
+    @classmethod
+    def of(cls, vectors: Vectors, scope: Scope, query_count: int) -> _Rows:
+        if scope.mask is None:
+            return cls(vectors, None, None)
+        product = query_count + READING_COST
+        if np.count_nonzero(scope.mask) * (product + GATHERING_COST) < len(vectors) * product:
+            return cls(vectors, np.flatnonzero(scope.mask), None)
+        return cls(vectors, None, np.where(scope.mask, np.float32(0), np.float32(-np.inf)))
+
+    @property
+    def gathers(self) -> bool:
+        return self.chosen is not None
+
+    @property
+    def count(self) -> int:
+        return len(self.vectors) if self.chosen is None else len(self.chosen)
+
+    def positions_before(self, stop: NDArray[np.int64]) -> NDArray[np.int64]:
+        return stop if self.chosen is None else np.searchsorted(self.chosen, stop).astype(np.int64)
+
+    def block(self, start: int, stop: int) -> Vectors:
+        return self.vectors[start:stop] if self.chosen is None else self.vectors[self.chosen[start:stop]]
+
+    def original(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return positions if self.chosen is None else self.chosen[positions]
+
+    def hide_excluded(self, scores: Scores, start: int) -> None:
+        """Take the scores of rows that no query may be given out of the contest."""
+        if self.penalty is not None:
+            scores += self.penalty[start : start + scores.shape[1]]
+
+
+def _hide_rows_from(scores: Scores, stop: NDArray[np.int64]) -> None:
+    """Take the scores of rows that a query may not be given out of the contest."""
+    whole = int(np.count_nonzero(stop >= scores.shape[1]))
+    for query, first in enumerate(stop[whole:].tolist(), start=whole):
+        scores[query, first:] = -np.inf
+
+
+class _Pool:
+    """Candidates of a few queries, and the score that a further row has to exceed for each of them."""
+
+    def __init__(
+        self, queries: Vectors, first: int, rows: _Rows, limit: int, min_similarity: float | None
+    ) -> None:
+        self._queries = queries
+        self._first = first
+        self._rows = rows
+        self._limit = limit
+        self._min_similarity = min_similarity
+        lowest = -np.inf if min_similarity is None else min_similarity - SLACK
+        self._bar = np.full(len(queries), lowest, np.float32)
+        self._query = np.empty(0, np.int32)
+        self._row = np.empty(0, np.int32)
+        self._score = np.empty(0, np.float32)
+        self._pending: list[tuple[Positions, Positions, Scores]] = []
+        self._pending_count = 0
+
+    def add(self, scores: Scores, start: int) -> None:
+        """Take the scores above the bar.
+
+        Args:
+            scores: Scores of the leading queries of the pool with a block of rows.
+            start: Number of the block's first row.
+        """
+        is_first = start == 0
+        runs_of_rows = scores.shape[1] // RUN_OF_ROWS
+        # In a block of few rows (there are many queries) most peaks are above the bar: every score is looked at.
+        whole = runs_of_rows * RUN_OF_ROWS if runs_of_rows >= LEAST_RUNS else 0
+        runs = scores[:, :whole].reshape(len(scores), -1, RUN_OF_ROWS)
+        peaks = runs.max(axis=2)
+        if peaks.shape[1] >= self._limit:
+            self._raise_bar(peaks)
+        elif is_first:
+            self._raise_bar(_sample(scores, self._limit))
+        query, row, score = self._above_bar(scores, runs, peaks)
+        if len(query) > CROWD * self._limit * len(scores) and not is_first:
+            self._raise_bar(_sample(scores, self._limit))
+            query, row, score = self._above_bar(scores, runs, peaks)
+        self._pending.append((query, row + np.int32(start), score))
+        self._pending_count += len(query)
+        if is_first or self._pending_count > self._limit * len(scores):
+            self._merge()
+
+    def finish(self) -> Matches:
+        """Give the best candidates with their true similarities."""
+        self._merge()
+        best = self._settle()
+        if self._min_similarity is not None:
+            best = best.where(best.score >= self._min_similarity)
+        return Matches(best.query + self._first, self._rows.original(best.row), best.score)
+
+    def _above_bar(self, scores: Scores, runs: Scores, peaks: Scores) -> tuple[Positions, Positions, Scores]:
+        """Give query, row of the block, and score of every score above the bar."""
+        bar = self._bar[: len(scores), None]
+        query, run = (peaks > bar).nonzero()
+        looked_at = runs[query, run]
+        hit, place = (looked_at > bar[query]).nonzero()
+        first_of_rest = runs.shape[1] * RUN_OF_ROWS
+        rest = scores[:, first_of_rest:]
+        rest_query, rest_row = np.divmod(np.flatnonzero(rest > bar), max(1, rest.shape[1]))
+        return (
+            np.concatenate([query[hit], rest_query]).astype(np.int32),
+            np.concatenate([run[hit] * RUN_OF_ROWS + place, rest_row + first_of_rest]).astype(np.int32),
+            np.concatenate([looked_at[hit, place], rest[rest_query, rest_row]]),
+        )
+
+    def _raise_bar(self, sample: Scores) -> None:
+        """Raise the bar to the limit-th best of some scores of each query."""
+        if sample.shape[1] >= self._limit:
+            best = np.partition(sample, -self._limit, axis=1)[:, -self._limit]
+            np.maximum(self._bar[: len(sample)], best - np.float32(SLACK), out=self._bar[: len(sample)])
+
+    def _merge(self) -> None:
+        """Join the pending scores to the candidates, raise the bar, drop what lies below it."""
+        query = np.concatenate([self._query, *(query for query, _, _ in self._pending)])
+        row = np.concatenate([self._row, *(row for _, row, _ in self._pending)])
+        score = np.concatenate([self._score, *(score for _, _, score in self._pending)])
+        self._pending.clear()
+        self._pending_count = 0
+        order = np.lexsort((-score, query))
+        query, row, score = query[order], row[order], score[order]
+        rank = rank_within(query)
+        last = rank == self._limit - 1
+        bar = self._bar
+        bar[query[last]] = np.maximum(bar[query[last]], score[last] - np.float32(SLACK))
+        kept = score > bar[query]
+        self._query, self._row, self._score = query[kept], row[kept], score[kept]
+        if len(self._query) > 4 * self._limit * len(bar) + SAMPLED_SCORES:
+            # Rows that repeat each other crowd the margin below the bar: true similarities tell them apart.
+            self._settle()
+
+    def _settle(self) -> Matches:
+        query, row = self._query.astype(np.int64), self._row.astype(np.int64)
+        similarity = pair_similarities(self._queries, self._rows.vectors, query, self._rows.original(row))
+        best = take_best(Matches(query, row, similarity), self._limit)
+        self._query, self._row = best.query.astype(np.int32), best.row.astype(np.int32)
+        self._score = best.score.astype(np.float32)
+        return best
+
+
+def _sample(scores: Scores, limit: int) -> Scores:
+    """Take evenly spaced rows of a block."""
+    return scores[:, :: max(1, scores.shape[1] // max(SAMPLED_SCORES, 16 * limit))]

@@ -1,0 +1,83 @@
+"""Exact hybrid search: similarity and keywords of every query and every row, a group of queries at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from backstory.embeddings.protocol import Vectors
+from backstory.index.engines.exact import SLACK
+from backstory.index.engines.fusion import fuse
+from backstory.index.engines.keywords import CELLS_AT_ONCE, KeywordIndex, QueryTerms
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, cells_of_best, order_best, pair_similarities
+from backstory.index.result import SearchRequest
+
+# With fewer queries the product reads the vectors more often than it computes with them.
+LEAST_QUERIES = 64
+
+
+class HybridEngine:
+    """Compares every query with every row, by both scores, and hides the rows that it may not be given.
+
+    Args:
+        vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
+        keywords: The keyword index of the same rows.
+    """
+
+    def __init__(self, vectors: Vectors, keywords: KeywordIndex) -> None:
+        self._vectors = vectors
+        self._keywords = keywords
+
+    def search(self, queries: Vectors, terms: QueryTerms, request: SearchRequest, scope: Scope) -> Matches:
+        """Find exactly the rows with the best fused score for each query.
+
+        Args:
+            queries: Unit rows, shape ``(queries, dimension)``, float32.
+            terms: The words of the queries.
+            request: Number of hits, threshold and weight of keywords.
+            scope: The rows that each query may be given.
+
+        Returns:
+            The best pairs of each query, best first, with their keyword score.
+        """
+        asked = _Asked(queries, terms, request, scope)
+        found = []
+        for first, last in scope.groups(CELLS_AT_ONCE, least=LEAST_QUERIES):
+            row_count = int(scope.stop[first:last].max(initial=0))
+            step = max(1, CELLS_AT_ONCE // (last - first))
+            starts = range(0, row_count, step)
+            pairs = Matches.joined(
+                self._compare(asked, slice(first, last), slice(start, min(start + step, row_count)))
+                for start in starts
+            )
+            similarity = pair_similarities(queries, self._vectors, pairs.query, pairs.row)
+            score = fuse(similarity, pairs.score, request.keyword_weight)
+            best = order_best(pairs, similarity, score, request.top_k, request.min_similarity)
+            found.append(Matches(pairs.query[best], pairs.row[best], pairs.score[best]))
+        return Matches.joined(found)
+
+    def _compare(self, asked: _Asked, group: slice, rows: slice) -> Matches:
+        """Give what may be among the best of some rows for a group of queries, with its keyword score."""
+        request = asked.request
+        words = self._keywords.score(asked.terms, group.start, group.stop, rows.start, rows.stop)
+        fused = asked.queries[group] @ self._vectors[rows].T
+        if request.min_similarity is not None:
+            fused[fused < request.min_similarity - SLACK] = -np.inf
+        bonus = np.sqrt(words)
+        bonus *= np.float32(request.keyword_weight)
+        fused += bonus
+        asked.scope.hide(fused, group.start, rows.start, hidden=-np.inf)
+        query, row = cells_of_best(fused, request.top_k, slack=SLACK)
+        return Matches(query + group.start, row + rows.start, words[query, row].astype(np.float64))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of a search."""
+
+    queries: Vectors
+    terms: QueryTerms
+    request: SearchRequest
+    scope: Scope

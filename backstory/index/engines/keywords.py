@@ -1,0 +1,211 @@
+"""Keyword search: BM25 (Robertson and Zaragoza 2009, in Lucene's form) by bm25s, mapped from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.index.engines.words import Words
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, cells_of_best, rank_within, take_best
+
+CELLS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class QueryTerms:
+    """The known words of a batch of queries, ordered by query and word.
+
+    Attributes:
+        query: Position of the query, int64.
+        term: Number of the word, int64.
+        weight: How much the word counts, float64.
+    """
+
+    query: NDArray[np.int64]
+    term: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
+class KeywordIndex:
+    """Ranks rows by the words that they share with a query.
+
+    Args:
+        ranker: The BM25 scores, or None if no row holds any word.
+        words: How texts are split.
+    """
+
+    def __init__(self, ranker: bm25s.BM25 | None, words: Words) -> None:
+        self._words = words
+        self._numbers: dict[str, int] = {} if ranker is None else ranker.vocab_dict
+        self._row_count = 0 if ranker is None else int(ranker.scores["num_docs"])
+        # One stored score is one row that holds the word: the scores of word t lie from bounds[t] to bounds[t + 1].
+        # Plain arrays over the mapped files, whose own type makes every slice dear.
+        self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
+        self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
+        self._scores = _plain(ranker, "data", np.empty(0, np.float32))
+
+    def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
+        """Find the words of queries that occur in some row, and weigh them.
+
+        A query chunk is a piece of talk. Its rare words say what it is about; common and repeated ones only make
+        long messages louder. So of each text the rarest words are taken, each once, as Lucene's MoreLikeThis
+        does in its way. A text as long as a window is told by what it repeats: without a limit every word counts
+        1 + ln(its count).
+
+        Args:
+            texts: The queries.
+            most: Most words of one query, the rarest; None for all.
+
+        Returns:
+            The words of all queries.
+        """
+        numbers = self._numbers
+        known = [[numbers[word] for word in self._words.split(text) if word in numbers] for text in texts]
+        term = np.fromiter(chain.from_iterable(known), np.int64)
+        query = np.repeat(np.arange(len(texts)), [len(row) for row in known])
+        width = max(1, len(self._bounds))
+        keys, counts = np.unique(query * width + term, return_counts=True)
+        query, term = keys // width, keys % width
+        if most is None:
+            return QueryTerms(query, term, 1 + np.log(counts))
+        rarest = np.lexsort((term, self._frequency(term), query))
+        kept = np.sort(rarest[rank_within(query[rarest]) < most])
+        return QueryTerms(query[kept], term[kept], np.ones(len(kept)))
+
+    def score(self, terms: QueryTerms, first: int, last: int, start: int, stop: int) -> NDArray[np.float32]:
+        """Score some rows for some queries.
+
+        Args:
+            terms: Words of at least these queries.
+            first: The first query.
+            last: The query after the last one.
+            start: The first row.
+            stop: The row after the last one.
+
+        Returns:
+            BM25 scores, shape ``(last - first, stop - start)``; each the same whatever is scored beside it.
+        """
+        scores = np.zeros((last - first, stop - start), np.float32)
+        begin, end = np.searchsorted(terms.query, [first, last])
+        query, term, weight = (
+            column[begin:end].tolist()
+            for column in (terms.query, terms.term, terms.weight.astype(np.float32))
+        )
+        # Of the stored type, since the stored rows would be converted otherwise.
+        bounds = np.array((start, stop), self._rows.dtype)
+        for place, number, counts in zip(query, term, weight, strict=True):
+            stored = slice(*self._bounds[number : number + 2].tolist())
+            rows, gains = self._rows[stored], self._scores[stored]
+            # Rows are stored in order, and each once, so that nothing is added to one twice here.
+            within = slice(*rows.searchsorted(bounds).tolist())
+            scores[place - first][rows[within] - start] += gains[within] * counts
+        return scores
+
+    def search(
+        self,
+        terms: QueryTerms,
+        limit: int,
+        scope: Scope,
+        besides: Matches | None = None,
+    ) -> Matches:
+        """Find the rows that share words with each query.
+
+        Args:
+            terms: The words of the queries.
+            limit: Most rows to find for one query.
+            scope: The rows that each query may be given.
+            besides: Pairs, ordered by query, that are scored too, however low.
+
+        Returns:
+            Rows with a BM25 score above zero: the best of each query, and those of ``besides``.
+        """
+        others = Matches.none() if besides is None else besides
+        found, scored = [], []
+        for first, last in scope.groups(CELLS_AT_ONCE):
+            row_count = int(scope.stop[first:last].max(initial=0))
+            scores = self.score(terms, first, last, 0, row_count)
+            scope.hide(scores, first, 0, hidden=0)
+            query, row = cells_of_best(scores, limit, above=0)
+            pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
+            found.append(take_best(pairs, limit))
+            begin, end = np.searchsorted(others.query, [first, last])
+            asked = others.where(slice(begin, end))
+            asked = asked.where(asked.row < row_count)
+            score = scores[asked.query - first, asked.row].astype(np.float64)
+            pairs = Matches(asked.query, asked.row, score)
+            scored.append(pairs.where(score > 0))
+        return Matches.joined([*found, *scored])
+
+    def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
+        """Find the words of texts that occur in some row.
+
+        Args:
+            texts: Any texts.
+
+        Returns:
+            One row per text and distinct known word: ``text`` (its position, uint32), ``term`` (number of the
+            word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row).
+        """
+        terms = self.find_terms(texts, most=None)
+        rows, frequency = self._row_count, self._frequency(terms.term)
+        rarity = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
+        if rows:
+            rarity /= np.log1p((rows - 0.5) / 1.5)
+        return pl.DataFrame(
+            {"text": terms.query, "term": terms.term, "rarity": rarity}, schema_overrides={"text": pl.UInt32}
+        )
+
+    def _frequency(self, term: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the number of rows that hold each word."""
+        frequency: NDArray[np.int64] = (self._bounds[term + 1] - self._bounds[term]).astype(np.int64)
+        return frequency
+
+
+def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray[Any]:
+    return empty if ranker is None else np.asarray(ranker.scores[name])
+
+
+def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
+    """Build the keyword index of rows and write it.
+
+    Args:
+        folder: An existing empty folder.
+        texts: What is searched of each row.
+        language: Language of the texts; see :class:`backstory.index.engines.words.Words`.
+
+    Returns:
+        Number of distinct words.
+
+    Raises:
+        SettingsError: The language is not known.
+    """
+    words = Words(language)
+    split = [words.split(text) for text in texts]
+    numbers = {word: number for number, word in enumerate(sorted(set().union(*split)))}
+    if numbers:
+        ranker = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+        rows = [list(map(numbers.__getitem__, row)) for row in split]
+        ranker.index((rows, numbers), create_empty_token=False, show_progress=False)
+        ranker.save(folder, show_progress=False)
+    return len(numbers)
+
+
+def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
+    """Open the keyword index that :func:`write_keywords` wrote, its scores mapped.
+
+    Args:
+        folder: Where it was written.
+        language: The language with which it was written.
+        word_count: The number of distinct words that was returned.
+    """
+    ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if word_count else None
+    return KeywordIndex(ranker, Words(language))

@@ -1,0 +1,145 @@
+"""Approximate search: DuckDB VSS, an HNSW graph (Malkov and Yashunin 2018) inside the snapshot's database."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.embeddings.protocol import Vectors
+from backstory.index.filters import Scope
+from backstory.index.matches import Matches, pair_similarities, take_best
+from backstory.index.snapshot.database import Database, vector_table
+
+LOW_RECALL = 0.9
+MOST_FETCHED = 1024
+FILTERED_OVERFETCH = 4
+_GROWTH = 4
+
+
+class VssEngine:
+    """Asks the HNSW index for candidates and judges them afterwards.
+
+    DuckDB 1.5 plans the index only for a bare nearest-neighbour join, so thresholds and filters are applied
+    to what it returns, and more is fetched for queries that come out short.
+
+    Args:
+        database: The snapshot's database.
+        vectors: The same vectors, mapped, for true similarities.
+        ef_search: Size of the candidate list while searching the graph.
+    """
+
+    def __init__(self, database: Database, vectors: Vectors, ef_search: int) -> None:
+        self._database = database
+        self._vectors = vectors
+        self._ef_search = ef_search
+
+    def search(
+        self,
+        queries: Vectors,
+        limit: int,
+        min_similarity: float | None,
+        scope: Scope,
+        *,
+        ef_search: int | None = None,
+        overfetch: int | None = None,
+    ) -> Matches | str:
+        """Find the best rows for each query; see :class:`backstory.index.matches.Engine`.
+
+        Args:
+            queries: Unit rows, shape ``(queries, dimension)``.
+            limit: Most rows to find for one query.
+            min_similarity: Cosine similarity that a row must reach, or None.
+            scope: The rows that each query may be given.
+            ef_search: Size of the candidate list, in place of the engine's own.
+            overfetch: How many times ``limit`` to fetch at first.
+
+        Returns:
+            The matches, or the reason why the index could not satisfy some query.
+        """
+        factor = overfetch or (FILTERED_OVERFETCH if scope.restricts else 1)
+        fetch = min(limit * factor, max(limit, MOST_FETCHED), scope.row_count)
+        waiting = np.arange(len(queries))
+        found: list[Matches] = []
+        while True:
+            fetched = self._fetch(queries, waiting, fetch, ef_search or self._ef_search)
+            admitted = fetched.where(scope.admits(fetched.query, fetched.row))
+            enough = self._satisfied(admitted, fetched, waiting, limit, min_similarity, scope)
+            done = np.zeros(len(queries), np.bool_)
+            done[waiting[enough]] = True
+            found.append(admitted.where(done[admitted.query]))
+            waiting = waiting[~enough]
+            if not len(waiting):
+                break
+            if fetch >= min(max(limit, MOST_FETCHED), scope.row_count):
+                return (
+                    f"the HNSW index left {len(waiting)} of {len(queries)} queries short of {limit} hits "
+                    f"after {fetch} rows were fetched for each"
+                )
+            fetch = min(fetch * _GROWTH, max(limit, MOST_FETCHED), scope.row_count)
+        matches = Matches.joined(found)
+        if min_similarity is not None:
+            matches = matches.where(matches.score >= min_similarity)
+        return take_best(matches, limit)
+
+    def starves(self, limit: int, scope: Scope) -> str | None:
+        """Say why filters leave too few rows for the index to find enough of, or None if they do not."""
+        reachable = max(limit, MOST_FETCHED)
+        fewest = int(scope.allowed[scope.allowed > 0].min(initial=scope.row_count))
+        if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:
+            return None
+        return f"the filters leave {fewest} of {scope.row_count} rows to a query, too few for the HNSW index"
+
+    def explain(self, limit: int) -> str:
+        """Give DuckDB's plan of the search."""
+        with self._database.lock:
+            self._load_queries(np.zeros((1, self._vectors.shape[1]), np.float32))
+            plan = self._database.connection.execute(f"EXPLAIN {_nearest(limit)}").fetchall()
+        return "\n".join(str(text) for _, text in plan)
+
+    def _fetch(self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, ef_search: int) -> Matches:
+        connection = self._database.connection
+        with self._database.lock:
+            self._load_queries(queries[waiting])
+            connection.execute(f"SET hnsw_ef_search = {int(ef_search)}")
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE hits AS {_nearest(fetch)}")
+            columns = connection.execute("SELECT query, row FROM hits").fetchnumpy()
+        query = waiting[np.asarray(columns["query"], np.int64)]
+        row = np.asarray(columns["row"], np.int64)
+        return Matches(query, row, pair_similarities(queries, self._vectors, query, row))
+
+    def _load_queries(self, queries: Vectors) -> None:
+        connection = self._database.connection
+        # This pass rewrites the join so that the index is not used (duckdb/duckdb-vss issue 80).
+        connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        connection.register("query_rows", vector_table(queries, "query"))
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE queries AS SELECT query, "  # noqa: S608 - a number only
+            f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"
+        )
+        connection.unregister("query_rows")
+
+    @staticmethod
+    def _satisfied(
+        admitted: Matches,
+        fetched: Matches,
+        waiting: NDArray[np.int64],
+        limit: int,
+        min_similarity: float | None,
+        scope: Scope,
+    ) -> NDArray[np.bool_]:
+        count = np.bincount(admitted.query, minlength=len(scope.stop))[waiting]
+        enough: NDArray[np.bool_] = count >= np.minimum(limit, scope.allowed[waiting])
+        if min_similarity is not None:
+            lowest = np.full(len(scope.stop), np.inf)
+            np.minimum.at(lowest, fetched.query, fetched.score)
+            enough |= lowest[waiting] < min_similarity
+        return enough
+
+
+def _nearest(fetch: int) -> str:
+    """Write the only join that DuckDB 1.5 plans with the index: nothing may be added inside or outside."""
+    return (
+        "SELECT q.query, nearest.row FROM queries q, LATERAL ("  # noqa: S608 - a number only
+        "SELECT c.row, array_cosine_distance(c.vector, q.vector) AS distance "
+        f"FROM chunks c ORDER BY distance LIMIT {fetch:d}) nearest"
+    )

@@ -1,0 +1,198 @@
+"""Chunks and vectors to a published snapshot of the search index."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from backstory.embeddings.protocol import Vectors
+from backstory.errors import SearchIndexError
+from backstory.index.engines.keywords import write_keywords
+from backstory.index.engines.vss import VssEngine
+from backstory.index.snapshot import publication
+from backstory.index.snapshot.content import ROWS_AT_ONCE, Content, arrange
+from backstory.index.snapshot.database import Database, write_database
+from backstory.index.snapshot.manifest import (
+    DATABASE_FILE,
+    DOCUMENTS_FILE,
+    FORMAT,
+    KEYWORDS_FOLDER,
+    MANIFEST_FILE,
+    ROWS_FILE,
+    VECTORS_FILE,
+    HnswRecord,
+    Manifest,
+    find_damage,
+    read_manifest,
+    record_files,
+    write_mapped,
+)
+from backstory.index.snapshot.recall import measure_recall
+from backstory.settings import IndexSettings
+
+logger = logging.getLogger(__name__)
+
+_FILTER_COLUMNS = ["document_id", "kind", "tags", "tenant", "published_at"]
+
+
+@dataclass(frozen=True)
+class IndexBuild:
+    """What a build did.
+
+    Attributes:
+        version: Version of the snapshot that is current now.
+        rows: Number of indexed chunks.
+        documents: Number of indexed documents.
+        built: Whether a snapshot was built; False if there was one of this version already.
+        seconds: Duration.
+        recall: Share of the exact best five that the HNSW index finds, or None if there is no such index.
+        folder: The snapshot's folder.
+    """
+
+    version: str
+    rows: int
+    documents: int
+    built: bool
+    seconds: float
+    recall: float | None
+    folder: Path
+
+
+def build_index(
+    folder: Path,
+    documents: pl.DataFrame,
+    document_chunks: pl.DataFrame,
+    vectors: Vectors,
+    *,
+    embedder_id: str,
+    settings: IndexSettings,
+) -> IndexBuild:
+    """Build and publish a snapshot, unless the current one already is of the same content.
+
+    The version is a hash of everything that goes in. The snapshot is built and checked out of sight and
+    published in one step: a process that is killed at any point leaves the earlier one current and whole.
+
+    Args:
+        folder: The folder of the index; made if absent.
+        documents: Rows of :class:`backstory.tables.schemas.Documents`; only those with status ``ok`` are indexed.
+        document_chunks: Rows of :class:`backstory.tables.schemas.DocumentChunks`; chunks of other revisions are left
+            out.
+        vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
+        embedder_id: The space of the vectors.
+        settings: How to build the index and how many snapshots to keep.
+
+    Returns:
+        What was done.
+
+    Raises:
+        InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
+        ContractError: A chunk's document is absent, or a document or chunk occurs twice.
+        SettingsError: The language is not known.
+        SearchIndexError: What was built does not hold what went in.
+    """
+    started = time.perf_counter()
+    content = arrange(documents, document_chunks, vectors, embedder_id, settings)
+    version = content.hash()
+    with publication.publishing(folder):
+        target = folder / version
+        built = find_damage(target, checksums=publication.current_version(folder) != version) is not None
+        if built:
+            unpublished = publication.start_snapshot(folder, version)
+            _write_snapshot(unpublished, content, version)
+            publication.publish(folder, version, unpublished)
+        elif publication.current_version(folder) != version:
+            publication.publish(folder, version, None)
+        pruned = publication.prune(folder, settings.keep_snapshots)
+        hnsw = read_manifest(target).hnsw
+    build = IndexBuild(
+        version=version,
+        rows=content.chunks.height,
+        documents=content.documents.height,
+        built=built,
+        seconds=time.perf_counter() - started,
+        recall=None if hnsw is None else hnsw.recall_at_5,
+        folder=target,
+    )
+    logger.info(
+        "search index version=%s rows=%d built=%s seconds=%.2f pruned=%d",
+        version,
+        build.rows,
+        built,
+        build.seconds,
+        len(pruned),
+        extra={"version": version, "rows": build.rows, "built": built, "pruned": len(pruned)},
+    )
+    return build
+
+
+def _write_snapshot(folder: Path, content: Content, version: str) -> None:
+    rows = content.chunks.height
+    vectors = _write_vectors(folder / VECTORS_FILE, content)
+    write_mapped(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
+    write_mapped(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
+    hnsw_settings = content.settings if content.has_hnsw else None
+    chunks = content.chunks.drop("document", "title")
+    write_database(folder / DATABASE_FILE, content.documents, chunks, vectors, hnsw_settings)
+    (folder / KEYWORDS_FOLDER).mkdir()
+    searched = content.chunks.select(pl.concat_str("title", "heading", "text", separator="\n"))
+    words = write_keywords(
+        folder / KEYWORDS_FOLDER, searched.to_series().to_list(), content.settings.language
+    )
+    manifest = Manifest(
+        format=FORMAT,
+        version=version,
+        embedder_id=content.embedder_id,
+        dimension=vectors.shape[1],
+        documents=content.documents.height,
+        rows=rows,
+        words=words,
+        settings=content.settings,
+        hnsw=_check_database(folder / DATABASE_FILE, content, vectors),
+        made_with={
+            name: _installed_version(name)
+            for name in ("backstory", "bm25s", "duckdb", "duckdb-extension-vss")
+        },
+        files=record_files(folder),
+    )
+    (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def _write_vectors(path: Path, content: Content) -> Vectors:
+    shape = (len(content.source), content.vectors.shape[1])
+    if not shape[0]:
+        np.save(path, np.empty(shape, np.float32))
+        return np.empty(shape, np.float32)
+    mapped = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    for start in range(0, shape[0], ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        mapped[part] = content.vectors[content.source[part].to_numpy()]
+    mapped.flush()
+    vectors: Vectors = np.load(path, mmap_mode="r")
+    return vectors
+
+
+def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecord | None:
+    """Open what was built as a reader would, count its rows, and measure its recall."""
+    with Database(path, has_hnsw=content.has_hnsw) as database:
+        counts = database.count_rows()
+        if counts != (content.documents.height, content.chunks.height):
+            raise SearchIndexError(
+                f"{path} holds {counts[0]} documents and {counts[1]} chunks after writing "
+                f"{content.documents.height} and {content.chunks.height}; build the index again"
+            )
+        if not content.has_hnsw:
+            return None
+        return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
+
+
+def _installed_version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

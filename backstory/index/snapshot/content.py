@@ -1,0 +1,118 @@
+"""What goes into a snapshot: chunks, documents and vectors in the order of the rows."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from io import BytesIO
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from backstory.embeddings.protocol import Vectors
+from backstory.errors import ContractError, InputError
+from backstory.index.matches import find_stray_vector
+from backstory.index.snapshot.manifest import FORMAT
+from backstory.settings import IndexSettings
+
+ROWS_AT_ONCE = 8192
+_KEY = ["document_id", "revision"]
+_DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that goes into a snapshot.
+
+    Attributes:
+        documents: The searched documents, ordered by id.
+        chunks: Their chunks in the order of the rows, with the document's title and position.
+        vectors: Unit rows in the order in which they were given.
+        source: For each row the position of its vector.
+        embedder_id: The space of the vectors.
+        settings: How to build the index.
+    """
+
+    documents: pl.DataFrame
+    chunks: pl.DataFrame
+    vectors: Vectors
+    source: pl.Series
+    embedder_id: str
+    settings: IndexSettings
+
+    @property
+    def has_hnsw(self) -> bool:
+        """Whether there are enough rows for an HNSW index."""
+        return 0 < self.chunks.height >= self.settings.ann_min_rows
+
+    def hash(self) -> str:
+        """Name the snapshot by everything that goes into it."""
+        state = hashlib.blake2b(digest_size=8)
+        effective = self.settings.model_dump_json(exclude={"keep_snapshots"})
+        header = [str(FORMAT), duckdb.__version__, self.embedder_id, effective, str(self.vectors.shape[1])]
+        state.update("\n".join(header).encode())
+        for frame in (self.documents, self.chunks):
+            buffer = BytesIO()
+            frame.write_ndjson(buffer)
+            state.update(buffer.getbuffer())
+        for start in range(0, len(self.source), ROWS_AT_ONCE):
+            state.update(self.vectors[self.source[start : start + ROWS_AT_ONCE].to_numpy()].tobytes())
+        return state.hexdigest()
+
+
+def arrange(
+    documents: pl.DataFrame,
+    document_chunks: pl.DataFrame,
+    vectors: Vectors,
+    embedder_id: str,
+    settings: IndexSettings,
+) -> Content:
+    """Check what goes into a snapshot and put it in order; see :func:`backstory.index.snapshot.build.build_index`.
+
+    Raises:
+        InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
+        ContractError: A chunk's document is absent, or a document or chunk occurs twice.
+    """
+    _check_vectors(vectors, document_chunks.height)
+    unknown = document_chunks.join(documents, on=_KEY, how="anti")
+    if unknown.height:
+        raise ContractError(
+            f"{unknown.height} document chunks belong to no document, such as {unknown['chunk_id'][0]!r}; "
+            "materialize documents and document_chunks together"
+        )
+    searched = documents.filter(pl.col("status") == "ok").select(_DOCUMENT_COLUMNS).sort("document_id")
+    for name, column in (("document", searched["document_id"]), ("chunk", document_chunks["chunk_id"])):
+        if column.n_unique() < len(column):
+            raise ContractError(f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice")
+    ordered = (
+        document_chunks.with_row_index("source")
+        .join(
+            searched.with_row_index("document").select(*_KEY, "document", "published_at", "title"),
+            on=_KEY,
+            how="inner",
+        )
+        .sort("published_at", "chunk_id", nulls_last=False)
+    )
+    return Content(
+        documents=searched,
+        chunks=ordered.drop("source", "published_at"),
+        vectors=vectors,
+        source=ordered["source"],
+        embedder_id=embedder_id,
+        settings=settings,
+    )
+
+
+def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
+    if vectors.ndim != 2 or vectors.dtype != np.float32 or vectors.shape[1] == 0:
+        raise InputError(
+            f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "
+            "(chunks, dimension)"
+        )
+    if len(vectors) != chunk_count:
+        raise InputError(
+            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in their order"
+        )
+    if (stray := find_stray_vector(vectors)) is not None:
+        raise InputError(f"vector {stray} is not a finite unit vector; normalise the rows")

@@ -1,0 +1,165 @@
+"""The DuckDB file of a snapshot: documents, chunks, vectors, and the HNSW index over them."""
+
+from __future__ import annotations
+
+import threading
+from importlib.resources import as_file, files
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from backstory.embeddings.protocol import Vectors
+from backstory.errors import SearchIndexError
+from backstory.settings import IndexSettings
+
+VECTOR_INDEX = "chunks_vector"
+
+
+def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB in memory, with the vss extension of the installed wheel or without; nothing is ever downloaded.
+
+    Loading the extension takes longer than opening a database, and only an HNSW index needs it.
+
+    Raises:
+        SearchIndexError: The wheel is not installed for DuckDB's own version.
+    """
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "temp_directory": "",
+        },
+    )
+    if not with_vss:
+        return connection
+    version = f"v{duckdb.__version__}"
+    try:
+        with as_file(files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension") as path:
+            connection.load_extension(str(path))
+    except (ModuleNotFoundError, duckdb.IOException) as error:
+        connection.close()
+        raise SearchIndexError(
+            f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
+            "(`make install` does)"
+        ) from error
+    return connection
+
+
+def vector_table(vectors: Vectors, name: str) -> pa.Table:
+    """View vectors as an Arrow table: their positions in the column ``name``, and ``vector``, not copied."""
+    values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+    return pa.table({name: pa.array(range(len(vectors)), pa.int64()), "vector": values})
+
+
+def write_database(
+    path: Path,
+    documents: pl.DataFrame,
+    chunks: pl.DataFrame,
+    vectors: Vectors,
+    settings: IndexSettings | None,
+) -> None:
+    """Write the database of a snapshot.
+
+    Args:
+        path: A file that does not exist.
+        documents: The indexed documents.
+        chunks: The indexed chunks in the order of the rows.
+        vectors: Their vectors, shape ``(rows, dimension)``.
+        settings: How to build the HNSW index, or None for a database without one.
+    """
+    dimension = vectors.shape[1]
+    connection = _connect(with_vss=settings is not None)
+    try:
+        # One thread, so that the graph, and with it every later search, is the same whenever it is built.
+        connection.execute("SET threads = 1")
+        if settings is not None:
+            connection.execute("SET hnsw_enable_experimental_persistence = true")
+        _attach(connection, path, read_only=False)
+        connection.register("document_rows", documents.to_arrow())
+        connection.register("chunk_rows", chunks.with_row_index("row").to_arrow())
+        connection.register("vector_rows", vector_table(vectors, "row"))
+        connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
+        connection.execute(
+            "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
+            f"v.vector::FLOAT[{dimension:d}] AS vector FROM chunk_rows c POSITIONAL JOIN vector_rows v"
+        )
+        if settings is not None:
+            connection.execute(
+                f"CREATE INDEX {VECTOR_INDEX} ON chunks USING HNSW (vector) WITH (metric = 'cosine', "
+                f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
+            )
+        connection.execute("CHECKPOINT snapshot")
+    finally:
+        connection.close()
+
+
+class Database:
+    """A snapshot's database, opened read-only.
+
+    Attributes:
+        connection: To be used by one thread at a time, which holds the lock.
+        lock: The lock.
+
+    Args:
+        path: The database file.
+        has_hnsw: Whether it holds an HNSW index.
+
+    Raises:
+        SearchIndexError: It does, and the vss extension is not installed.
+    """
+
+    def __init__(self, path: Path, *, has_hnsw: bool) -> None:
+        self.lock = threading.Lock()
+        self.connection = _connect(with_vss=has_hnsw)
+        _attach(self.connection, path, read_only=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def count_rows(self) -> tuple[int, int]:
+        """Count the documents and the chunks."""
+        with self.lock:
+            counts = self.connection.execute(
+                "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)"
+            ).fetchall()
+        return int(counts[0][0]), int(counts[0][1])
+
+    def describe(self, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Read chunks, without their vectors, and what is known of their documents, without their texts.
+
+        Args:
+            rows: Positions of rows of the index.
+
+        Returns:
+            One row per position, in their order.
+        """
+        with self.lock:
+            self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
+            chunks = self.connection.execute(
+                "SELECT c.* EXCLUDE (row, vector), d.* EXCLUDE (document_id, revision) FROM wanted "
+                "JOIN chunks c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
+            ).pl()
+            self.connection.unregister("wanted")
+        return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+    quoted = str(path).replace("'", "''")
+    connection.execute(f"ATTACH '{quoted}' AS snapshot {'(READ_ONLY)' if read_only else ''}")
+    connection.execute("USE snapshot")

@@ -1,0 +1,207 @@
+"""A snapshot of the search index: an immutable folder of files, and the manifest that vouches for them.
+
+``index.duckdb`` holds documents, chunks, vectors and the HNSW index; ``vectors.npy`` the same vectors, mapped
+by the exact search; ``rows.arrow`` and ``documents.arrow`` what filters and results need; ``keywords/`` the
+BM25 index. Rows are ordered by the document's date of publication, undated ones first, then by chunk id.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from backstory.embeddings.protocol import Vectors
+from backstory.errors import SearchIndexError
+from backstory.settings import IndexSettings
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+DATABASE_FILE = "index.duckdb"
+VECTORS_FILE = "vectors.npy"
+ROWS_FILE = "rows.arrow"
+DOCUMENTS_FILE = "documents.arrow"
+KEYWORDS_FOLDER = "keywords"
+REBUILD_COMMAND = "python -m pipelines materialize"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileRecord(_Record):
+    """Size in bytes and SHA-256 of one file."""
+
+    size: int
+    sha256: str
+
+
+class HnswRecord(_Record):
+    """What was measured of the HNSW index when it was built.
+
+    Attributes:
+        recall_at_5: Share of the exact best five that it finds.
+        sampled_rows: Number of queries, each made of a sampled row (:mod:`backstory.index.snapshot.recall`).
+    """
+
+    recall_at_5: float
+    sampled_rows: int
+
+
+class Manifest(_Record):
+    """What a snapshot holds, and how it was made."""
+
+    format: int
+    version: str
+    embedder_id: str
+    dimension: int
+    documents: int
+    rows: int
+    words: int
+    settings: IndexSettings
+    hnsw: HnswRecord | None
+    made_with: dict[str, str]
+    files: dict[str, FileRecord]
+
+
+def record_files(folder: Path) -> dict[str, FileRecord]:
+    """Measure every file of a snapshot except its manifest."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
+    return {
+        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_sha256(path))
+        for path in paths
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_damage(folder: Path, *, checksums: bool) -> str | None:
+    """Compare a snapshot with its manifest.
+
+    Args:
+        folder: The snapshot.
+        checksums: Whether to read every file, too, and not only to look at the sizes.
+
+    Returns:
+        What is wrong, or None.
+    """
+    try:
+        manifest = read_manifest(folder)
+    except SearchIndexError as error:
+        return str(error)
+    return _find_damaged_file(folder, manifest, checksums=checksums)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a snapshot's manifest.
+
+    Raises:
+        SearchIndexError: There is none, or it is damaged or of another format.
+    """
+    try:
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
+    except ValidationError as error:
+        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} cannot be read")) from error
+    if manifest.format != FORMAT:
+        raise SearchIndexError(
+            f"search index {folder} has format {manifest.format}, and this version of Backstory reads "
+            f"{FORMAT}; run `{REBUILD_COMMAND}`"
+        )
+    return manifest
+
+
+def _find_damaged_file(folder: Path, manifest: Manifest, *, checksums: bool) -> str | None:
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            return _damaged(folder, f"{name} is absent")
+        if (size := path.stat().st_size) != expected.size:
+            return _damaged(folder, f"{name} has {size} bytes and should have {expected.size}")
+        if checksums and _sha256(path) != expected.sha256:
+            return _damaged(folder, f"{name} differs from its checksum")
+    return None
+
+
+def _damaged(folder: Path, what: str) -> str:
+    return f"search index {folder} is damaged: {what}; delete that folder and run `{REBUILD_COMMAND}`"
+
+
+class Snapshot:
+    """An open snapshot. While it is open, a shared lock on its manifest keeps it from being pruned.
+
+    It is closed when it is collected, at the latest.
+
+    Args:
+        folder: The snapshot's folder.
+
+    Raises:
+        SearchIndexError: The snapshot is absent or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.close = weakref.finalize(self, os.close, _lock_manifest(folder))
+        self.manifest = read_manifest(folder)
+        if damage := _find_damaged_file(folder, self.manifest, checksums=False):
+            raise SearchIndexError(damage)
+        self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
+        self.rows = read_mapped(folder / ROWS_FILE)
+        self.documents = read_mapped(folder / DOCUMENTS_FILE)
+
+
+def _lock_manifest(folder: Path) -> int:
+    try:
+        descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+@contextmanager
+def closed_to_readers(folder: Path) -> Iterator[bool]:
+    """Keep readers out of a snapshot that is to be deleted.
+
+    Yields:
+        Whether that was possible; False if a process has the snapshot open.
+    """
+    try:
+        file = (folder / MANIFEST_FILE).open("rb")
+    except FileNotFoundError:
+        yield True
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def write_mapped(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame so that :func:`read_mapped` can map it."""
+    frame.write_ipc(path, compression="uncompressed")
+
+
+def read_mapped(path: Path) -> pl.DataFrame:
+    """Map a frame that :func:`write_mapped` wrote, without reading it."""
+    with pa.memory_map(str(path)) as source:
+        frame = pl.from_arrow(pa.ipc.open_file(source).read_all())
+    if not isinstance(frame, pl.DataFrame):
+        raise SearchIndexError(f"{path} holds no table; run `{REBUILD_COMMAND}`")
+    return frame

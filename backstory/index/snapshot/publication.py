@@ -1,0 +1,135 @@
+"""Which snapshot is current: the ``CURRENT`` file, replaced atomically, and the folders around it.
+
+Whoever publishes holds the folder's lock. Readers need no lock to find the current snapshot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from backstory.errors import NoIndexError
+from backstory.index.snapshot.manifest import REBUILD_COMMAND, closed_to_readers
+
+CURRENT_FILE = "CURRENT"
+_LOCK_FILE = ".lock"
+_UNPUBLISHED = ".building-"
+_DISCARDED = ".discarded-"
+
+
+@contextmanager
+def publishing(folder: Path) -> Iterator[None]:
+    """Wait until no other process publishes into a folder, and keep others out meanwhile.
+
+    Leftovers of a publication that was killed are removed.
+
+    Args:
+        folder: The folder of the index; made if absent.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK_FILE).open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for path in folder.iterdir():
+            if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
+                _remove(path)
+        yield
+
+
+def current_version(folder: Path) -> str:
+    """Give the version of the current snapshot, or an empty string if nothing is published."""
+    try:
+        return (folder / CURRENT_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def require_current(folder: Path) -> str:
+    """Give the version of the current snapshot.
+
+    Raises:
+        NoIndexError: Nothing is published.
+    """
+    version = current_version(folder)
+    if not version:
+        raise NoIndexError(f"no search index is published in {folder}; run `{REBUILD_COMMAND}`")
+    return version
+
+
+def start_snapshot(folder: Path, version: str) -> Path:
+    """Make the folder in which a snapshot is built, out of sight of readers."""
+    path = folder / f"{_UNPUBLISHED}{version}"
+    path.mkdir()
+    return path
+
+
+def publish(folder: Path, version: str, built: Path | None) -> None:
+    """Make a snapshot the current one, durably and in one step.
+
+    Args:
+        folder: The folder of the index.
+        version: The snapshot's version.
+        built: The folder in which it was built, which replaces a damaged one of the same version; None if the
+            snapshot is in its place already.
+    """
+    target = folder / version
+    if built is not None:
+        for path in [*built.rglob("*"), built]:
+            _sync(path)
+        if target.exists():
+            _discard(folder, target)
+        built.rename(target)
+        _sync(folder)
+    os.utime(target)
+    pointer = folder / f"{_UNPUBLISHED}{CURRENT_FILE}"
+    pointer.write_text(f"{version}\n", encoding="utf-8")
+    _sync(pointer)
+    pointer.replace(folder / CURRENT_FILE)
+    _sync(folder)
+
+
+def prune(folder: Path, keep: int) -> list[str]:
+    """Delete all but the most recently published snapshots; never the current one, nor one that is open.
+
+    Args:
+        folder: The folder of the index.
+        keep: Number of snapshots to keep, the current one included.
+
+    Returns:
+        Versions of the deleted snapshots.
+    """
+    current = current_version(folder)
+    snapshots = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    snapshots.sort(key=lambda path: (path.name == current, path.stat().st_mtime_ns, path.name), reverse=True)
+    pruned = []
+    for path in snapshots[keep:]:
+        with closed_to_readers(path) as unused:
+            if unused:
+                _discard(folder, path)
+                pruned.append(path.name)
+    return pruned
+
+
+def _discard(folder: Path, snapshot: Path) -> None:
+    # Renamed first, so that a killed deletion never leaves half a snapshot under its name.
+    discarded = folder / f"{_DISCARDED}{snapshot.name}"
+    snapshot.rename(discarded)
+    _remove(discarded)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

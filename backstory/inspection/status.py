@@ -1,0 +1,64 @@
+"""What a workspace holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from backstory.errors import SearchIndexError
+from backstory.index import current_version, read_manifest
+from backstory.tables import list_partitions, scan_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace
+
+
+def read_status(workspace: Workspace) -> dict[str, Any]:
+    """Count rows and partitions of every table.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_error`` (what is
+        wrong with it, or None), ``index_recall`` (what was
+        measured of its HNSW index: ``recall_at_5`` and ``sampled_rows``; None without such an index), and
+        ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
+    """
+    tables = {}
+    for name in TABLES:
+        keys = list_partitions(workspace.tables, name)
+        tables[name] = {
+            "rows": int(scan_table(workspace.tables, name).select(pl.len()).collect().item()),
+            "partitions": len(keys),
+            "first": keys[0] if keys else None,
+            "last": keys[-1] if keys else None,
+        }
+    version = current_version(workspace.index)
+    hnsw, damage = None, None
+    try:
+        hnsw = read_manifest(workspace.index / version).hnsw if version else None
+    except SearchIndexError as error:
+        damage = str(error)
+    return {
+        "root": str(workspace.root),
+        "embedder": workspace.settings.embedding.provider,
+        "index_version": version or None,
+        "index_error": damage,
+        "index_recall": None if hnsw is None else hnsw.model_dump(),
+        "tables": tables,
+    }
+
+
+def read_windows(workspace: Workspace) -> list[dict[str, Any]]:
+    """List all windows with the state of their contexts, oldest first."""
+    states = scan_table(workspace.tables, "window_contexts").select(
+        "window_id", "status", "kept_count", "coverage"
+    )
+    windows = scan_table(workspace.tables, "windows").select(
+        "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"
+    )
+    joined = windows.join(states, on="window_id", how="left").with_columns(
+        pl.col("status").fill_null("not materialized")
+    )
+    return joined.sort("started_at", "window_id").collect().to_dicts()

@@ -1,0 +1,41 @@
+"""The best results of each document."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+
+def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
+    """Keep the ``n`` best results of each document.
+
+    Args:
+        results: Results with ``document_id`` and ``similarity``; a missing similarity counts as 0, a result
+            without a document is dropped.
+        n: Number of results to keep per document.
+
+    Returns:
+        Copies of the kept results: documents in the order of their first appearance, the results of each by
+        falling similarity, equal ones in the order given.
+
+    Raises:
+        ValueError: ``n`` is below 1.
+    """
+    if n < 1:
+        raise ValueError(f"n is {n}; keep at least 1 result per document")
+    by_document: dict[Any, list[dict[str, Any]]] = {}
+    count = 0
+    for result in results:
+        count += 1
+        if result.get("document_id"):
+            by_document.setdefault(result["document_id"], []).append(dict(result))
+    kept = [
+        result
+        for group in by_document.values()
+        for result in sorted(group, key=lambda row: -float(row.get("similarity") or 0.0))[:n]
+    ]
+    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(kept), len(by_document), n)
+    return kept

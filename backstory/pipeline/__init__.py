@@ -1,0 +1,38 @@
+"""The stages of the pipeline over a workspace: each reads tables, calls the library, writes one table."""
+
+from backstory.pipeline.conversations import (
+    find_partitions,
+    find_privacy_breaches,
+    materialize_messages,
+    materialize_window_chunks,
+    materialize_windows,
+)
+from backstory.pipeline.corpus import (
+    materialize_document_chunks,
+    materialize_documents,
+    materialize_search_index,
+)
+from backstory.pipeline.freshness import is_fresh, record_run
+from backstory.pipeline.retrieval import (
+    materialize_contexts,
+    materialize_decisions,
+    materialize_hits,
+    materialize_window_contexts,
+)
+
+__all__ = [
+    "find_partitions",
+    "find_privacy_breaches",
+    "is_fresh",
+    "materialize_contexts",
+    "materialize_decisions",
+    "materialize_document_chunks",
+    "materialize_documents",
+    "materialize_hits",
+    "materialize_messages",
+    "materialize_search_index",
+    "materialize_window_chunks",
+    "materialize_window_contexts",
+    "materialize_windows",
+    "record_run",
+]

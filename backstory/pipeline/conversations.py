@@ -1,0 +1,238 @@
+"""Messages, windows and query chunks of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import polars as pl
+
+from backstory.errors import PrivacyError, WorkspaceError
+from backstory.ids import digest
+from backstory.messages import assign_message_ids, find_exports, read_exports
+from backstory.pipeline.incremental import (
+    content_of,
+    materialize_partitions,
+    rows_of,
+    settings_digest,
+    split_by_partition,
+)
+from backstory.pipeline.stage_report import StageReport
+from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
+from backstory.tables import list_partitions, read_table, write_partition
+from backstory.tables.ledger import Entry
+from backstory.tables.partitions import partition_keys, partition_range, previous_partition
+from backstory.window_chunks import cut_window_chunks
+from backstory.windows import cut_windows
+from backstory.workspace import Workspace
+
+_EXTENT = "extent"
+_PRIVACY = "privacy"
+_EXPORTS = "exports"
+
+
+def find_partitions(workspace: Workspace) -> list[str]:
+    """Say which partitions the chat exports span, without gaps.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        Keys from the first message's partition to the last one's.
+
+    Raises:
+        WorkspaceError: There is no message to read.
+        ExportError: An export as a whole cannot be read.
+    """
+    fingerprint = exports_fingerprint(workspace)
+    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    if known is None or known.inputs != fingerprint:
+        timestamps = read_exports(workspace.exports, workspace.settings.conversations).messages["timestamp"]
+        if timestamps.is_empty():
+            raise WorkspaceError(
+                f"no message in {workspace.exports}; put a chat export there (WhatsApp .txt or .zip, "
+                "Parquet, CSV or JSONL)"
+            )
+        keys = partition_keys(timestamps, workspace.settings.partitions.grain)
+        known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
+        workspace.ledger.record(_EXTENT, {_EXPORTS: known})
+    first, last = known.content.split(" ")
+    return partition_range(first, last, workspace.settings.partitions.grain)
+
+
+def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Read the exports into ``messages``, and what cannot be read into ``quarantine``.
+
+    Args:
+        workspace: The workspace.
+        partitions: Keys of the wanted partitions.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ExportError: An export as a whole cannot be read.
+        PrivacyError: A real name is left in a message; nothing is written.
+    """
+    counts: dict[str, int | float | str] = {}
+
+    @cache
+    def read_messages() -> pl.DataFrame:
+        read = read_exports(workspace.exports, workspace.settings.conversations)
+        messages, quarantine = read.messages, read.quarantine
+        if workspace.settings.privacy.pseudonyms:
+            messages, quarantine = _pseudonymize(workspace, messages, quarantine)
+        messages = assign_message_ids(messages)
+        _write_quarantine(workspace, quarantine)
+        counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(read.sources))
+        grain = workspace.settings.partitions.grain
+        return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
+
+    def weigh(_: list[str]) -> Mapping[str, int]:
+        return dict(read_messages()["partition"].value_counts().iter_rows())
+
+    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+        return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
+
+    inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
+    if _is_quarantine_lost(workspace):
+        workspace.ledger.forget("messages", partitions)
+    return materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
+
+
+def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+    """Look for authors' real names in the stored messages, which everything else is made of.
+
+    The names are read from the exports again, since nothing else holds them. Partitions that were proven clean
+    and have not changed since are not read again.
+
+    Args:
+        workspace: The workspace.
+        partitions: Keys to look at, or None for all.
+
+    Returns:
+        ``column`` and ``message_id`` of every breach, never the name; no rows when there is none, or when
+        pseudonyms are switched off.
+    """
+    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, "messages")
+    clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
+    if not workspace.settings.privacy.pseudonyms:
+        return clean
+    contents = content_of(workspace, "messages", wanted)
+    fingerprint = exports_fingerprint(workspace)
+    inputs = {key: digest([fingerprint, content]) for key, content in contents.items()}
+    pending = workspace.ledger.pending(_PRIVACY, inputs, ())
+    if not pending:
+        return clean
+    names = read_exports(workspace.exports, workspace.settings.conversations).messages["author"]
+    breaches = find_real_names(read_table(workspace.tables, "messages", pending), names.drop_nulls().unique())
+    if breaches.is_empty():
+        workspace.ledger.record(_PRIVACY, {key: Entry(inputs[key], contents[key], 0) for key in pending})
+    return breaches
+
+
+def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Cut the messages of each partition into windows."""
+    settings = workspace.settings.windows
+    embedder = workspace.embedder
+    inputs = _inputs_with_previous(workspace, partitions, settings_digest(settings, extra=[embedder.id]))
+
+    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+        messages = _read_with_previous(workspace, pending)
+        windows = cut_windows(
+            messages,
+            settings,
+            partitions=pending,
+            grain=workspace.settings.partitions.grain,
+            count_tokens=embedder.count_tokens,
+        )
+        return split_by_partition(windows, pending, keep_key=True)
+
+    return materialize_partitions(workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages"))
+
+
+def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Cut each window into query chunks."""
+    settings = workspace.settings.queries
+    embedder = workspace.embedder
+    limit = min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens)
+    depends = settings_digest(settings, extra=[embedder.id, str(embedder.default_query_tokens), str(limit)])
+    windows_content = content_of(workspace, "windows", partitions)
+    inputs = {key: digest([windows_content[key], depends]) for key in partitions}
+
+    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+        windows = read_table(workspace.tables, "windows", pending)
+        messages = _read_with_previous(workspace, pending)
+        chunks = cut_window_chunks(
+            windows,
+            messages,
+            settings,
+            max_tokens=limit,
+            count_tokens=embedder.count_tokens,
+            default_min_tokens=embedder.default_query_tokens,
+        )
+        keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+        return split_by_partition(keyed, pending)
+
+    weigh = rows_of(workspace, "messages")
+    return materialize_partitions(workspace, "window_chunks", inputs, compute, weigh=weigh)
+
+
+def exports_fingerprint(workspace: Workspace) -> str:
+    """Hash the chat exports and the settings that they are read with."""
+    settings = workspace.settings
+    files = find_exports(workspace.exports)
+    hashes = [f"{file.source} {file.sha256}" for file in files]
+    return settings_digest(
+        settings.conversations, settings.privacy, extra=[settings.partitions.grain, *hashes]
+    )
+
+
+def _pseudonymize(
+    workspace: Workspace, messages: pl.DataFrame, quarantine: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    secret = load_secret(workspace.secret)
+    names = messages["author"].drop_nulls().unique().sort()
+    pseudonymous = pseudonymize_messages(messages, secret)
+    breaches = find_real_names(pseudonymous, names)
+    if not breaches.is_empty():
+        columns = ", ".join(sorted(breaches["column"].unique()))
+        raise PrivacyError(
+            f"{len(breaches)} cells still hold a real name (column {columns}); nothing was written. Set "
+            "`privacy: {pseudonyms: false}` only if the chat is public"
+        )
+    return pseudonymous, pseudonymize_sources(quarantine, names, secret)
+
+
+def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
+    groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
+    for key in list_partitions(workspace.tables, "quarantine"):
+        groups.setdefault(key, quarantine.clear())
+    written = {
+        key: write_partition(workspace.tables, "quarantine", key, rows.sort("line"))
+        for key, rows in groups.items()
+    }
+    workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
+    workspace.ledger.record(
+        "quarantine", {key: Entry("", table.content_hash, table.rows) for key, table in written.items()}
+    )
+
+
+def _is_quarantine_lost(workspace: Workspace) -> bool:
+    """Say whether a file of the table, which is written beside the messages, is gone."""
+    filled = {key for key, entry in workspace.ledger.read("quarantine").items() if entry.rows}
+    return not filled <= set(list_partitions(workspace.tables, "quarantine"))
+
+
+def _inputs_with_previous(workspace: Workspace, partitions: Sequence[str], depends: str) -> dict[str, str]:
+    grain = workspace.settings.partitions.grain
+    previous = {key: previous_partition(key, grain) for key in partitions}
+    contents = content_of(workspace, "messages", [*partitions, *previous.values()])
+    return {key: digest([contents[key], contents[previous[key]], depends]) for key in partitions}
+
+
+def _read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
+    grain = workspace.settings.partitions.grain
+    wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
+    messages = read_table(workspace.tables, "messages", wanted)
+    return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))

@@ -1,0 +1,161 @@
+"""How every partitioned table is made: only the partitions whose inputs changed, each file at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import polars as pl
+
+from backstory.ids import digest, digest_json
+from backstory.pipeline.stage_report import StageReport, log_report
+from backstory.settings import SettingsGroup
+from backstory.tables import list_partitions, write_partitions
+from backstory.tables.contracts import polars_schema
+from backstory.tables.ledger import Entry
+from backstory.tables.schemas import TABLES
+from backstory.version import VERSION
+from backstory.workspace import Workspace
+
+WHOLE = "all"
+"""Partition of a table that has none."""
+
+_PREVIEW_ROWS = 5
+
+Compute = Callable[[list[str]], Mapping[str, pl.DataFrame]]
+Weigh = Callable[[list[str]], Mapping[str, int]]
+
+
+def settings_digest(*groups: SettingsGroup, extra: Sequence[str] = ()) -> str:
+    """Hash settings and further strings that rows depend on."""
+    return digest([*(digest_json(group.model_dump(mode="json")) for group in groups), *extra], length=16)
+
+
+def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
+    """Give the hash of the rows of each partition; empty for one that has none."""
+    entries = workspace.ledger.read(table)
+    return {key: entries[key].content if key in entries else "" for key in partitions}
+
+
+def materialize_partitions(
+    workspace: Workspace,
+    table: str,
+    inputs: Mapping[str, str],
+    compute: Compute,
+    *,
+    weigh: Weigh | None = None,
+    counts: dict[str, int | float | str] | None = None,
+) -> StageReport:
+    """Make the partitions of a table whose inputs changed.
+
+    They are made in groups of neighbouring partitions, and each group is written and recorded before the next
+    is made: memory does not grow with the range, and a process that is killed loses one group at most. What
+    is made of a partition does not depend on its group.
+
+    Args:
+        workspace: The workspace.
+        table: Name of the table.
+        inputs: Hash of the inputs of each wanted partition.
+        compute: Gives the rows of the partitions that it is asked for.
+        weigh: Gives the rows that each partition is made from, to bound the groups by the setting
+            ``partitions.rows_at_once``; None to make all at once.
+        counts: Figures of the stage; ``compute`` may add to it.
+
+    Returns:
+        What was done.
+    """
+    started = time.perf_counter()
+    # Another version of the library may make other rows, or other columns, of the same inputs.
+    columns = polars_schema(TABLES[table]).names()
+    inputs = {key: digest([VERSION, *columns, value]) for key, value in inputs.items()}
+    pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
+    preview = pl.DataFrame()
+    weights = weigh(pending) if weigh and pending else {}
+    for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
+        frames = compute(group)
+        written = write_partitions(workspace.tables, table, {key: frames[key] for key in group})
+        workspace.ledger.record(
+            table, {key: Entry(inputs[key], done.content_hash, done.rows) for key, done in written.items()}
+        )
+        if preview.is_empty():
+            preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
+    known = workspace.ledger.read(table)
+    report = StageReport(
+        table=table,
+        rows=sum(known[key].rows for key in inputs),
+        partitions=len(inputs),
+        computed=len(pending),
+        seconds=time.perf_counter() - started,
+        counts=dict(counts or {}),
+        preview=preview,
+    )
+    log_report(report)
+    return report
+
+
+def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:
+    """Cut a list of partitions into runs of limited weight.
+
+    Args:
+        partitions: The keys.
+        weights: Weight of each; 0 for one that is absent.
+        most: Most weight of a run; a partition that is heavier is a run of its own.
+
+    Returns:
+        The runs, which are the given list when joined.
+    """
+    groups: list[list[str]] = []
+    room = 0
+    for key in partitions:
+        weight = weights.get(key, 0)
+        if not groups or weight > room:
+            groups.append([])
+            room = most
+        groups[-1].append(key)
+        room -= weight
+    return groups
+
+
+def rows_of(workspace: Workspace, table: str) -> Weigh:
+    """Weigh partitions by the rows that a table has for them."""
+
+    def weigh(partitions: list[str]) -> Mapping[str, int]:
+        entries = workspace.ledger.read(table)
+        return {key: entries[key].rows for key in partitions if key in entries}
+
+    return weigh
+
+
+def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
+    """Add a group's figures to those of the groups before it; words that differ are listed."""
+    for name, value in more.items():
+        known = counts.get(name)
+        if isinstance(value, str):
+            told = str(known).split("; ") if known else []
+            counts[name] = "; ".join(told if value in told else [*told, value])
+        else:
+            counts[name] = value + (known if isinstance(known, int | float) else 0)
+
+
+def split_by_partition(
+    frame: pl.DataFrame, partitions: Sequence[str], *, keep_key: bool = False
+) -> dict[str, pl.DataFrame]:
+    """Cut a frame by its ``partition`` column.
+
+    Args:
+        frame: Rows with a column ``partition``.
+        partitions: The wanted keys; one without rows gives an empty frame.
+        keep_key: Whether the column stays.
+
+    Returns:
+        The rows of each wanted key, in their order.
+    """
+    groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
+    absent = frame.clear() if keep_key else frame.drop("partition").clear()
+    return {key: groups.get((key,), absent) for key in partitions}
+
+
+def _copy_head(frame: pl.DataFrame) -> pl.DataFrame:
+    """Copy the first rows: a slice of a frame keeps all of it in memory."""
+    head = frame.head(_PREVIEW_ROWS)
+    return pl.DataFrame(head.rows(), schema=head.schema, orient="row")

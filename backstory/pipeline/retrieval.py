@@ -1,0 +1,237 @@
+"""Hits, decisions and contexts of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from math import ceil
+
+import polars as pl
+
+from backstory.assessment import evaluate_retrieval
+from backstory.contexts import make_contexts, make_window_contexts
+from backstory.decisions import make_decisions
+from backstory.embeddings import EmbeddingStats, embed_texts
+from backstory.hits import Queries, find_hits, plan_queries
+from backstory.ids import digest
+from backstory.index import SearchIndex, current_version, open_index
+from backstory.pipeline.incremental import (
+    Compute,
+    add_counts,
+    content_of,
+    materialize_partitions,
+    rows_of,
+    settings_digest,
+    split_by_partition,
+)
+from backstory.pipeline.stage_report import StageReport
+from backstory.progress import show_progress
+from backstory.rerankers.reranking import Reranking
+from backstory.tables import read_table
+from backstory.tables.contracts import empty
+from backstory.tables.schemas import Hits
+from backstory.workspace import Workspace
+
+
+def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Embed the query chunks that are not in the cache, and search for all of a group at once."""
+    settings = workspace.settings.rag
+    counts: dict[str, int | float | str] = {}
+    depends = settings_digest(settings, extra=[workspace.embedder.id, current_version(workspace.index)])
+    inputs = _inputs(workspace, ("windows", "window_chunks"), partitions, depends)
+
+    with _index_of(workspace) as index:
+
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            windows = read_table(workspace.tables, "windows", pending)
+            chunks = read_table(workspace.tables, "window_chunks", pending)
+            if not settings.enabled:
+                return dict.fromkeys(pending, empty(Hits))
+            queries, stats = _ask(workspace, windows, chunks)
+            found = find_hits(queries, index(), settings)
+            add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+            add_counts(counts, stats.as_counts())
+            return _split(found.frame, windows, pending)
+
+        return _materialize(workspace, "hits", inputs, compute, counts)
+
+
+def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Judge every hit, and let the reranker have the last word where one is set."""
+    settings = workspace.settings
+    reranker = workspace.reranker
+    counts: dict[str, int | float | str] = {}
+    depends = settings_digest(
+        settings.rag,
+        settings.context,
+        extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
+    )
+    inputs = _inputs(workspace, ("hits", "windows", "window_chunks"), partitions, depends)
+
+    with _index_of(workspace) as index:
+
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            hits, windows, chunks = (
+                read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
+            )
+            queries = cache(lambda: _ask(workspace, windows, chunks)[0])
+            reranking = None
+            if reranker is not None:
+                reranking = Reranking(
+                    reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index().describe
+                )
+            decisions = make_decisions(
+                hits,
+                index(),
+                lambda asked: queries().vectors_of(asked),
+                settings.rag,
+                settings.context,
+                min_similarity=workspace.min_similarity,
+                reranking=reranking,
+            )
+            add_counts(
+                counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
+            )
+            if reranking:
+                add_counts(counts, reranking.counts)
+            return _split(decisions, windows, pending)
+
+        if reranker is None:
+            return _materialize(workspace, "decisions", inputs, compute, counts)
+        # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
+        share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
+        rows = rows_of(workspace, "window_chunks")
+
+        def weigh(pending: list[str]) -> Mapping[str, int]:
+            found = rows(pending)
+            return {key: max(share, found.get(key, 0)) for key in pending}
+
+        return materialize_partitions(workspace, "decisions", inputs, compute, weigh=weigh, counts=counts)
+
+
+def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Gather the kept chunks of each window."""
+    depends = digest([workspace.embedder.id])
+    inputs = _inputs(workspace, ("decisions",), partitions, depends)
+
+    with _index_of(workspace) as index:
+
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            decisions = read_table(workspace.tables, "decisions", pending)
+            kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+            contexts = make_contexts(decisions, index().describe(kept))
+            return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
+
+        return _materialize(workspace, "contexts", inputs, compute, {})
+
+
+def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+    """Summarize each window's context."""
+    settings = workspace.settings
+    version = current_version(workspace.index)
+    reranked_by = _reranked_by(workspace)
+    depends = settings_digest(
+        settings.queries,
+        settings.rag,
+        settings.context,
+        extra=[workspace.embedder.id, str(workspace.min_similarity), version, *reranked_by],
+    )
+    tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
+    inputs = _inputs(workspace, tables, partitions, depends)
+    counts: dict[str, int | float | str] = {}
+
+    with _index_of(workspace) as index:
+
+        def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
+            windows, chunks, hits, decisions, contexts = (
+                read_table(workspace.tables, table, pending) for table in tables
+            )
+            assessments = evaluate_retrieval(
+                windows,
+                chunks,
+                decisions,
+                contexts,
+                terms_of=lambda texts: index().terms_of(texts),
+                min_similarity=workspace.min_similarity,
+                settings=settings.rag,
+            )
+            summary = make_window_contexts(
+                windows,
+                chunks,
+                decisions,
+                contexts,
+                assessments,
+                settings=settings.context,
+                enabled=settings.rag.enabled,
+                embedder_id=workspace.embedder.id,
+                hits=hits,
+                index_version=version,
+                settings_hash=settings_digest(
+                    settings.queries, settings.rag, settings.context, extra=reranked_by
+                ),
+            )
+            add_counts(
+                counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()}
+            )
+            add_counts(
+                counts, {f"verdict_{key}": n for key, n in summary["verdict"].value_counts().iter_rows()}
+            )
+            return _split(summary, windows, pending)
+
+        return _materialize(workspace, "window_contexts", inputs, compute, counts)
+
+
+def _reranked_by(workspace: Workspace) -> list[str]:
+    """Name the reranker and what it is shown; not how it is reached, which changes no order."""
+    if workspace.reranker is None:
+        return []
+    settings = workspace.settings.rerank
+    shown = (settings.candidates, settings.query_characters, settings.text_characters)
+    return [workspace.reranker.id, *map(str, shown)]
+
+
+def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
+    """Plan the queries of windows; their vectors are computed where the cache does not hold them."""
+    with show_progress("embedding query chunks") as progress:
+        embedded = embed_texts(
+            workspace.embedder,
+            chunks["text"].to_list(),
+            task="query",
+            cache=workspace.embeddings,
+            progress=progress,
+        )
+    return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), embedded.stats
+
+
+def _materialize(
+    workspace: Workspace,
+    table: str,
+    inputs: Mapping[str, str],
+    compute: Compute,
+    counts: dict[str, int | float | str],
+) -> StageReport:
+    # Hits, decisions and contexts all grow with the query chunks.
+    weigh = rows_of(workspace, "window_chunks")
+    return materialize_partitions(workspace, table, inputs, compute, weigh=weigh, counts=counts)
+
+
+@contextmanager
+def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
+    """Give a function that opens the index when it is first needed, for all groups of a stage."""
+    with ExitStack() as stack:
+        yield cache(
+            lambda: stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
+        )
+
+
+def _inputs(
+    workspace: Workspace, tables: Sequence[str], partitions: Sequence[str], depends: str
+) -> dict[str, str]:
+    contents = [content_of(workspace, table, partitions) for table in tables]
+    return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
+
+
+def _split(frame: pl.DataFrame, windows: pl.DataFrame, pending: list[str]) -> dict[str, pl.DataFrame]:
+    keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+    return split_by_partition(keyed, pending)

@@ -1,0 +1,77 @@
+"""What one stage of the pipeline did, in numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from backstory.prompt_text import escape_line
+
+REPORT_LOGGER = __name__
+"""Logger of the reports: every record carries its :class:`StageReport` as ``report``."""
+
+_CELL_CHARACTERS = 60
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """Counts and timings of one stage of one run.
+
+    Attributes:
+        table: The table that the stage writes.
+        rows: Rows of the wanted partitions, whether written now or earlier.
+        partitions: Number of wanted partitions (1 for a table without partitions).
+        computed: Number of partitions that were made now; the others were unchanged.
+        seconds: Wall-clock time.
+        counts: Further figures by name.
+        preview: Some of the rows that were made now.
+    """
+
+    table: str
+    rows: int
+    partitions: int
+    computed: int
+    seconds: float
+    counts: Mapping[str, int | float | str] = field(default_factory=dict)
+    preview: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing had to be made."""
+        return self.computed == 0
+
+
+def log_report(report: StageReport) -> None:
+    """Log what a stage did, with its counts, and the report itself for handlers that format it."""
+    logger.info(
+        "materialized table=%s rows=%d partitions=%d computed=%d seconds=%.2f %s",
+        report.table,
+        report.rows,
+        report.partitions,
+        report.computed,
+        report.seconds,
+        " ".join(f"{name}={value}" for name, value in report.counts.items()),
+        extra={"report": report},
+    )
+
+
+def format_preview(frame: pl.DataFrame, rows: int = 5, *, cell_characters: int = _CELL_CHARACTERS) -> str:
+    """Write the first rows of a frame as a Markdown table, long cells shortened."""
+    if frame.is_empty():
+        return "*no rows were made in this run*"
+    lines = [" | ".join(frame.columns), " | ".join("---" for _ in frame.columns)]
+    lines += [
+        " | ".join(_format_cell(value, cell_characters) for value in row)
+        for row in frame.head(rows).iter_rows()
+    ]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _format_cell(value: object, characters: int) -> str:
+    text = escape_line(str(value)).replace("|", "\\|")
+    return text if len(text) <= characters else text[:characters] + "…"

@@ -1,0 +1,123 @@
+"""What failed calls of the Gemini API mean: wait and repeat, stop for today, or give up."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from backstory.errors import AuthenticationError, ModelError, QuotaExhaustedError
+from backstory.settings.environment import KEY_VARIABLES
+
+if TYPE_CHECKING:
+    from google.genai.errors import APIError
+
+LONGEST_DELAY_SECONDS = 900.0
+
+_QUOTA_DELAY_SECONDS = 60.0
+_MESSAGE_CHARACTERS = 300
+_TRANSIENT_CODES = (408, 425, 429)
+_KEY_CODES = (401, 403)
+_GOOGLE_KEY = re.compile(r"AIza[\w-]{30,}")
+
+
+class TransientError(ModelError):
+    """A call failed in a way that may pass.
+
+    Attributes:
+        delay: Seconds after which the server asked to be called again, or None.
+    """
+
+    def __init__(self, message: str, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+def interpret_api_error(error: APIError, api_key: str | None, failure: type[ModelError]) -> ModelError:
+    """Say what an answer other than 200 means.
+
+    Args:
+        error: The SDK's error.
+        api_key: The key, which is removed from the message should the server repeat it.
+        failure: What a request that was refused for itself becomes.
+
+    Returns:
+        A :class:`TransientError` for timeouts, server errors and per-minute quota; an error to be raised at
+        once for everything else.
+    """
+    details = _read_details(error.details)
+    said = f"HTTP {error.code} {error.status or ''}: {error.message or 'no message'}"
+    message = redact(" ".join(said.split()), api_key)[:_MESSAGE_CHARACTERS]
+    delay = _read_delay(error, details)
+    if error.code in _KEY_CODES or (error.code == 400 and _blames_key(error, details)):
+        return AuthenticationError(
+            f"Gemini refused the key ({message}); check {' or '.join(KEY_VARIABLES)}, "
+            "and that the key may use the API"
+        )
+    if error.code == 429 and (_is_daily(details) or (delay or 0) > LONGEST_DELAY_SECONDS):
+        return QuotaExhaustedError(
+            f"Gemini's daily quota is used up ({message}); what was finished is kept, "
+            "so run the same command again when the quota has been renewed"
+        )
+    if error.code == 429:
+        return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
+    if error.code in _TRANSIENT_CODES or error.code >= 500:
+        return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
+    return failure(f"Gemini refused the request ({message}); repeating it would not help")
+
+
+def redact(text: str, api_key: str | None) -> str:
+    """Replace the key, and whatever else looks like a Google key, in a text."""
+    if api_key:
+        text = text.replace(api_key, "[key]")
+    return _GOOGLE_KEY.sub("[key]", text)
+
+
+def _read_details(body: Any) -> list[Mapping[str, Any]]:
+    error = body.get("error") if isinstance(body, Mapping) else None
+    details = error.get("details") if isinstance(error, Mapping) else None
+    return [part for part in details if isinstance(part, Mapping)] if isinstance(details, list) else []
+
+
+def _blames_key(error: APIError, details: list[Mapping[str, Any]]) -> bool:
+    reasons = {part.get("reason") for part in details}
+    return "API_KEY_INVALID" in reasons or "API key" in str(error.message)
+
+
+def _is_daily(details: list[Mapping[str, Any]]) -> bool:
+    violations = [
+        entry for part in details for entry in part.get("violations") or () if isinstance(entry, Mapping)
+    ]
+    return any("PerDay" in str(entry.get("quotaId")) for entry in violations)
+
+
+def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | None:
+    delays = [
+        _parse_seconds(str(part["retryDelay"]).removesuffix("s")) for part in details if "retryDelay" in part
+    ]
+    headers = getattr(error.response, "headers", None) or {}
+    if header := headers.get("Retry-After"):
+        delays.append(_parse_retry_after(header))
+    return max((delay for delay in delays if delay is not None), default=None)
+
+
+def _parse_retry_after(header: str) -> float | None:
+    seconds = _parse_seconds(header)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _parse_seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

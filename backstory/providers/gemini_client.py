@@ -1,0 +1,221 @@
+"""The one way in which the Gemini API is called, through the google-genai SDK.
+
+The SDK waits for ever by default, ignores the delay that a server asks for and does not repeat dropped
+connections; all of that is dealt with here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import tenacity
+
+from backstory.errors import ModelError
+from backstory.providers.failures import TransientError, interpret_api_error, redact
+from backstory.providers.rate_limit import RateLimiter
+from backstory.settings.environment import read_api_key
+
+if TYPE_CHECKING:
+    from google import genai
+    from google.genai.types import HttpOptions
+    from pydantic import SecretStr
+
+logger = logging.getLogger(__name__)
+
+_HTTP_CLIENTS = ("httpx2", "httpx")
+
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+
+class CallSettings(Protocol):
+    """What the settings of every stage that calls Gemini say of its calls."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Address of the API, in place of the public one."""
+        ...
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long one call may take."""
+        ...
+
+    @property
+    def max_attempts(self) -> int:
+        """How often one call is tried."""
+        ...
+
+    @property
+    def tokens_per_minute(self) -> int:
+        """Most tokens sent per minute."""
+        ...
+
+
+class GeminiConnection:
+    """Sends requests from any number of threads, within limits that they share."""
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        *,
+        units_per_minute: int,
+        failure: type[ModelError],
+        api_key: SecretStr | None = None,
+        client: genai.Client | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] | None = None,
+    ) -> None:
+        """Prepare calls; the key is read and the SDK loaded by the first of them.
+
+        Args:
+            settings: Address, time-out, attempts and tokens per minute.
+            units_per_minute: Most of what the quota counts, texts or requests, per minute.
+            failure: What is raised when the service gives no usable answer.
+            api_key: The key; None reads it from the environment.
+            client: A client to use instead of one made from the key.
+            clock: Monotonic seconds.
+            wait: Blocks the calling thread for a number of seconds; None waits in real time.
+        """
+        self._settings = settings
+        self._failure = failure
+        self._api_key = api_key
+        self._client = client
+        self._connecting = threading.Lock()
+        self._wait = wait or _wait_in_real_time
+        self._limiter = RateLimiter(
+            texts_per_minute=units_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+            clock=clock,
+            wait=self._wait,
+        )
+
+    def call(
+        self,
+        send: Callable[[genai.Client, HttpOptions], Response],
+        read: Callable[[Response], Result],
+        *,
+        units: int,
+        tokens: int,
+    ) -> Result:
+        """Send a request and read the answer, again as long as what failed may pass.
+
+        Args:
+            send: Makes the SDK's call with the client and the options that it is given.
+            read: Turns the SDK's response into the result, or raises :class:`TransientError`.
+            units: Texts or requests that the call takes of the quota.
+            tokens: Tokens that it takes.
+
+        Returns:
+            What ``read`` gave.
+
+        Raises:
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A daily quota is used up.
+            ModelError: No usable answer came in all attempts, or the request was refused; of the type given.
+        """
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TransientError),
+            stop=tenacity.stop_after_attempt(self._settings.max_attempts),
+            wait=_choose_delay,
+            sleep=self._wait,
+            before_sleep=self._prepare_retry,
+            reraise=True,
+        )
+        try:
+            result: Result = retrying(self._attempt, send, read, units, tokens)
+        except TransientError as error:
+            raise self._failure(
+                f"Gemini gave no usable answer in {self._settings.max_attempts} attempts; "
+                f"the last one: {error}. What was finished is kept, so the same command can be run again"
+            ) from error
+        return result
+
+    def _attempt(
+        self,
+        send: Callable[[genai.Client, HttpOptions], Response],
+        read: Callable[[Response], Result],
+        units: int,
+        tokens: int,
+    ) -> Result:
+        client = self._connect()
+        self._limiter.acquire(units, tokens)
+        # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
+        from google.genai.errors import APIError
+        from google.genai.types import HttpOptions, HttpRetryOptions
+
+        options = HttpOptions(
+            timeout=round(self._settings.timeout_seconds * 1000),
+            retry_options=HttpRetryOptions(attempts=1),
+        )
+        started = time.perf_counter()
+        try:
+            response = send(client, options)
+        except APIError as error:
+            raise interpret_api_error(error, self._key_text(), self._failure) from None
+        except _transport_errors() as error:
+            message = redact(str(error), self._key_text())
+            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
+        except ValueError as error:
+            raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
+        result = read(response)
+        logger.debug("gemini answered units=%d seconds=%.2f", units, time.perf_counter() - started)
+        return result
+
+    def _connect(self) -> genai.Client:
+        from google import genai
+        from google.genai.types import HttpOptions
+
+        with self._connecting:
+            if self._client is None:
+                self._api_key = self._api_key or read_api_key()
+                self._client = genai.Client(
+                    api_key=self._api_key.get_secret_value(),
+                    vertexai=False,
+                    http_options=HttpOptions(base_url=self._settings.base_url),
+                )
+            return self._client
+
+    def _key_text(self) -> str | None:
+        return self._api_key.get_secret_value() if self._api_key else None
+
+    def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
+        error = _failure_of(state)
+        delay = state.upcoming_sleep
+        logger.warning(
+            "gemini call failed attempt=%d retry_in=%.1fs cause=%s", state.attempt_number, delay, error
+        )
+        if error.delay is not None:
+            self._limiter.pause(delay)  # the other threads would be refused as well
+
+
+def _wait_in_real_time(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+_backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
+
+
+def _choose_delay(state: tenacity.RetryCallState) -> float:
+    return _failure_of(state).delay or _backoff(state)
+
+
+def _failure_of(state: tenacity.RetryCallState) -> TransientError:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, TransientError):
+        raise TypeError(f"only transient errors are repeated, not {type(error).__name__}")
+    return error
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Give the base of connection errors of every HTTP client that the SDK may use."""
+    modules: list[Any] = [
+        importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
+    ]
+    return tuple(module.TransportError for module in modules)

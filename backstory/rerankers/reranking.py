@@ -1,0 +1,151 @@
+"""The optional last step of selection: what a reranker is shown of a window, and the order that comes back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from backstory.ids import WHOLE_WINDOW
+from backstory.prompt_text import cut_snippet
+from backstory.rerankers import Candidate, Reranker, RerankRequest, RerankResult
+from backstory.settings import RerankSettings
+
+logger = logging.getLogger(__name__)
+
+_SEPARATOR = "\n\n"
+
+Describe = Callable[[Sequence[str]], pl.DataFrame]
+
+
+class Reranking:
+    """Orders the selected chunks of a batch of windows.
+
+    Attributes:
+        candidates: Chunks to select for the reranker.
+        counts: Windows that were asked about, and those of them whose order was left as it was.
+    """
+
+    def __init__(
+        self,
+        reranker: Reranker,
+        settings: RerankSettings,
+        *,
+        hits: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        describe: Describe,
+    ) -> None:
+        """Take what the windows asked and found.
+
+        Args:
+            reranker: The model.
+            settings: How much it is shown.
+            hits: Table ``hits`` of the windows.
+            window_chunks: Table ``window_chunks`` of the same windows.
+            describe: Gives ``chunk_id``, ``title`` and ``text`` of stored chunks, such as
+                :meth:`backstory.index.SearchIndex.describe`.
+        """
+        self.candidates = settings.candidates
+        self.counts = {"reranked_windows": 0, "rerank_kept_order": 0}
+        self._reranker = reranker
+        self._settings = settings
+        self._hits = hits
+        self._window_chunks = window_chunks
+        self._describe = describe
+
+    def reorder(self, selected: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
+        """Ask for a new order of each window's chunks.
+
+        Args:
+            selected: Chunks of each window, in the order of the selection.
+
+        Returns:
+            The new order by window. A window with fewer than two chunks is not asked about.
+
+        Raises:
+            ModelError: The model could not be used, or gave no usable answer.
+        """
+        asked = {window_id: chunk_ids for window_id, chunk_ids in selected.items() if len(chunk_ids) > 1}
+        results = dict(zip(asked, self._reranker.rerank(self._make_requests(asked)), strict=True))
+        self.counts["reranked_windows"] += len(results)
+        for window_id, result in results.items():
+            if result.note is not None:
+                self.counts["rerank_kept_order"] += 1
+                logger.warning(
+                    "reranker left the order as it was window=%s answer=%s", window_id, result.note
+                )
+        return {
+            window_id: results.get(window_id, RerankResult(tuple(chunk_ids)))
+            for window_id, chunk_ids in selected.items()
+        }
+
+    def _make_requests(self, selected: Mapping[str, Sequence[str]]) -> list[RerankRequest]:
+        queries = join_query_chunks(self._window_chunks, self._settings.query_characters)
+        asking = self._find_asking_texts(queries)
+        wanted = list(dict.fromkeys(chunk_id for chunk_ids in selected.values() for chunk_id in chunk_ids))
+        known = self._describe(wanted)
+        texts = {
+            chunk_id: (title, cut_snippet(text, self._settings.text_characters))
+            for chunk_id, title, text in known.select("chunk_id", "title", "text").iter_rows()
+        }
+        return [
+            RerankRequest(
+                window_id,
+                queries[window_id],
+                tuple(
+                    Candidate(chunk_id, *texts[chunk_id], asked_by=asking[window_id, chunk_id])
+                    for chunk_id in chunk_ids
+                ),
+            )
+            for window_id, chunk_ids in selected.items()
+        ]
+
+    def _find_asking_texts(self, queries: Mapping[str, str]) -> dict[tuple[str, str], str]:
+        """Give for each window and stored chunk the text of the query that found it with the best score."""
+        best = self._hits.sort(
+            ["score", "query_chunk_id"], descending=[True, False], maintain_order=True
+        ).unique(["window_id", "chunk_id"], keep="first", maintain_order=True)
+        chunk_texts = dict(self._window_chunks.select("chunk_id", "text").iter_rows())
+        return {
+            (window_id, chunk_id): queries[window_id]
+            if query_chunk_id.endswith(f"#{WHOLE_WINDOW}")
+            else chunk_texts[query_chunk_id]
+            for window_id, chunk_id, query_chunk_id in best.select(
+                "window_id", "chunk_id", "query_chunk_id"
+            ).iter_rows()
+        }
+
+
+def join_query_chunks(window_chunks: pl.DataFrame, characters: int) -> dict[str, str]:
+    """Write each window as one text within a budget.
+
+    A window within the budget is the texts of its query chunks, in order, joined by blank lines; of several
+    granularities the first. In a longer one the longest chunks are shortened, all to the same length, so that every
+    part of the window is still there.
+
+    Args:
+        window_chunks: Table ``window_chunks``.
+        characters: Most characters of a text, those between the chunks and ellipses not counted.
+
+    Returns:
+        The text by window.
+    """
+    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
+    listed = first.group_by("window_id", maintain_order=True).agg("text")
+    return {window_id: _join_within(texts, characters) for window_id, texts in listed.iter_rows()}
+
+
+def _join_within(texts: Sequence[str], characters: int) -> str:
+    limit = _longest_within([len(text) for text in texts], characters)
+    return _SEPARATOR.join(cut_snippet(text, limit) for text in texts) if limit else ""
+
+
+def _longest_within(lengths: Sequence[int], total: int) -> int:
+    """Give the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
+    ascending = np.sort(np.asarray(lengths, np.int64))
+    before = np.cumsum(ascending) - ascending
+    limits = (total - before) // np.arange(len(ascending), 0, -1)
+    over = np.flatnonzero(limits < ascending)
+    return int(max(limits[over[0]], 0)) if len(over) else int(ascending[-1])

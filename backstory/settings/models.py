@@ -1,0 +1,295 @@
+"""Settings: one frozen model per stage. What the environment says is read by :mod:`backstory.settings.environment`."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+SETTINGS_FILE = "backstory.yaml"
+
+
+class SettingsGroup(BaseModel):
+    """What every group of settings shares: frozen, and an unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ConversationSettings(SettingsGroup):
+    """Where chat exports lie and how to read them."""
+
+    folder: str = "chats"
+    """Folder of the chat exports, relative to the workspace. A subfolder is one conversation, whatever its files."""
+    timezone: str = "UTC"
+    """Zone of the clock in exports that do not say theirs."""
+    date_order: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
+    """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
+    timestamp_column: str = "timestamp"
+    """Column of the time in tabular exports."""
+    author_column: str = "author"
+    """Column of the author in tabular exports."""
+    message_column: str = "message"
+    """Column of the text in tabular exports."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"{value!r} is not a time zone; give a name such as Europe/Berlin") from error
+        return value
+
+
+class PrivacySettings(SettingsGroup):
+    """Whether authors become keyed pseudonyms before anything else sees a message."""
+
+    pseudonyms: bool = True
+    """Whether authors, and mentions of them, become pseudonyms keyed by the secret of the workspace."""
+
+
+class PartitionSettings(SettingsGroup):
+    """The calendar grain of the tables, the first day that Dagster offers, and how much is held in memory."""
+
+    grain: Literal["hour", "day", "week", "month"] = "day"
+    """Calendar unit of one partition, in UTC."""
+    start: str = "2009-01-01"
+    """First day that Dagster offers (YYYY-MM-DD)."""
+    rows_at_once: int = Field(default=10_000, ge=1)
+    """Messages or query chunks that a stage holds at once, in whole partitions; bounds memory, never changes a row."""
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _date_text(cls, value: Any) -> str:
+        from datetime import date
+
+        text = str(value)
+        try:
+            return date.fromisoformat(text).isoformat()
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
+
+
+class WindowSettings(SettingsGroup):
+    """How a partition's messages are cut into windows."""
+
+    unit: Literal["messages", "tokens", "bytes", "minutes", "hours", "day"] = "messages"
+    """What `size` and `overlap` count; `day` makes one window per day (UTC)."""
+    size: int = Field(default=500, ge=1)
+    """Most of that unit in one window."""
+    overlap: int = Field(default=0, ge=0)
+    """How much of the window before is repeated at the beginning of the next."""
+
+    @model_validator(mode="after")
+    def _overlap_below_size(self) -> WindowSettings:
+        if self.unit == "day" and self.overlap:
+            raise ValueError(f"unit day takes no overlap (found {self.overlap}); set overlap to 0")
+        if self.unit != "day" and self.overlap >= self.size:
+            raise ValueError(f"overlap {self.overlap} must be below size {self.size}")
+        return self
+
+
+class DocumentSettings(SettingsGroup):
+    """Where documents lie, and what is assumed of those that do not say."""
+
+    folder: str = "posts"
+    """Folder of the documents, relative to the workspace."""
+    pattern: str = "**/*"
+    """Glob of the files to read."""
+    kind: str = "post"
+    """Kind of documents that do not name one."""
+    tenant: str = ""
+    """Tenant of documents that do not name one."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _inside_the_folder(cls, value: str) -> str:
+        path = PurePosixPath(value)
+        if not path.parts or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{value!r} must be a pattern inside the folder, such as **/*.md")
+        return value
+
+
+class ChunkSettings(SettingsGroup):
+    """How documents are cut; the ceiling is the smaller of ``max_tokens`` and the embedder's limit."""
+
+    max_tokens: int = Field(default=1800, ge=16)
+    """Most tokens of a chunk; the embedder may take less."""
+    overlap_tokens: int = Field(default=150, ge=0)
+    """Most tokens that a chunk repeats of the one before."""
+
+    @model_validator(mode="after")
+    def _overlap_below_ceiling(self) -> ChunkSettings:
+        if self.overlap_tokens >= self.max_tokens:
+            raise ValueError(
+                f"overlap_tokens {self.overlap_tokens} must be below max_tokens {self.max_tokens}"
+            )
+        return self
+
+
+class QuerySettings(SettingsGroup):
+    """How a window is cut into query chunks; it is searched at every granularity."""
+
+    granularities: tuple[int, ...] = (1,)
+    """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
+    min_tokens: int | None = Field(default=None, ge=0)
+    """Tokens until which a query chunk takes further messages; null takes the embedder's (local 24, gemini 100)."""
+
+    @field_validator("granularities")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or any(size < 0 for size in value) or len(set(value)) != len(value):
+            raise ValueError("granularities must be one or more different whole numbers, 0 or more")
+        return value
+
+
+class EmbeddingSettings(SettingsGroup):
+    """Which model turns text into vectors, and within what limits."""
+
+    provider: Literal["local", "gemini", "hashing"] = "local"
+    """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
+    model_dir: str | None = None
+    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
+    runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
+    """What runs the model of `local`; `openvino` is faster and needs `pip install 'openvino>=2026.4,<2027'`."""
+    model: str = "gemini-embedding-001"
+    """Name of the model for `gemini`."""
+    dimension: int = Field(default=768, ge=8, le=3072)
+    """Width of the vectors of `gemini`."""
+    base_url: str | None = None
+    """Address of the Gemini API, in place of the public one."""
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    """How long one call to `gemini` may take."""
+    max_attempts: int = Field(default=6, ge=1)
+    """How often one call is tried."""
+    texts_per_minute: int = Field(default=100, ge=1)
+    """Most texts sent to `gemini` per minute; its quota counts texts, not calls."""
+    tokens_per_minute: int = Field(default=30_000, ge=1)
+    """Most tokens sent per minute."""
+    threads: int = Field(default=4, ge=1)
+    """Calls to `gemini` that may be under way at once."""
+
+
+class IndexSettings(SettingsGroup):
+    """How the search index is built and kept."""
+
+    ann_min_rows: int = Field(default=1_000_000, ge=0)
+    """Chunks from which `mode: ann` searches through DuckDB VSS; below it the exact engine answers."""
+    hnsw_m: int = Field(default=16, ge=2)
+    """Links per row of the HNSW graph."""
+    hnsw_ef_construction: int = Field(default=128, ge=8)
+    """Candidates looked at while the graph is built."""
+    ef_search: int = Field(default=256, ge=1)
+    """Candidates looked at by a search."""
+    keep_snapshots: int = Field(default=3, ge=1)
+    """Published snapshots to keep."""
+    language: str = "english"
+    """Language of stemming and stop words for keywords."""
+
+
+class RAGSettings(SettingsGroup):
+    """Retrieval, selection and deduplication: the ``rag:`` block of the original design, and its additions."""
+
+    enabled: bool = True
+    """Whether windows are given any context."""
+    top_k: int = Field(default=5, ge=1)
+    """Most chunks in a context; one per document by default."""
+    mode: Literal["ann", "exact"] = "ann"
+    """`ann` allows approximation; `exact` does not."""
+    nprobe: int | None = Field(default=None, ge=1)
+    """Accepted for compatibility and taken as `ef_search`, with a warning."""
+    overfetch: int | None = Field(default=None, ge=1)
+    """How many times `chunks_per_query` an approximate search fetches as candidates."""
+    chunks_per_query: int = Field(default=5, ge=1)
+    """Hits taken per query chunk."""
+    dedup_strategy: Literal["document", "none"] = "document"
+    """`document` keeps the best chunks of each document; `none` keeps all."""
+    dedup_max_per_doc: int = Field(default=1, ge=1)
+    """Chunks to keep per document."""
+    near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
+    """Cosine from which two chunks count as the same; null keeps both."""
+    min_similarity: float | None = Field(default=None, ge=-1, le=1)
+    """Cosine below which a hit is dropped; null takes the embedder's own (local 0.60, gemini 0.70)."""
+    plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
+    """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
+    adaptive_max_messages: int = Field(default=100, ge=1)
+    """Most messages of a window that `adaptive` asks as a whole."""
+    ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
+    """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
+    keyword_weight: float = Field(default=0.1, ge=0, le=1)
+    """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
+    keyword_terms: int | None = Field(default=32, ge=1)
+    """Most distinct words that keywords compare of a query chunk or window, the rarest; null for all, by count."""
+    strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
+    """`coverage` serves every part first, `similarity` takes the best scores, `mmr` trades them for difference."""
+    mmr_lambda: float = Field(default=0.5, ge=0, le=1)
+    """Weight of relevance against difference in `strategy: mmr`."""
+    as_of: bool = True
+    """Whether documents published after the window began are hidden."""
+    kinds: tuple[str, ...] = ()
+    """Only documents of these kinds; empty for all."""
+    tags: tuple[str, ...] = ()
+    """Only documents with one of these tags; empty for all."""
+    document_ids: tuple[str, ...] = ()
+    """Only these documents; empty for all."""
+    tenant: str | None = None
+    """Only documents of this tenant; null for all."""
+
+
+class RerankSettings(SettingsGroup):
+    """An optional last step: a model orders the selected chunks anew, and the first ``rag.top_k`` are kept."""
+
+    provider: Literal["none", "gemini", "cross_encoder"] = "none"
+    """`gemini` makes one call per window and needs a key; `cross_encoder` runs an ONNX model of yours."""
+    candidates: int = Field(default=20, ge=1)
+    """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
+    query_characters: int = Field(default=24_000, ge=100)
+    """Characters of a window that are shown; where it has more, its longest query chunks are shortened first."""
+    text_characters: int = Field(default=2000, ge=1)
+    """Characters shown of each candidate."""
+    model_dir: str | None = None
+    """Folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` for `cross_encoder`, from the workspace."""
+    max_tokens: int = Field(default=512, ge=8)
+    """Most tokens that `cross_encoder` reads of a query chunk and a candidate; the longer text is cut first."""
+    model: str = "gemini-2.5-flash"
+    """Name of the model for `gemini`."""
+    base_url: str | None = None
+    """Address of the Gemini API, in place of the public one."""
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    """How long one call to `gemini` may take."""
+    max_attempts: int = Field(default=6, ge=1)
+    """How often one call is tried."""
+    requests_per_minute: int = Field(default=10, ge=1)
+    """Most calls to `gemini` per minute."""
+    tokens_per_minute: int = Field(default=250_000, ge=1)
+    """Most tokens sent per minute."""
+    threads: int = Field(default=4, ge=1)
+    """Calls to `gemini` that may be under way at once; as many partitions are finished before any is written."""
+
+
+class ContextSettings(SettingsGroup):
+    """The text that a writer is given."""
+
+    max_tokens: int = Field(default=4000, ge=1)
+    """Most tokens of a context."""
+    snippet_characters: int = Field(default=400, ge=1)
+    """Characters shown of each chunk."""
+
+
+class Settings(SettingsGroup):
+    """All settings of a workspace."""
+
+    conversations: ConversationSettings = ConversationSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    partitions: PartitionSettings = PartitionSettings()
+    windows: WindowSettings = WindowSettings()
+    documents: DocumentSettings = DocumentSettings()
+    chunks: ChunkSettings = ChunkSettings()
+    queries: QuerySettings = QuerySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    index: IndexSettings = IndexSettings()
+    rag: RAGSettings = RAGSettings()
+    rerank: RerankSettings = RerankSettings()
+    context: ContextSettings = ContextSettings()

@@ -1,0 +1,21 @@
+"""The tables: schemas and contracts, partitions, Parquet files, views, and the ledger of what was made from what."""
+
+from backstory.tables.parquet import (
+    WrittenPartition,
+    list_partitions,
+    read_table,
+    replace_file,
+    scan_table,
+    write_partition,
+    write_partitions,
+)
+
+__all__ = [
+    "WrittenPartition",
+    "list_partitions",
+    "read_table",
+    "replace_file",
+    "scan_table",
+    "write_partition",
+    "write_partitions",
+]

@@ -1,0 +1,261 @@
+"""Reads and writes partitions of a table: one Parquet file each, replaced at once and only if it changed."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from backstory.atomic_files import exclusive_temporary, flush, publish, temporary_path
+from backstory.errors import ContractError, InputError
+from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.schemas import TABLES, Table
+
+if TYPE_CHECKING:
+    pass
+
+logger = logging.getLogger(__name__)
+
+WHOLE = "all"
+"""Partition of a table that has none."""
+
+_PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
+# Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
+_ROW_GROUP_SIZE = 122_880
+
+
+@dataclass(frozen=True)
+class WrittenPartition:
+    """What writing one partition did.
+
+    Attributes:
+        path: Its file, which is absent when there are no rows.
+        rows: Number of rows.
+        size: Size of the file in bytes, 0 for no rows.
+        content_hash: Hash of the file; empty for no rows.
+        changed: Whether the file differs from the one before.
+    """
+
+    path: Path
+    rows: int
+    size: int
+    content_hash: str
+    changed: bool
+
+
+def write_partition(root: Path, table: str, partition: str | None, frame: pl.DataFrame) -> WrittenPartition:
+    """Replace one partition of a table, at once.
+
+    The rows go to a hidden file in the same folder, which is flushed to disk and renamed. A reader sees the
+    old partition or the new one. A process killed on the way leaves only that hidden file, which readers pass
+    over and the next writer of the partition overwrites. Writers of one partition wait for each other.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table, one of :data:`backstory.tables.schemas.TABLES`.
+        partition: Key of the partition; None for a table without partitions.
+        frame: All rows of the partition, in the order to keep. No rows remove the file.
+
+    Returns:
+        What was done. Equal rows leave the file untouched.
+
+    Raises:
+        InputError: The table or the partition's key is not valid.
+        ContractError: The rows break the table's contract; nothing is written.
+    """
+    key = WHOLE if partition is None else partition
+    return write_partitions(root, table, {key: frame})[key]
+
+
+def write_partitions(
+    root: Path, table: str, frames: Mapping[str, pl.DataFrame]
+) -> dict[str, WrittenPartition]:
+    """Replace partitions of a table one after another, each as :func:`write_partition` does.
+
+    Their rows are checked together before the first is written: a check costs milliseconds however few rows it
+    is given, so that a year of days checked one by one takes longer than all that makes their rows.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table.
+        frames: All rows of each partition by its key.
+
+    Returns:
+        What was done, by key.
+
+    Raises:
+        InputError: The table or a partition's key is not valid.
+        ContractError: The rows break the table's contract; nothing is written.
+    """
+    model = _model(table)
+    paths = {key: _partition_path(root, table, key) for key in frames}
+    schema = polars_schema(model)
+    alike = [frame for frame in frames.values() if frame.schema == schema]
+    others = [frame for frame in frames.values() if frame.schema != schema]
+    for rows in [pl.concat([schema.to_frame(), *alike], rechunk=False), *others]:
+        validate(rows, model)
+    return {key: _write_partition(path, frames[key]) for key, path in paths.items()}
+
+
+def list_partitions(root: Path, table: str) -> list[str]:
+    """Give the keys of the partitions that have rows, in order."""
+    _model(table)
+    try:
+        return sorted(path.stem for path in (root / table).iterdir() if _is_partition_file(path))
+    except FileNotFoundError:
+        return []
+
+
+def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+    """Read partitions of a table.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table.
+        partitions: Keys of the wanted partitions; None for all of them.
+
+    Returns:
+        Their rows, partition by partition in the order of their keys; no rows where a partition is absent.
+
+    Raises:
+        InputError: The table or a partition's key is not valid.
+        ContractError: A file is damaged, or was written under another contract.
+    """
+    schema = polars_schema(_model(table))
+    return pl.concat([schema.to_frame(), *_read_files(root, table, partitions, None)], rechunk=False)
+
+
+def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
+    """Read partitions of a table lazily: only the columns and rows that the query needs are kept.
+
+    Polars' own scan opens a file twice, and fails or mixes two versions when it is replaced in between; here
+    every file is opened once, while the query runs.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table.
+        partitions: Keys of the wanted partitions; None for all of those present when the query runs.
+
+    Returns:
+        Rows in the order of :func:`read_table`.
+
+    Raises:
+        InputError: The table or a partition's key is not valid.
+        ContractError: (when the query runs) A file is damaged, or was written under another contract.
+    """
+    schema = polars_schema(_model(table))
+    _partition_paths(root, table, partitions)
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in _read_files(root, table, partitions, columns):
+            if row_limit is not None:
+                if row_limit <= 0:
+                    return
+                frame = frame.head(row_limit)
+                row_limit -= frame.height
+            yield frame if predicate is None else frame.filter(predicate)
+
+    return register_io_source(read, schema=schema, validate_schema=True)
+
+
+def _model(table: str) -> type[Table]:
+    if table not in TABLES:
+        raise InputError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
+    return TABLES[table]
+
+
+def _partition_path(root: Path, table: str, partition: str | None) -> Path:
+    key = WHOLE if partition is None else partition
+    if not _PARTITION_NAME.match(key):
+        raise InputError(
+            f"{table}: {key!r} cannot name a partition; use letters, digits and _ . : + -, "
+            "beginning with a letter or digit"
+        )
+    return root / table / f"{key}.parquet"
+
+
+def _partition_paths(root: Path, table: str, partitions: Sequence[str] | None) -> list[Path]:
+    keys = list_partitions(root, table) if partitions is None else sorted(set(partitions))
+    return [_partition_path(root, table, key) for key in keys]
+
+
+def _write_partition(path: Path, frame: pl.DataFrame) -> WrittenPartition:
+    if frame.is_empty():
+        written = WrittenPartition(path, rows=0, size=0, content_hash="", changed=_remove_file(path))
+    else:
+        content_hash, changed = replace_file(path, frame)
+        written = WrittenPartition(path, frame.height, path.stat().st_size, content_hash, changed)
+    logger.debug(
+        "wrote path=%s rows=%d bytes=%d changed=%s", path, written.rows, written.size, written.changed
+    )
+    return written
+
+
+def _is_partition_file(path: Path) -> bool:
+    return path.suffix == ".parquet" and not path.name.startswith(".")
+
+
+def _read_files(
+    root: Path, table: str, partitions: Sequence[str] | None, columns: list[str] | None
+) -> Iterator[pl.DataFrame]:
+    schema = polars_schema(_model(table))
+    for path in _partition_paths(root, table, partitions):
+        try:
+            # Read through this one handle: what is open stays whole when another file takes its name.
+            with path.open("rb") as file:
+                found = pl.read_parquet_schema(file)
+                if dict(found) != dict(schema):
+                    raise ContractError(
+                        f"{path} does not have the columns of {table}; materialize {table} again"
+                    )
+                file.seek(0)
+                yield pl.read_parquet(file, columns=columns)
+        except FileNotFoundError:
+            continue  # an absent partition has no rows, as has one that was removed since it was listed
+        except pl.exceptions.ComputeError as error:
+            raise ContractError(
+                f"{path} is damaged ({error}); remove it and materialize {table} again"
+            ) from error
+
+
+def _remove_file(path: Path) -> bool:
+    if not path.parent.is_dir():
+        return False
+    with exclusive_temporary(path):
+        present = path.is_file()
+        if present:
+            path.unlink()
+            flush(path.parent)
+    return present
+
+
+def replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
+    """Write a Parquet file beside its place and move it there; an equal one is left untouched.
+
+    Args:
+        path: The file.
+        frame: Its rows.
+
+    Returns:
+        Hash of the content, and whether it differs from the file before.
+    """
+    with exclusive_temporary(path) as file:
+        frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
+        file.flush()
+        file.seek(0)
+        content_hash = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        temporary = temporary_path(path)
+        changed = not path.is_file() or not filecmp.cmp(temporary, path, shallow=False)
+        if changed:
+            publish(temporary, path)
+    return content_hash, changed

@@ -1,0 +1,281 @@
+"""Contracts of the tables, in the order in which data flows.
+
+Each model is a pandera schema over Polars frames; :mod:`backstory.tables.contracts` applies them. Timestamps are
+UTC with microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pandera.polars as pa
+import polars as pl
+
+UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
+StringList = Annotated[pl.List, pl.String()]
+
+MESSAGE_KINDS = ("message", "system", "media")
+DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
+CAUSES = (
+    "kept",
+    "below_threshold",
+    "duplicate_document",
+    "near_duplicate",
+    "not_selected",
+    "over_budget",
+)
+VERDICTS = ("sufficient", "insufficient")
+CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
+
+
+class Table(pa.DataFrameModel):
+    """What every table shares: exactly the declared columns, in their order."""
+
+    class Config:
+        strict = True
+        ordered = True
+
+
+class Messages(Table):
+    """One row is one message of a conversation."""
+
+    message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
+    conversation_id: str = pa.Field(description="Conversation: the subfolder or the name of the export.")
+    timestamp: UtcDatetime = pa.Field(description="When it was sent, UTC.")
+    seq: int = pa.Field(description="Place in its source; orders messages of one timestamp.")
+    author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
+    text: str = pa.Field(
+        nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."
+    )
+    kind: str = pa.Field(isin=MESSAGE_KINDS, description="message, system or media.")
+    source: str = pa.Field(description="Export that it was read from, relative to the folder of exports.")
+
+    class Config:
+        unique = ["message_id"]
+
+
+class Quarantine(Table):
+    """One row is a line or record of an export that could not be read."""
+
+    source: str = pa.Field(description="Export, relative to the folder of exports.")
+    line: int = pa.Field(description="Line or record, from 1; 0 for the file as a whole.")
+    reason: str = pa.Field(description="What is wrong with it.")
+
+
+class Windows(Table):
+    """One row is one window of a conversation."""
+
+    window_id: str = pa.Field(description="Id, the same for the same messages and settings.")
+    conversation_id: str = pa.Field(description="Conversation.")
+    partition: str = pa.Field(description="Partition that the window belongs to.")
+    started_at: UtcDatetime = pa.Field(description="Time of the first message, UTC.")
+    ended_at: UtcDatetime = pa.Field(description="Time of the last message, UTC.")
+    message_count: int = pa.Field(ge=1, description="Number of messages, overlap included.")
+    token_count: int = pa.Field(ge=0, description="Sum of the messages' tokens, by the embedder's tokenizer.")
+    message_ids: StringList = pa.Field(description="Messages in order, overlap first.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+class WindowChunks(Table):
+    """One row is one query chunk: a run of messages of a window at one granularity.
+
+    ``first_message`` and ``last_message`` are positions in the window's ``message_ids``, from 0, inclusive.
+    """
+
+    chunk_id: str = pa.Field(description="Id of the query chunk.")
+    window_id: str = pa.Field(description="Window that it is part of.")
+    granularity: str = pa.Field(description="How it was cut: messages:N or packed.")
+    chunk_index: int = pa.Field(ge=0, description="Place among the chunks of this granularity, from 0.")
+    text: str = pa.Field(description="What is embedded: the texts of its messages, joined by blank lines.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+    first_message: int = pa.Field(ge=0, description="Position of its first message in message_ids.")
+    last_message: int = pa.Field(ge=0, description="Position of its last message in message_ids, inclusive.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+class Documents(Table):
+    """One row is one revision of a document.
+
+    ``status`` is ``ok`` for the revision that is searched, ``error`` for one that could not be read,
+    ``superseded`` for an earlier one, and ``deleted`` for the tombstone of a document whose file is gone.
+    """
+
+    document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
+    revision: str = pa.Field(description="Id of this content of the document.")
+    uri: str = pa.Field(description="Path relative to the folder of documents.")
+    title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
+    slug: str = pa.Field(description="Slug: front matter, else file name.")
+    published_at: UtcDatetime = pa.Field(
+        nullable=True, description="Date of publication, UTC; null if the document names none."
+    )
+    tags: StringList = pa.Field(description="Tags.")
+    kind: str = pa.Field(description="Kind, such as post.")
+    tenant: str = pa.Field(description="Whom it belongs to.")
+    text: str = pa.Field(description="Body without front matter, newlines as \\n.")
+    content_hash: str = pa.Field(description="Hash of the file.")
+    status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
+    error: str = pa.Field(nullable=True, description="What is wrong with the file, for status error.")
+
+    class Config:
+        unique = ["document_id", "revision"]
+
+
+class DocumentChunks(Table):
+    """One row is one stored chunk: characters ``char_start`` to ``char_end`` of its document's text."""
+
+    chunk_id: str = pa.Field(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision that was cut.")
+    chunk_index: int = pa.Field(ge=0, description="Place in the document, from 0.")
+    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null where there are none.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    heading: str = pa.Field(description='Headings above it, outermost first, joined by " > ".')
+    text: str = pa.Field(description="The slice char_start to char_end.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+class Hits(Table):
+    """One row is a stored chunk that one query chunk found."""
+
+    window_id: str = pa.Field(description="Window that asked.")
+    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Its document.")
+    similarity: float = pa.Field(description="Cosine similarity, exact.")
+    keyword_score: float = pa.Field(
+        nullable=True, description="BM25 score; null where keywords did not find it."
+    )
+    score: float = pa.Field(description="What the ranking orders by.")
+    rank: int = pa.Field(ge=1, description="Place among the hits of the query chunk, from 1.")
+    engine: str = pa.Field(description="What searched: exact, vss or bm25.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Decisions(Table):
+    """One row is one hit, judged: kept, or dropped with its cause.
+
+    ``rank`` is the place of a kept chunk in its window's context, from 1. ``because_of`` is the chunk that a
+    dropped one gave way to, where there is one.
+    """
+
+    window_id: str = pa.Field(description="Window.")
+    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Its document.")
+    similarity: float = pa.Field(description="Cosine similarity.")
+    score: float = pa.Field(description="What the ranking orders by.")
+    kept: bool = pa.Field(description="Whether the chunk is in the context.")
+    rank: int = pa.Field(nullable=True, description="Place in the context, from 1; null if dropped.")
+    cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
+    because_of: str = pa.Field(nullable=True, description="Chunk that it gave way to, where there is one.")
+    rerank_note: str = pa.Field(
+        nullable=True,
+        description="Why a reranker left this window's chunks in their old order; null if it did not, or none is set.",
+    )
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Contexts(Table):
+    """One row is one chosen chunk of a window, traceable to its document's revision and characters."""
+
+    window_id: str = pa.Field(description="Window.")
+    rank: int = pa.Field(ge=1, description="Place in the context, from 1.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision of the document.")
+    chunk_id: str = pa.Field(description="Chosen chunk.")
+    title: str = pa.Field(description="Title of the document.")
+    slug: str = pa.Field(description="Slug of the document.")
+    published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
+    tags: StringList = pa.Field(description="Tags of the document.")
+    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    content: str = pa.Field(description="Text of the chunk, whole.")
+    similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
+    score: float = pa.Field(description="Best score over them.")
+    matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
+
+    class Config:
+        unique = ["window_id", "rank"]
+
+
+class WindowContexts(Table):
+    """One row is one window: its context as prompt text, and the counts of every stage."""
+
+    window_id: str = pa.Field(description="Window.")
+    status: str = pa.Field(
+        isin=CONTEXT_STATUSES,
+        description="ok, no_hits, disabled, or degraded: not reranked as set, or no document fits the budget.",
+    )
+    text: str = pa.Field(description="Block for the prompt; empty without documents.")
+    token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
+    query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
+    hit_count: int = pa.Field(ge=0, description="Hits of all of them.")
+    above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")
+    after_dedup_count: int = pa.Field(
+        ge=0, description="Of these, hits whose chunk was left after deduplication."
+    )
+    kept_count: int = pa.Field(ge=0, description="Chunks in the context.")
+    coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the queries for which a kept chunk was found above the threshold.",
+    )
+    term_coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the window's words, weighted by rarity, that its context holds; only words that occur "
+        "in the corpus count.",
+    )
+    score_margin: float = pa.Field(
+        ge=0,
+        description="How far the best document shown for a query stands above the threshold, in cosine, on average.",
+    )
+    verdict: str = pa.Field(
+        isin=VERDICTS, description="sufficient or insufficient: confidence 0.5 or more, or less."
+    )
+    confidence: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Estimated probability that the context covers at least half of the window's topics.",
+    )
+    recommendation: str = pa.Field(description="What would cover more of the window.")
+    embedder_id: str = pa.Field(description="Space that was searched.")
+    engine: str = pa.Field(description="Engine that searched.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+    settings_hash: str = pa.Field(
+        description="Hash of the settings `queries`, `rag` and `context`, and of a reranker."
+    )
+    error: str = pa.Field(nullable=True, description="What went wrong, for status degraded.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+TABLES: dict[str, type[Table]] = {
+    "messages": Messages,
+    "quarantine": Quarantine,
+    "windows": Windows,
+    "window_chunks": WindowChunks,
+    "documents": Documents,
+    "document_chunks": DocumentChunks,
+    "hits": Hits,
+    "decisions": Decisions,
+    "contexts": Contexts,
+    "window_contexts": WindowContexts,
+}

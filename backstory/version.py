@@ -1,0 +1,3 @@
+"""The version of the library, also that of the package."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,202 @@
+"""Markdown files: what is read of them, and what is said of a broken one."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.parsed_document import ParsedDocument
+from backstory.errors import DocumentError
+
+READER = MarkdownReader()
+
+
+def read(text: str) -> ParsedDocument:
+    return READER.read(text.encode(), "a/post.md")
+
+
+YAML_POST = """\
+---
+title: "One year: the numbers"
+slug: one-year
+date: 2024-08-18 10:00:00 +0200
+tags: [solar, energy, 2024, solar, null]
+kind: note
+tenant: team
+draft: true
+layout: {name: wide}
+---
+
+# A heading
+
+Text.
+"""
+
+TOML_POST = """\
++++
+title = "One year: the numbers"
+slug = "one-year"
+date = 2024-08-18T10:00:00+02:00
+tags = ["solar", "energy", 2024, "solar"]
+kind = "note"
+tenant = "team"
+draft = true
+[layout]
+name = "wide"
++++
+
+# A heading
+
+Text.
+"""
+
+
+@pytest.mark.parametrize("post", [YAML_POST, TOML_POST])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_yaml_and_toml_front_matter_are_read(post: str, newline: str, mark: str) -> None:
+    assert READER.read((mark + post.replace("\n", newline)).encode(), "post.md") == ParsedDocument(
+        text="\n# A heading\n\nText.\n",
+        title="One year: the numbers",
+        slug="one-year",
+        published_at=datetime(2024, 8, 18, 8, tzinfo=UTC),
+        tags=("solar", "energy", "2024"),
+        kind="note",
+        tenant="team",
+    )
+
+
+@pytest.mark.parametrize(
+    ("front", "moment"),
+    [
+        ("---\ndate: 2024-08-18\n---\n", datetime(2024, 8, 18, tzinfo=UTC)),
+        ('---\ndate: "2024-08-18T10:00"\n---\n', datetime(2024, 8, 18, 10, tzinfo=UTC)),
+        ("---\ndate: 2024-08-18T10:00:00-03:00\n...\n", datetime(2024, 8, 18, 13, tzinfo=UTC)),
+        ("---\ndate:\n---\n", None),
+        ("+++\ndate = 2024-08-18\n+++\n", datetime(2024, 8, 18, tzinfo=UTC)),
+        ("+++\ndate = 2024-08-18T10:00:00\n+++\n", datetime(2024, 8, 18, 10, tzinfo=UTC)),
+        ('+++\ndate = "2024-08-18"\n+++\n', datetime(2024, 8, 18, tzinfo=UTC)),
+    ],
+)
+def test_dates_of_the_front_matter_are_utc(front: str, moment: datetime | None) -> None:
+    assert read(front + "Text").published_at == moment
+
+
+@pytest.mark.parametrize(
+    ("field", "tags"),
+    [
+        ("tags: one, two,, one", ("one", "two")),
+        ("tags: solar", ("solar",)),
+        ("tags:\n  - a\n  - b c", ("a", "b c")),
+        ("tags:", ()),
+        ("other: 1", ()),
+    ],
+)
+def test_tags_are_a_list_or_a_text_with_commas(field: str, tags: tuple[str, ...]) -> None:
+    assert read(f"---\n{field}\n---\nText").tags == tags
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Given\n---\n# Heading\n", "Given"),
+        ("---\ntitle: 007\n---\n# Heading\n", "007"),
+        ("---\ntitle: Yes\n---\n# Heading\n", "Yes"),
+        ("---\ntitle: >\n  Over two\n  lines\n---\nText\n", "Over two lines"),
+        ("---\ntitle:\n---\nText\n\n## Heading ##\n", "Heading"),
+        ("Underlined\n=====\n\nText\n", "Underlined"),
+        ("```\n# comment\n```\n\n# Heading\n", "Heading"),
+        ("#\n\n# Heading\n", "Heading"),
+        ("Text only\n", None),
+    ],
+)
+def test_the_title_is_of_the_front_matter_else_the_first_heading(text: str, title: str | None) -> None:
+    assert read(text).title == title
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Text",
+        "---\n\nA rule above.\n\n---\n\nAnd below.\n",
+        "---\nA rule, never closed.\n",
+        "--- x\ntitle: a\n---\n",
+        "\n---\na: b\n---\n",
+    ],
+)
+def test_without_front_matter_the_whole_file_is_the_text(text: str) -> None:
+    assert read(text) == ParsedDocument(text=text)
+
+
+def test_a_line_of_hyphens_in_the_text_stays() -> None:
+    assert read("---\ntitle: A\n---\nOne\n\n---\n\nTwo\n").text == "One\n\n---\n\nTwo\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("---\ntitle: a: b\n---\nText", ":2:", "not valid YAML: mapping values are not allowed here"),
+        ("---\nslug: a\ntags: [a\n---\nText", ":4:", "not valid YAML"),
+        ("---\na: \x07\n---\nText", ":1:", "not valid YAML"),
+        ("---\ntitle: a\ntitle: b\n---\nText", ":3:", "has title twice; remove one"),
+        ("---\n- a\n---\nText", ":2:", "must be lines such as `title: Text`"),
+        ("---\njust words\n---\nText", ":2:", "must be lines such as `title: Text`"),
+        ("---\ntitle: a\n\nText", ":1:", "not closed; add a line ---"),
+        ("+++\ntitle = 'a'\n\nText", ":1:", "not closed; add a line +++"),
+        ("+++\n\ntitle = a\n+++\nText", ":3:", "not valid TOML"),
+        ("+++\ntitle = 'a'\ntitle = 'b'\n+++\nText", ":3:", "not valid TOML"),
+        ("---\nslug: a\ndate: 2024-02-30\n---\nText", ":3:", "date '2024-02-30' is not a date; write it as"),
+        ("---\ndate: soon\n---\nText", ":2:", "date 'soon' is not a date"),
+        ("---\ndate: [2024-02-03]\n---\nText", ":2:", "date must be one text"),
+        ("+++\nslug = 'a'\ndate = 2024-02-30\n+++\nText", ":3:", "Invalid date"),
+        ("+++\nslug = 'a'\ndate = 'soon'\n+++\nText", ":3:", "date 'soon' is not a date"),
+        ("+++\ndate = 10:00:00\n+++\nText", ":2:", "is not a date"),
+        ("---\ntitle: {a: b}\n---\nText", ":2:", "title must be one text"),
+        ("---\ntags: {a: b}\n---\nText", ":2:", "tags must be a list of texts"),
+        ("---\ntags: [a, [b]]\n---\nText", ":2:", "tags must be a list of texts"),
+        ("---\ntags: &x [*x]\n---\nText", ":2:", "tags must be a list of texts"),
+        ('---\ntitle: "\\ud800"\n---\nText', ":2:", "title holds half a surrogate pair"),
+        ("---\na: " + "[" * 5000 + "\n---\nText", ":1:", "nested too deeply"),
+        ("+++\na = " + "[" * 5000 + "\n+++\nText", ":1:", "nested too deeply"),
+        ("---\ntitle: a\n---\n \n\n", ":", "no text after the front matter; write some, or remove the file"),
+        ("", ":", "no text"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_named_with_its_line(text: str, line: str, words: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"a/post.md{line} ")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"one\ntwo \xff\n", "one\ntwo é".encode("latin-1")])
+def test_a_file_that_is_not_utf8_is_named_with_its_line(content: bytes) -> None:
+    with pytest.raises(DocumentError, match=r"^post\.md:2: this is not UTF-8 text; save the file as UTF-8$"):
+        READER.read(content, "post.md")
+
+
+MARKS = ["---", "+++", "...", "title: a", "date: 2024-01-01", "a: &x 1", "b: *x", "- c", "t = 'a'", "# h", ""]
+LINES = st.lists(st.sampled_from(MARKS) | st.text(max_size=12), max_size=8)
+
+
+@settings(deadline=None, max_examples=300)
+@example("---\na: &x 1\nb: &x 2\n---\nText")
+@given(st.builds(lambda mark, lines: "\n".join([mark, *lines]), st.sampled_from(["---", "+++", ""]), LINES))
+def test_any_file_is_read_or_refused_with_its_name(text: str) -> None:
+    content = text.encode("utf-8", "surrogatepass")
+    outcome = read_or_refuse(content)
+    if isinstance(outcome, DocumentError):
+        assert str(outcome).startswith("post.md:")
+    else:
+        assert outcome.text.strip()
+        assert text.replace("\r\n", "\n").replace("\r", "\n").endswith(outcome.text)
+        assert read_or_refuse(content) == outcome
+
+
+def read_or_refuse(content: bytes) -> ParsedDocument | DocumentError:
+    try:
+        return READER.read(content, "post.md")
+    except DocumentError as error:
+        return error

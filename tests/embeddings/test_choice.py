@@ -1,0 +1,106 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from backstory.embeddings import make_embedder, resolve_embedder
+from backstory.embeddings.gemini import GeminiEmbedder
+from backstory.embeddings.hashing import HashingEmbedder
+from backstory.errors import AuthenticationError, InputError
+from backstory.providers.onnx_sessions import RunModel
+from backstory.settings import EmbeddingSettings
+
+
+def test_the_settings_choose_the_provider() -> None:
+    gemini = make_embedder(EmbeddingSettings(provider="gemini", dimension=1536))
+
+    assert make_embedder(EmbeddingSettings()).id.startswith("local:granite-embedding-30m-english:")
+    assert gemini.id == "gemini:gemini-embedding-001:1536"
+    assert gemini.default_min_similarity == 0.7
+    assert gemini.workers == 4
+    assert make_embedder(EmbeddingSettings(provider="hashing")).id == HashingEmbedder.id
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_the_settings_choose_the_runtime(
+    runtime: Literal["onnxruntime", "openvino"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def open_model(_: Path, runtime: str) -> RunModel:
+        asked.append(runtime)
+        return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
+
+    monkeypatch.setattr("backstory.embeddings.local.embedder.open_model", open_model)
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path))
+    make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
+    assert asked == [runtime]
+
+
+def test_names_of_the_original_design_are_known(api_key: str) -> None:
+    assert api_key
+    names = ("google-gla:gemini-embedding-001", "gemini-embedding-001", "models/gemini-embedding-001")
+
+    assert {resolve_embedder(name).id for name in names} == {"gemini:gemini-embedding-001:768"}
+    assert resolve_embedder("local").id == make_embedder(EmbeddingSettings()).id
+    assert resolve_embedder("hashing").id == HashingEmbedder.id
+
+
+def test_calls_with_the_same_name_share_model_and_rate_limit(api_key: str) -> None:
+    assert api_key
+    name = "google-gla:gemini-embedding-001"
+
+    assert resolve_embedder(name) is resolve_embedder(name)
+    assert resolve_embedder("local") is resolve_embedder("local")
+
+
+def test_another_key_is_used_by_another_embedder(api_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert api_key
+    first = resolve_embedder("gemini-embedding-001")
+    monkeypatch.setenv("GEMINI_API_KEY", "another")
+
+    assert resolve_embedder("gemini-embedding-001") is not first
+
+
+def test_an_embedder_stands_for_itself() -> None:
+    embedder = HashingEmbedder()
+
+    assert resolve_embedder(embedder) is embedder
+
+
+@pytest.mark.parametrize(
+    "name", ["", "openai:text-embedding-3-small", "granite", "google-gla:gemini-2.5-pro"]
+)
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="google-gla:gemini-embedding-001"):
+        resolve_embedder(name)
+
+
+def test_a_gemini_name_needs_a_key() -> None:
+    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY"):
+        resolve_embedder("google-gla:gemini-embedding-001")
+
+
+def test_making_embedders_loads_no_model_library() -> None:
+    script = """
+import sys
+from backstory.embeddings import make_embedder
+from backstory.providers.onnx_sessions import RunModel
+from backstory.settings import EmbeddingSettings
+for provider in ("local", "gemini", "hashing"):
+    make_embedder(EmbeddingSettings(provider=provider))
+loaded = {"onnx", "onnxruntime", "tokenizers", "google.genai", "safetensors"} & set(sys.modules)
+sys.exit(f"loaded {loaded}" if loaded else 0)
+"""
+
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
+    embedder = resolve_embedder("gemini-embedding-001")
+
+    assert isinstance(embedder, GeminiEmbedder)
+    assert api_key not in repr(vars(embedder))

@@ -1,0 +1,392 @@
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from google import genai
+from google.genai.types import HttpOptions
+from pydantic import SecretStr
+
+from backstory.embeddings.gemini import GeminiEmbedder
+from backstory.errors import (
+    AuthenticationError,
+    EmbeddingError,
+    EmbeddingInputError,
+    QuotaExhaustedError,
+)
+from backstory.settings import EmbeddingSettings
+from tests.providers import gemini_server
+from tests.providers.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
+from tests.providers.instant_time import InstantTime
+
+Connect = Callable[..., GeminiEmbedder]
+
+TEXTS = ["a train to Lisbon", "soup", "borrow checker"]
+
+
+def expected(texts: list[str], dimension: int = 16) -> Any:
+    rows = np.array([vector_of(text, dimension) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_sends_one_content_per_text_and_gives_unit_rows_in_order(
+    server: GeminiServer, connect: Connect, api_key: str
+) -> None:
+    vectors = connect().embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    (request,) = server.requests
+    assert request.path.endswith("/models/gemini-embedding-001:batchEmbedContents")
+    assert request.headers["x-goog-api-key"] == api_key
+    assert [entry["content"]["parts"] for entry in request.entries] == [[{"text": text}] for text in TEXTS]
+    assert {entry["taskType"] for entry in request.entries} == {"RETRIEVAL_DOCUMENT"}
+    assert {entry["outputDimensionality"] for entry in request.entries} == {16}
+
+
+def test_wraps_texts_also_for_models_whose_sdk_path_merges_bare_strings(
+    server: GeminiServer, connect: Connect
+) -> None:
+    vectors = connect(model="gemini-embedding-2").embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    assert server.requests[0].texts == TEXTS
+
+
+def test_queries_have_their_own_task_type(server: GeminiServer, connect: Connect) -> None:
+    connect().embed(["where is the soup"], task="query")
+
+    assert server.requests[0].entries[0]["taskType"] == "RETRIEVAL_QUERY"
+
+
+def test_more_than_a_hundred_texts_are_split(server: GeminiServer, connect: Connect) -> None:
+    texts = [f"message {number}" for number in range(250)]
+
+    vectors = connect().embed(texts, task="document")
+
+    assert [len(request.texts) for request in server.requests] == [100, 100, 50]
+    np.testing.assert_allclose(vectors, expected(texts), atol=1e-6)
+
+
+def test_requests_hold_at_most_twenty_thousand_tokens(server: GeminiServer, connect: Connect) -> None:
+    embedder = connect()
+    texts = [f"{number} " + "word " * 900 for number in range(40)]
+
+    embedder.embed(texts, task="document")
+
+    assert len(server.requests) > 1
+    assert [text for request in server.requests for text in request.texts] == texts
+    assert all(embedder.count_tokens(request.texts).sum() <= 20_000 for request in server.requests)
+
+
+def test_waits_as_long_as_retry_info_asks(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    server.script.append(gemini_server.exceed("EmbedContentRequestsPerMinutePerProject", delay="3.5s"))
+
+    vectors = connect().embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    assert len(server.requests) == 2
+    assert instant_time.waits == [3.5]
+
+
+def test_waits_as_long_as_the_retry_after_header_asks(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    server.script.append(gemini_server.fail(429, headers={"Retry-After": "7"}))
+    server.script.append(gemini_server.fail(503, headers={"Retry-After": "11"}))
+
+    connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 3
+    assert instant_time.waits == [7.0, 11.0]
+
+
+def test_waits_a_minute_when_a_quota_answer_says_nothing(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    server.script.append(gemini_server.fail(429))
+
+    connect().embed(TEXTS, task="document")
+
+    assert instant_time.waits == [60.0]
+
+
+def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, api_key: str) -> None:
+    woken = threading.Event()
+    paused = threading.Event()
+
+    class HeldTime(InstantTime):
+        """Lets a thread that waits go on when the test says so."""
+
+        def wait(self, seconds: float) -> None:
+            super().wait(0.0)
+            self.waits[-1] = seconds
+            paused.set()
+            woken.wait()
+            super().wait(seconds)
+
+    held = HeldTime()
+    server.script.append(gemini_server.fail(429, headers={"Retry-After": "5"}))
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+    embedder = GeminiEmbedder(settings, api_key=SecretStr(api_key), clock=held.clock, wait=held.wait)
+    first = threading.Thread(target=embedder.embed, args=(["first"],), kwargs={"task": "query"})
+    first.start()
+    paused.wait()
+    paused.clear()
+    second = threading.Thread(target=embedder.embed, args=(["second"],), kwargs={"task": "query"})
+    second.start()
+    paused.wait()
+    assert len(server.requests) == 1
+    woken.set()
+    first.join()
+    second.join()
+    assert sorted(request.texts[0] for request in server.requests) == ["first", "first", "second"]
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        gemini_server.exceed("EmbedContentRequestsPerDayPerProjectPerModel-FreeTier", delay="12s"),
+        gemini_server.fail(429, headers={"Retry-After": "7200"}),
+        gemini_server.fail(429, headers={"Retry-After": "Fri, 31 Dec 2999 23:59:59 GMT"}),
+    ],
+    ids=["per-day quota", "hours to wait", "a date to wait for"],
+)
+def test_a_daily_quota_stops_at_once(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime, behaviour: Behaviour
+) -> None:
+    server.script.append(behaviour)
+
+    with pytest.raises(QuotaExhaustedError, match="run the same command again"):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1
+    assert instant_time.waits == []
+
+
+TRANSIENT: dict[str, Behaviour] = {
+    "500": gemini_server.fail(500),
+    "503": gemini_server.fail(503),
+    "408": gemini_server.fail(408),
+    "dropped connection": gemini_server.drop,
+    "truncated JSON": gemini_server.truncate,
+    "HTML error": gemini_server.send(502, b"<html><h1>Bad Gateway</h1></html>"),
+    "HTML page": gemini_server.send(200, b"<html>please log in</html>"),
+    "JSON list": gemini_server.send(200, b"[1]"),
+    "JSON of another shape": gemini_server.send(200, b'{"embeddings": "none"}'),
+    "not UTF-8": gemini_server.send(200, b'{"embeddings": "\xff\xfe"}'),
+    "empty body": gemini_server.send(200, b""),
+    "no vectors": gemini_server.send(200, b"{}"),
+    "quota in the past": gemini_server.fail(429, headers={"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"}),
+    "unreadable delay": gemini_server.fail(429, headers={"Retry-After": "soon"}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSIENT)
+def test_what_may_pass_is_repeated(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime, name: str
+) -> None:
+    server.script.extend([TRANSIENT[name]] * 2)
+
+    vectors = connect().embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    assert len(server.requests) == 3
+    assert len(instant_time.waits) >= 2
+    assert all(seconds > 0 for seconds in instant_time.waits)
+
+
+def test_gives_up_after_the_set_number_of_attempts(server: GeminiServer, connect: Connect) -> None:
+    server.script.extend([gemini_server.fail(500, "backend error")] * 10)
+
+    with pytest.raises(EmbeddingError, match=r"4 attempts.*500.*backend error"):
+        connect(max_attempts=4).embed(TEXTS, task="document")
+
+    assert len(server.requests) == 4
+
+
+def test_silence_past_the_timeout_is_an_error(server: GeminiServer, connect: Connect) -> None:
+    server.script.extend([server.stay_silent] * 2)
+
+    with pytest.raises(EmbeddingError, match=r"2 attempts.*Timeout"):
+        connect(timeout_seconds=0.2, max_attempts=2).embed(TEXTS, task="document")
+
+    assert len(server.requests) == 2
+
+
+def _short(request: Request) -> Any:
+    return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts[1:]])
+
+
+def _replaced(values: Callable[[int], Any]) -> Behaviour:
+    def behave(request: Request) -> Any:
+        rows: list[Any] = [vector_of(text, request.dimension).tolist() for text in request.texts]
+        rows[1] = values(request.dimension)
+        return answer_vectors(rows)
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (_short, "3 texts with 2 vectors"),
+        (_replaced(lambda _: None), "width 0 and 16 instead of 3 of width 16"),
+        (_replaced(lambda dimension: [1.0] * (dimension - 1)), "width 15 and 16"),
+        (_replaced(lambda dimension: [float("nan")] * dimension), "not finite"),
+        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), "not finite"),
+        (_replaced(lambda dimension: [0.0] * dimension), "zero"),
+    ],
+    ids=["short", "missing", "narrow", "nan", "infinite", "zero"],
+)
+def test_unusable_vectors_are_an_error(
+    server: GeminiServer, connect: Connect, behaviour: Behaviour, message: str
+) -> None:
+    server.script.append(behaviour)
+
+    with pytest.raises(EmbeddingError, match=message):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1
+
+
+INVALID_KEY = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        gemini_server.fail(400, "API key not valid. Please pass a valid API key.", details=INVALID_KEY),
+        gemini_server.fail(401),
+        gemini_server.fail(403),
+    ],
+    ids=["400", "401", "403"],
+)
+def test_a_bad_key_fails_at_once(server: GeminiServer, connect: Connect, behaviour: Behaviour) -> None:
+    server.script.append(behaviour)
+
+    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 413])
+def test_other_refusals_fail_at_once(server: GeminiServer, connect: Connect, status: int) -> None:
+    server.script.append(gemini_server.fail(status, "no such thing"))
+
+    with pytest.raises(EmbeddingError, match=f"{status}.*no such thing") as caught:
+        connect().embed(TEXTS, task="document")
+
+    assert not isinstance(caught.value, AuthenticationError | QuotaExhaustedError)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+def test_the_key_is_in_no_log_and_no_error(
+    server: GeminiServer, connect: Connect, api_key: str, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.script.extend([gemini_server.fail(status, f"the key {api_key} was refused")] * 2)
+    embedder = connect(max_attempts=2)
+
+    with pytest.raises(EmbeddingError) as caught:
+        embedder.embed(TEXTS, task="document")
+    server.script.clear()
+    embedder.embed(TEXTS, task="document")
+
+    assert {record.name.partition(".")[0] for record in caplog.records} >= {"backstory", "httpx2"}
+    seen = [*traceback.format_exception(caught.value), repr(caught.value), repr(embedder), caplog.text]
+    seen += [str(vars(record)) for record in caplog.records]
+    assert not any(api_key in text for text in seen)
+    assert "[key]" in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_the_key_comes_from_the_environment(
+    server: GeminiServer, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "a-key")
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+
+    GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests[0].headers["x-goog-api-key"] == "a-key"
+
+
+def test_the_key_named_first_is_the_one_that_is_sent(
+    server: GeminiServer, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "another-key")
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+
+    GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests[0].headers["x-goog-api-key"] == api_key
+
+
+def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url)
+
+    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY"):
+        GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests == []
+
+
+def test_a_given_client_is_used_within_the_same_time_out(
+    server: GeminiServer, instant_time: InstantTime
+) -> None:
+    client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
+    settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=2)
+    embedder = GeminiEmbedder(settings, client=client, clock=instant_time.clock, wait=instant_time.wait)
+    server.script.append(server.stay_silent)
+
+    vectors = embedder.embed(["soup"], task="query")
+
+    np.testing.assert_allclose(vectors, expected(["soup"]), atol=1e-6)
+    assert [request.headers["x-goog-api-key"] for request in server.requests] == ["of-the-caller"] * 2
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_a_blank_text_is_refused_before_anything_is_sent(
+    server: GeminiServer, connect: Connect, text: str
+) -> None:
+    with pytest.raises(EmbeddingInputError, match="text 1 is blank"):
+        connect().embed(["soup", text], task="document")
+
+    assert server.requests == []
+
+
+def test_every_minute_stays_within_the_limits(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    moments: list[tuple[float, int]] = []
+
+    def note_time(request: Request) -> Any:
+        moments.append((instant_time.clock(), len(request.texts)))
+        return gemini_server.succeed(request)
+
+    server.script.extend([note_time] * 20)
+    texts = [f"message {number}" for number in range(95)]
+
+    connect(texts_per_minute=30).embed(texts, task="document")
+
+    assert sum(count for _, count in moments) == 95
+    assert instant_time.waits
+    for start, _ in moments:
+        assert sum(count for moment, count in moments if start <= moment < start + 60) <= 30
+
+
+def test_a_request_that_is_repeated_counts_against_the_limits_again(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    server.script.append(gemini_server.fail(500))
+
+    connect(texts_per_minute=4).embed(TEXTS, task="document")
+
+    assert sum(instant_time.waits) == pytest.approx(60)

@@ -1,0 +1,184 @@
+"""The approximate engine: that the index is used, and what happens where it does not suffice."""
+
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import numpy as np
+import pytest
+
+from backstory.index import Filters, open_index
+from backstory.index.engines.vss import MOST_FETCHED, VssEngine
+from backstory.index.snapshot.database import Database
+from backstory.index.snapshot.manifest import DATABASE_FILE, read_manifest
+from backstory.index.snapshot.recall import SAMPLED_QUERIES
+
+ABSENT = np.empty((0, 24), np.float32)
+
+
+@pytest.fixture
+def database(folders: dict[str, Path]) -> Any:
+    folder = folders["vss"]
+    version = (folder / "CURRENT").read_text().strip()
+    with Database(folder / version / DATABASE_FILE, has_hnsw=True) as database:
+        yield database
+
+
+def test_the_plan_uses_the_index(database: Database) -> None:
+    plan = VssEngine(database, ABSENT, 64).explain(5)
+    assert "HNSW_INDEX_JOIN" in plan
+    assert "SEQ_SCAN" in plan  # of the queries
+    assert 'Table: "temp".main.queries' in plan or "queries" in plan
+
+
+def test_without_the_setting_the_plan_would_be_a_scan(database: Database) -> None:
+    engine = VssEngine(database, ABSENT, 64)
+    engine.explain(5)
+    database.connection.execute("SET disabled_optimizers = ''")
+    plan = database.connection.execute(
+        "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT c.row, "
+        "array_cosine_distance(c.vector, q.vector) AS distance FROM chunks c ORDER BY distance LIMIT 5) n"
+    ).fetchall()
+    assert "HNSW_INDEX_JOIN" not in str(plan)
+
+
+def test_a_published_database_cannot_be_written(database: Database) -> None:
+    with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+        database.connection.execute("DELETE FROM chunks")
+
+
+def test_nothing_is_downloaded(database: Database) -> None:
+    settings = database.connection.execute(
+        "SELECT value FROM duckdb_settings() WHERE name IN ('autoinstall_known_extensions', "
+        "'autoload_known_extensions')"
+    ).fetchall()
+    assert settings == [("false",), ("false",)]
+
+
+def test_the_database_is_all_that_sql_needs(database: Database, corpus: Any) -> None:
+    rows = database.connection.execute(
+        "SELECT c.chunk_id, d.title, c.vector FROM chunks c JOIN documents d USING (document_id) "
+        "WHERE c.chunk_id = 'doc00007#rev:r1#p:0#m:t#c:1'"
+    ).fetchall()
+    assert [(chunk, title) for chunk, title, _ in rows] == [("doc00007#rev:r1#p:0#m:t#c:1", "Post 7")]
+    assert np.array_equal(np.array(rows[0][2], np.float32), corpus.vectors[15])
+
+
+def test_recall_is_measured_when_it_is_built(folders: dict[str, Path]) -> None:
+    folder = folders["vss"]
+    manifest = read_manifest(folder / (folder / "CURRENT").read_text().strip())
+    assert manifest.hnsw is not None
+    assert manifest.hnsw.recall_at_5 >= 0.95
+    assert manifest.hnsw.sampled_rows == SAMPLED_QUERIES
+
+
+def test_an_index_of_low_recall_is_not_used(
+    new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scattered = new_corpus(1500, dimension=200)
+    noise = np.random.default_rng(1).normal(size=scattered.vectors.shape)
+    scattered.vectors[:] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    build = scattered.build(tmp_path, ann_min_rows=0, hnsw_m=2, hnsw_ef_construction=8, ef_search=1)
+    assert build.recall is not None
+    assert build.recall < 0.9
+    assert "HNSW index finds too little" in caplog.text
+    with open_index(tmp_path) as index:
+        result = index.search(scattered.queries(3), top_k=5)
+    assert result.engine == "exact"
+    assert "of the best five when it was built" in result.reason
+
+
+@pytest.fixture(scope="module")
+def large(new_corpus: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("large")
+    corpus = new_corpus(1_200, dimension=16)
+    corpus.build(folder, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
+    with open_index(folder) as index:
+        yield corpus, index
+
+
+def test_filters_that_would_starve_the_index_go_to_the_exact_engine(large: Any, listed: Any) -> None:
+    corpus, index = large
+    assert index.rows > MOST_FETCHED
+    queries, filters = corpus.queries(5), Filters(document_ids=["doc00001", "doc00002"])
+    result = index.search(queries, top_k=5, filters=filters)
+    assert result.engine == "exact"
+    assert result.reason == "the filters leave 4 of 2400 rows to a query, too few for the HNSW index"
+    assert listed(result.hits, 5) == corpus.nearest(queries, 5, filters=filters)
+
+
+def test_more_is_fetched_until_filters_are_satisfied(large: Any, listed: Any, share_found: Any) -> None:
+    corpus, index = large
+    queries, filters = corpus.queries(20), Filters(kinds=["digest"], tenant="south")
+    result = index.search(queries, top_k=10, filters=filters, overfetch=1)
+    assert result.engine == "vss"
+    assert hits_each(result.hits) == {10}
+    assert share_found(listed(result.hits, 20), corpus.nearest(queries, 10, filters=filters)) >= 0.95
+
+
+def test_what_the_index_cannot_satisfy_goes_to_the_exact_engine(
+    new_corpus: Any, tmp_path: Path, listed: Any
+) -> None:
+    # All that qualifies is on the other side of the sphere, beyond what is fetched.
+    corpus = new_corpus(1_000)
+    corpus.vectors[:1600] = np.abs(corpus.vectors[:1600])
+    corpus.vectors[1600:] = -np.abs(corpus.vectors[1600:])
+    corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
+    queries = np.full((3, 24), 24**-0.5, np.float32)
+    filters = Filters(document_ids=[f"doc{number:05d}" for number in range(800, 1000)])
+    with open_index(tmp_path) as index:
+        result = index.search(queries, top_k=5, filters=filters)
+    assert result.engine == "exact"
+    assert result.reason.startswith("the HNSW index left 3 of 3 queries short of 5 hits after 1024 rows")
+    assert listed(result.hits, 3) == corpus.nearest(queries, 5, filters=filters)
+
+
+def test_a_threshold_ends_the_search_for_more(large: Any, listed: Any) -> None:
+    corpus, index = large
+    queries, filters = corpus.queries(5), Filters(kinds=["digest"])
+    result = index.search(queries, top_k=50, filters=filters, min_similarity=0.95)
+    assert result.engine == "vss"
+    assert listed(result.hits, 5) == corpus.nearest(queries, 50, 0.95, filters)
+
+
+def test_nprobe_becomes_ef_search_with_a_warning(large: Any) -> None:
+    corpus, index = large
+    with pytest.warns(UserWarning, match="nprobe is a parameter of IVF indexes"):
+        result = index.search(corpus.queries(2), top_k=5, nprobe=200)
+    assert result.reason == "HNSW index of 2400 rows with ef_search 200"
+
+
+@pytest.mark.parametrize("wider", [{"nprobe": 400}, {"overfetch": 40}])
+def test_looking_at_more_candidates_finds_more(
+    new_corpus: Any, tmp_path: Path, listed: Any, share_found: Any, wider: Any
+) -> None:
+    # Without clusters the nearest are hard to find, so that a narrow search misses some.
+    corpus = new_corpus(3_000)
+    noise = np.random.default_rng(5).normal(size=corpus.vectors.shape)
+    corpus.vectors[:] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
+    queries = corpus.queries(40)
+    nearest = corpus.nearest(queries, 5)
+    with open_index(tmp_path) as index, warnings.catch_warnings(action="ignore"):
+        found = [
+            share_found(
+                listed(index.search(queries, top_k=5, **cast("Any", {"nprobe": 1, **options})).hits, 40),
+                nearest,
+            )
+            for options in cast("list[dict[str, int]]", [{}, wider])
+        ]
+    assert found[0] < found[1]
+
+
+def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tmp_path: Path) -> None:
+    corpus, index = large
+    corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
+    queries = corpus.queries(100, seed=3)
+    with open_index(tmp_path) as again:
+        assert again.version == index.version
+        assert again.search(queries, top_k=50).hits.equals(index.search(queries, top_k=50).hits)
+
+
+def hits_each(hits: Any) -> Any:
+    return set(hits.group_by("query").len()["len"])

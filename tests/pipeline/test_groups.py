@@ -1,0 +1,137 @@
+"""A range is made in groups of partitions: whatever their size, and whatever kills them, the rows are the same."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory import run_pipeline
+from backstory.pipeline.incremental import add_counts, group_partitions
+from backstory.pipeline.stage_report import StageReport
+from backstory.tables import list_partitions
+from backstory.workspace import Workspace, open_workspace
+from tests.pipeline.test_run import hash_files
+
+DAYS = [f"2025-03-{day:02}" for day in range(11, 21)]
+SETTINGS = """\
+partitions: {start: 2025-03-01, rows_at_once: %d}
+windows: {unit: messages, size: 6, overlap: 2}
+embedding: {provider: hashing}
+rag: {top_k: 3}
+"""
+KILLED_AFTER = """
+import os, signal, sys
+from pathlib import Path
+from backstory import run_pipeline
+from backstory.tables.ledger import Ledger
+from backstory.workspace import open_workspace
+
+record, calls = Ledger.record, []
+
+def record_or_die(self, table, entries):
+    if table == sys.argv[2]:
+        calls.append(entries)
+        if len(calls) == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+    record(self, table, entries)
+
+Ledger.record = record_or_die
+run_pipeline(open_workspace(Path(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def make_long_workspace(make_workspace: Callable[..., Workspace]) -> Callable[[int], Workspace]:
+    """Give a function that makes a workspace with ten days of chat, for any size of group."""
+
+    def make(rows_at_once: int) -> Workspace:
+        workspace = make_workspace(SETTINGS % rows_at_once, f"groups-of-{rows_at_once}")
+        topics = ["the drip irrigation line", "my backup disk", "the sourdough starter", "the night train"]
+        lines = [
+            f"{day[8:]}/03/2025, 09:{number:02} - {('Ada Lind', 'Ben Okri')[number % 2]}: "
+            f"We talked about {topics[(number + place) % 4]} for the {number + 1}th time on day {place}"
+            for place, day in enumerate(DAYS)
+            for number in range(3 + 2 * (place % 4))
+            if place != 6
+        ]
+        (workspace.exports / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        workspace.secret.parent.mkdir()
+        workspace.secret.write_text("ab" * 32, encoding="ascii")
+        workspace.secret.chmod(0o600)
+        return open_workspace(workspace.root)
+
+    return make
+
+
+def count_figures(report: StageReport) -> dict[str, int | float | str]:
+    """Give the figures that do not depend on time, nor on which texts a group shares with an earlier one."""
+    passing = ("embedding_seconds", "embedding_unique", "embedding_cached")
+    return {name: value for name, value in report.counts.items() if name not in passing}
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 12, 30])
+def test_the_size_of_the_groups_changes_no_byte(
+    make_long_workspace: Callable[[int], Workspace], rows_at_once: int
+) -> None:
+    whole, grouped = make_long_workspace(50_000), make_long_workspace(rows_at_once)
+    whole_reports, grouped_reports = run_pipeline(whole), run_pipeline(grouped)
+    assert len(list_partitions(whole.tables, "contexts")) == len(DAYS) - 1
+    assert hash_files(grouped.tables) == hash_files(whole.tables)
+    assert [count_figures(report) for report in grouped_reports] == [
+        count_figures(report) for report in whole_reports
+    ]
+
+
+@pytest.mark.parametrize(("table", "group"), [("messages", 3), ("windows", 4), ("hits", 2), ("contexts", 5)])
+def test_a_kill_between_groups_loses_one_group_at_most(
+    make_long_workspace: Callable[[int], Workspace], table: str, group: int
+) -> None:
+    undisturbed, killed = make_long_workspace(50_000), make_long_workspace(1)
+    run_pipeline(undisturbed)
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED_AFTER, str(killed.root), table, str(group)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        timeout=1200,
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL
+    done = killed.ledger.read(table)
+    assert len(done) >= group - 1
+    again = {report.table: report for report in run_pipeline(open_workspace(killed.root))}
+    assert again[table].computed == len(DAYS) - len(done)
+    assert hash_files(killed.tables) == hash_files(undisturbed.tables)
+
+
+@given(st.lists(st.integers(0, 20), max_size=30), st.integers(1, 25))
+def test_groups_are_runs_within_the_limit(weights: list[int], most: int) -> None:
+    keys = [f"day {number:02}" for number in range(len(weights))]
+    weight_of = dict(zip(keys, weights, strict=True))
+    groups = group_partitions(keys, weight_of, most)
+    sums = [sum(weight_of[key] for key in group) for group in groups]
+    assert [key for group in groups for key in group] == keys
+    assert all(total <= most or len(group) == 1 for total, group in zip(sums, groups, strict=True))
+    assert all(
+        total + weight_of[following[0]] > most for total, following in zip(sums[:-1], groups[1:], strict=True)
+    )
+
+
+def test_figures_of_groups_are_added_and_words_listed_once() -> None:
+    counts: dict[str, int | float | str] = {"queries": 2, "engine": "exact"}
+    add_counts(counts, {"queries": 3, "engine": "exact", "seconds": 0.5})
+    add_counts(counts, {"queries": 1, "engine": "vss"})
+    add_counts(counts, {"queries": 1, "engine": "exact"})
+    assert counts == {"queries": 7, "engine": "exact; vss", "seconds": 0.5}
+
+
+def test_a_preview_is_a_few_rows_of_what_was_made(make_long_workspace: Callable[[int], Workspace]) -> None:
+    reports = {report.table: report for report in run_pipeline(make_long_workspace(1))}
+    preview = reports["messages"].preview
+    assert preview.schema["timestamp"] == pl.Datetime("us", "UTC")
+    assert 0 < len(preview) <= 5

@@ -1,0 +1,242 @@
+"""The whole path over a small workspace, without Dagster: tables, privacy, repetition, change."""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory import pipeline, run_pipeline
+from backstory.errors import SettingsError, WorkspaceError
+from backstory.inspection import integrity
+from backstory.tables import list_partitions, read_table
+from backstory.tables.schemas import TABLES
+from backstory.tables.views import connect
+from backstory.workspace import Workspace, open_workspace
+
+NAMES = ("Ada Lind", "Ben Okri", "Cleo Marsh")
+
+
+def hash_files(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*.parquet"))
+    }
+
+
+def slugs(workspace: Workspace, partition: str) -> set[str]:
+    return set(read_table(workspace.tables, "contexts", [partition])["slug"])
+
+
+def reopened(workspace: Workspace) -> Workspace:
+    return open_workspace(workspace.root)
+
+
+def test_every_topic_of_a_window_gets_its_document(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    contexts = read_table(workspace.tables, "contexts", ["2025-03-13"])
+    assert {"drip-irrigation", "backup-disk", "sourdough"} <= set(contexts["slug"])
+    assert {"night-train"} <= slugs(workspace, "2025-03-15")
+    summary = read_table(workspace.tables, "window_contexts")
+    assert set(summary["status"]) == {"ok"}
+    assert all(text.startswith("\n\n## Related Previous Posts") for text in summary["text"])
+
+
+def test_documents_of_the_future_are_hidden_unless_asked_for(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    settings = "embedding: {provider: hashing}\nrag: {top_k: 5, as_of: %s}\n"
+    hidden = make_workspace(settings % "true", "hidden")
+    shown = make_workspace(settings % "false", "shown")
+    run_pipeline(hidden)
+    run_pipeline(shown)
+    assert "later" not in slugs(hidden, "2025-03-15")
+    assert "later" in slugs(shown, "2025-03-15")
+
+
+def test_all_tables_keep_their_contracts_and_references(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    for table in TABLES:
+        assert integrity.find_contract_breaches(workspace, table).is_empty()
+    assert integrity.find_unknown_messages(workspace).is_empty()
+    assert integrity.find_inexact_chunks(workspace).is_empty()
+    assert integrity.find_late_documents(workspace).is_empty()
+    assert integrity.find_orphans(workspace, "hits", "document_chunks", ["chunk_id"]).is_empty()
+    assert integrity.find_orphans(workspace, "decisions", "hits", ["query_chunk_id", "chunk_id"]).is_empty()
+    windows = read_table(workspace.tables, "windows")["window_id"].sort()
+    assert read_table(workspace.tables, "window_contexts")["window_id"].sort().equals(windows)
+
+
+def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    for path in workspace.root.rglob("*"):
+        if path.is_file() and path.parent.name != "chats":
+            content = path.read_bytes()
+            assert not any(name.encode() in content for name in NAMES), path
+    for table in TABLES:
+        text = str(read_table(workspace.tables, table).to_dicts())
+        assert not any(name in text for name in NAMES), table
+    assert pipeline.find_privacy_breaches(workspace).is_empty()
+
+
+def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nprivacy: {pseudonyms: false}\n")
+    run_pipeline(workspace)
+    assert "Ada Lind" in set(read_table(workspace.tables, "messages")["author"])
+    assert not workspace.secret.exists()
+
+
+def test_a_second_run_changes_nothing_and_does_nothing(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    before = hash_files(workspace.tables)
+    reports = run_pipeline(reopened(workspace))
+    assert [report.table for report in reports if not report.unchanged] == []
+    assert hash_files(workspace.tables) == before
+
+
+def test_another_workspace_with_the_same_input_and_secret_has_the_same_bytes(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    first, second = make_workspace(name="first"), make_workspace(name="second")
+    run_pipeline(first)
+    second.secret.parent.mkdir()
+    second.secret.write_bytes(first.secret.read_bytes())
+    second.secret.chmod(0o600)
+    run_pipeline(second)
+    assert hash_files(first.tables) == hash_files(second.tables)
+
+
+def test_days_one_by_one_give_what_one_range_gives(make_workspace: Callable[..., Workspace]) -> None:
+    whole, daily = make_workspace(name="whole"), make_workspace(name="daily")
+    daily.secret.parent.mkdir()
+    run_pipeline(whole)
+    daily.secret.write_bytes(whole.secret.read_bytes())
+    daily.secret.chmod(0o600)
+    for day in ("2025-03-13", "2025-03-14", "2025-03-15"):
+        run_pipeline(daily, [day])
+    assert hash_files(whole.tables) == hash_files(daily.tables)
+
+
+def test_a_new_export_makes_only_what_it_changes(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    before = hash_files(workspace.tables)
+    export = workspace.exports / "garden.txt"
+    with export.open("a", encoding="utf-8") as file:
+        file.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp\n")
+    reports = {report.table: report for report in run_pipeline(reopened(workspace))}
+    assert reports["windows"].computed == 1
+    assert reports["search_index"].unchanged
+    after = hash_files(workspace.tables)
+    assert {name: after[name] for name in before} == before
+    assert "unrelated" in slugs(workspace, "2025-03-16")
+
+
+def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    before = read_table(workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
+    post = workspace.posts / "sourdough.md"
+    post.write_text(post.read_text(encoding="utf-8") + "\nFeed it twice a day.\n", encoding="utf-8")
+    reports = {report.table: report for report in run_pipeline(reopened(workspace))}
+    assert reports["search_index"].counts["embedding_computed"] == 1
+    after = read_table(workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
+    assert after["document_id"] == before["document_id"]
+    assert after["revision"] != before["revision"]
+    assert "twice a day" in after["content"]
+
+
+def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    (workspace.posts / "sourdough.md").unlink()
+    run_pipeline(reopened(workspace))
+    documents = read_table(workspace.tables, "documents")
+    assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted"]
+    assert "sourdough" not in set(read_table(workspace.tables, "contexts")["slug"])
+
+
+def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
+    (workspace.posts / "broken.md").write_text("---\ntitle: [unclosed\n---\n\ntext\n", encoding="utf-8")
+    run_pipeline(workspace)
+    broken = integrity.find_unread_documents(workspace)
+    assert broken["uri"].to_list() == ["broken.md"]
+    assert "sourdough" in set(read_table(workspace.tables, "contexts")["slug"])
+
+
+def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None:
+    export = workspace.exports / "garden.txt"
+    text = export.read_text(encoding="utf-8")
+    export.write_text(text + "31/02/2025, 10:00 - Ada Lind: no such day\n", encoding="utf-8")
+    run_pipeline(workspace)
+    lines = integrity.find_unread_lines(workspace)
+    assert lines["line"].to_list() == [len(text.splitlines()) + 1]
+    assert len(read_table(workspace.tables, "messages")) >= 11
+
+
+def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+        export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
+    run_pipeline(workspace)
+    before = hash_files(workspace.tables)
+    shutil.rmtree(workspace.tables / "quarantine")
+    run_pipeline(reopened(workspace))
+    assert hash_files(workspace.tables) == before
+
+
+def test_a_budget_that_holds_no_document_is_said_and_is_not_no_hits(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\ncontext: {max_tokens: 60}\n")
+    run_pipeline(workspace)
+    row = read_table(workspace.tables, "window_contexts").row(0, named=True)
+    assert (row["status"], row["kept_count"]) == ("degraded", 0)
+    assert "context.max_tokens 60" in row["error"]
+
+
+def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nrag: {min_similarity: 0.99}\n")
+    run_pipeline(workspace)
+    cases = integrity.find_insufficient_windows(workspace)
+    assert set(cases["window_id"]) == set(read_table(workspace.tables, "windows")["window_id"])
+    assert cases["confidence"].is_sorted()
+    assert all(text.startswith("add documents: ") for text in cases["recommendation"])
+    switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
+    run_pipeline(switched_off)
+    assert integrity.find_insufficient_windows(switched_off).is_empty()
+
+
+def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n")
+    run_pipeline(workspace)
+    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"disabled"}
+    assert read_table(workspace.tables, "hits").is_empty()
+
+
+def test_a_workspace_without_posts_gives_no_hits_and_says_so(workspace: Workspace) -> None:
+    for post in workspace.posts.iterdir():
+        post.unlink()
+    run_pipeline(workspace)
+    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"no_hits"}
+
+
+def test_a_workspace_without_an_export_says_what_to_do(workspace: Workspace) -> None:
+    (workspace.exports / "garden.txt").unlink()
+    with pytest.raises(WorkspaceError, match="put a chat export there"):
+        run_pipeline(workspace)
+
+
+def test_a_bad_setting_stops_before_any_work(workspace: Workspace) -> None:
+    (workspace.root / "backstory.yaml").write_text("rag: {topk: 3}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="did you mean top_k"):
+        reopened(workspace)
+    assert not workspace.tables.exists()
+
+
+def test_writer_jobs_read_the_tables_through_ibis(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    backend = connect(workspace.tables)
+    joined = backend.table("window_contexts").join(backend.table("windows"), "window_id")
+    assert joined.count().to_pyarrow().as_py() == len(read_table(workspace.tables, "windows"))
+    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]

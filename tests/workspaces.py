@@ -1,0 +1,100 @@
+"""A small workspace, and processes over it: what the tests of pipeline, pipelines and inspection start from."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from backstory.workspace import Workspace, open_workspace
+
+SETTINGS = """\
+conversations: {folder: chats}
+partitions: {start: 2025-03-01}
+windows: {unit: messages, size: 6, overlap: 2}
+embedding: {provider: hashing}
+rag: {top_k: 3}
+"""
+
+CHAT = """\
+13/03/2025, 09:00 - Messages and calls are end-to-end encrypted.
+13/03/2025, 09:01 - Ada Lind: The drip irrigation line broke again near the tomatoes
+13/03/2025, 09:02 - Ben Okri: Did the frost crack the plastic elbow?
+13/03/2025, 09:03 - Ada Lind: Yes, the elbow. @Ben Okri do you have a spare?
+13/03/2025, 09:10 - Cleo Marsh: My backup disk makes a clicking noise
+13/03/2025, 09:11 - Ben Okri: Copy the photos to another disk before anything else
+13/03/2025, 09:12 - Cleo Marsh: <Media omitted>
+13/03/2025, 09:20 - Ada Lind: The sourdough starter is sluggish
+13/03/2025, 09:21 - Cleo Marsh: Feed the starter twice a day with flour
+15/03/2025, 18:00 - Ben Okri: The night train to Lisbon needs a seat reservation
+15/03/2025, 18:01 - Ada Lind: Book the train reservation early
+15/03/2025, 18:05 - Cleo Marsh: And the sourdough bread came out flat
+"""
+
+POSTS = {
+    "drip-irrigation.md": (
+        "Drip irrigation",
+        "2024-05-01",
+        "How we laid the drip irrigation line and its plastic elbow.",
+    ),
+    "backup-disk.md": ("A backup disk", "2024-06-01", "A clicking backup disk, and where the photos went."),
+    "sourdough.md": (
+        "Sourdough starter",
+        "2024-07-01",
+        "Flour, water and a sluggish sourdough starter to feed.",
+    ),
+    "night-train.md": ("Night train", "2024-08-01", "A seat reservation on the night train to Lisbon."),
+    "later.md": ("Sourdough again", "2025-06-01", "Sourdough bread and starter, written after the chat."),
+    "unrelated.md": ("Moths", "2023-01-01", "A quiet evening with moths and a lamp."),
+}
+
+
+@pytest.fixture
+def make_workspace(tmp_path: Path) -> Callable[..., Workspace]:
+    """Give a function that writes the small workspace, with further settings, and opens it."""
+
+    def make(settings: str = "", name: str = "workspace") -> Workspace:
+        root = tmp_path / name
+        (root / "chats").mkdir(parents=True)
+        (root / "posts").mkdir()
+        (root / "backstory.yaml").write_text(settings or SETTINGS, encoding="utf-8")
+        (root / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
+        for file, (title, date, text) in POSTS.items():
+            front = f"---\ntitle: {title}\ndate: {date}\ntags: [{title.split()[0].lower()}]\n---\n"
+            (root / "posts" / file).write_text(f"{front}\n# {title}\n\n{text}\n", encoding="utf-8")
+        return open_workspace(root)
+
+    return make
+
+
+@pytest.fixture
+def workspace(make_workspace: Callable[..., Workspace]) -> Workspace:
+    return make_workspace()
+
+
+@pytest.fixture
+def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Give a function that starts a process in a group of its own; every group is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=Path(__file__).resolve().parents[1],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
