@@ -15,12 +15,13 @@ from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
 
+_WITHOUT_ASSET = ("quarantine", "sources")
 _UNPARTITIONED = ("documents", "document_chunks", "search_index")
 
 
 def make_checks() -> list[dg.AssetChecksDefinition]:
     """Make the checks of all tables."""
-    checks = [_check(table, "contract", _contract(table)) for table in TABLES if table != "quarantine"]
+    checks = [_check(table, "contract", _contract(table)) for table in TABLES if table not in _WITHOUT_ASSET]
     checks += [
         _check(child, f"refers_to_{parent}", _reference(child, parent, on))
         for child, parent, on in integrity.REFERENCES

@@ -24,6 +24,7 @@ CAUSES = (
     "not_selected",
     "over_budget",
 )
+SOURCE_STATUSES = ("read", "empty", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "insufficient")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 
@@ -60,6 +61,48 @@ class Quarantine(Table):
     source: str = pa.Field(description="Export, relative to the folder of exports.")
     line: int = pa.Field(description="Line or record, from 1; 0 for the file as a whole.")
     reason: str = pa.Field(description="What is wrong with it.")
+
+
+class Sources(Table):
+    """One row is one file of the folders of exports and of documents, whether it was read or not.
+
+    ``status`` is ``read`` where rows came out of the file, ``empty`` where it holds nothing to read,
+    ``unsupported`` for a format that no reader knows, ``set_aside`` for a file that waits for a person's answer,
+    ``failed`` for one that could not be read, and ``ignored`` for one that a rule leaves out.
+    """
+
+    source: str = pa.Field(description="Path relative to the workspace; names of people as pseudonyms.")
+    folder: str = pa.Field(isin=("conversations", "documents"), description="conversations or documents.")
+    status: str = pa.Field(
+        isin=SOURCE_STATUSES, description="read, empty, unsupported, set_aside, failed or ignored."
+    )
+    format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
+    reason: str = pa.Field(
+        nullable=True, description="Why it was not read whole, and what to do; null if it was."
+    )
+    rows: int = pa.Field(ge=0, description="Messages of an export; 1 for a document that was read.")
+    unread: int = pa.Field(ge=0, description="Lines or records of the file that could not be read.")
+    first: UtcDatetime = pa.Field(
+        nullable=True, description="Time of the first message, or date of the document."
+    )
+    last: UtcDatetime = pa.Field(
+        nullable=True, description="Time of the last message, or date of the document."
+    )
+    encoding: str = pa.Field(
+        nullable=True, description="Encoding that the text was decoded with; null if binary."
+    )
+    date_order: str = pa.Field(
+        nullable=True, description="Order of day, month and year that its dates were read in."
+    )
+    timezone: str = pa.Field(
+        nullable=True, description="Zone that its clock was read in; null if it states its own."
+    )
+    language: str = pa.Field(
+        nullable=True, description="Main language, ISO 639-1; null if it cannot be told."
+    )
+
+    class Config:
+        unique = ["source"]
 
 
 class Windows(Table):
@@ -270,6 +313,7 @@ class WindowContexts(Table):
 TABLES: dict[str, type[Table]] = {
     "messages": Messages,
     "quarantine": Quarantine,
+    "sources": Sources,
     "windows": Windows,
     "window_chunks": WindowChunks,
     "documents": Documents,
