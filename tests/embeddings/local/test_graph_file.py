@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder
 _USE_MODEL = """
 import sys
 from pathlib import Path
-from backstory.embeddings import local
+from backstory.embeddings.local import embedder as local
 from backstory.embeddings.local.bert_folder import read_bert_folder
 
 folder, graphs = Path(sys.argv[1]), Path(sys.argv[2])
