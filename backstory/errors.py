@@ -34,6 +34,10 @@ class DocumentError(InputError):
     """One document's file cannot be read; the message becomes the ``error`` of its row."""
 
 
+class EmptyDocumentError(DocumentError):
+    """A document's file holds no text."""
+
+
 class UnsupportedTableError(BackstoryError, TypeError):
     """A table of a kind that is not accepted was passed; the message says what to pass."""
 

@@ -206,6 +206,7 @@ def search_by_settings(
             tags=settings.tags,
             document_ids=settings.document_ids,
             tenant=settings.tenant,
+            undated=settings.undated == "serve",
         ),
         nprobe=settings.nprobe,
         overfetch=settings.overfetch,

@@ -1,30 +1,50 @@
-"""Dates of documents, as texts in ISO form and as beginnings of file names."""
+"""Dates of documents as they are written: ISO 8601, year first, or with an English month name."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import PurePosixPath
 
-_DATE = re.compile(
-    r"""
-    (?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})
-    (?:
-        (?:[Tt]|[ \t]+)(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})
-        (?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?
-        (?:[ \t]*(?:[Zz]|UTC|GMT|(?P<sign>[+-])(?P<offset_hours>[0-9]{1,2}):?(?P<offset_minutes>[0-9]{2})?))?
-    )?
-    """,
-    re.VERBOSE,
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_NOON = 12
+
+_TIME = r"""
+    (?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})
+    (?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?
+    (?:[ ]*(?P<half>[AaPp])\.?[Mm]\b\.?)?
+    (?:[ ]*(?:[Zz]|(?:UTC|GMT)?(?P<sign>[+-])(?P<offset_hours>[0-9]{1,2}):?(?P<offset_minutes>[0-9]{2})?|UTC|GMT))?
+    (?:[ ]\([A-Za-z ]+\))?
+"""
+_WEEKDAY = r"(?:(?i:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?i:day)?\.?,?[ ])?"
+_DAY = r"(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?"
+_MONTH = r"(?P<month>[A-Za-z]{3,9})\.?"
+_YEAR = r"(?P<year>[0-9]{4})"
+_LATER = rf"(?:,?[ ](?:at[ ])?{_TIME})?"
+_FORMS = tuple(
+    re.compile(form, re.VERBOSE)
+    for form in (
+        rf"{_YEAR}([-/.])(?P<month>[0-9]{{1,2}})\2(?P<day>[0-9]{{1,2}})(?:(?:[Tt]|,?[ ]){_TIME})?",
+        rf"""{_YEAR}(?P<month>[0-9]{{2}})(?P<day>[0-9]{{2}})
+            (?:[Tt]?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})?[Zz]?)?""",
+        rf"{_WEEKDAY}{_DAY}[ -](?:of[ ])?{_MONTH},?[ -]{_YEAR}{_LATER}",
+        rf"{_WEEKDAY}{_MONTH}[ ]{_DAY},?[ ]{_YEAR}{_LATER}",
+    )
 )
-_DATED_NAME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[-_ ]+(.*))?", re.DOTALL)
 
 
 def parse_date(text: str) -> datetime:
-    """Read a date, or a date and time, in the forms of YAML, TOML and ISO 8601.
+    """Read a date, or a date and time.
+
+    Read are the forms of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``, ``2025-03-04 10:00
+    +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``), and English month names in either
+    order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``, ``Tue, 04 Mar 2025 10:00:00 +0000``), a day of the week
+    before them or not. ``04/03/2025`` is refused: which number is the month is not known.
 
     Args:
-        text: ``2025-03-04``, ``2025-03-04T10:00:00Z``, ``2025-03-04 10:00 +0200`` and the like.
+        text: The date; it may stand in the double brackets of a link to a daily note.
 
     Returns:
         The moment in UTC; without a zone the text is taken as UTC, without a time as midnight.
@@ -32,21 +52,22 @@ def parse_date(text: str) -> datetime:
     Raises:
         ValueError: The text is no such date, or the calendar does not have it.
     """
-    match = _DATE.fullmatch(text.strip())
+    written = " ".join(text.split()).removeprefix("[[").removesuffix("]]")
+    match = next((found for form in _FORMS if (found := form.fullmatch(written))), None)
     if match is None:
-        raise ValueError(f"{text!r} is not a date in ISO form")
-    number = {name: int(value) for name, value in match.groupdict(default="0").items() if value.isdigit()}
-    microsecond = int((match["fraction"] or "0")[:6].ljust(6, "0"))
-    offset = timedelta(hours=number["offset_hours"], minutes=number["offset_minutes"])
+        raise ValueError(f"{text!r} is not a date in a form that is read")
+    parts = match.groupdict(default="")
+    number = {name: int(value) for name, value in parts.items() if value.isdigit()}
+    offset = timedelta(hours=number.get("offset_hours", 0), minutes=number.get("offset_minutes", 0))
     moment = datetime(
         number["year"],
-        number["month"],
+        number["month"] if "month" in number else _month(parts["month"]),
         number["day"],
-        number["hour"],
-        number["minute"],
-        number["second"],
-        microsecond,
-        timezone(-offset if match["sign"] == "-" else offset),
+        _hour(number.get("hour", 0), parts.get("half", "")),
+        number.get("minute", 0),
+        number.get("second", 0),
+        int(parts.get("fraction", "")[:6].ljust(6, "0")),
+        timezone(-offset if parts.get("sign") == "-" else offset),
     )
     try:
         return moment.astimezone(UTC)
@@ -54,17 +75,16 @@ def parse_date(text: str) -> datetime:
         raise ValueError(f"{text!r} is outside the calendar in UTC") from error
 
 
-def split_dated_name(uri: str) -> tuple[str | None, str]:
-    """Take the date off a file name such as ``2025-03-04-my-post.md``.
+def _month(name: str) -> int:
+    for number, month in enumerate(_MONTHS, start=1):
+        if month.startswith(name.lower()):
+            return number
+    raise ValueError(f"{name!r} is not an English month")
 
-    Args:
-        uri: Path of a file.
 
-    Returns:
-        What looks like a date, or None, and the slug: the rest of the name without its ending. A file called
-        ``index`` is named by its folder.
-    """
-    path = PurePosixPath(uri)
-    name = path.parent.name if path.stem == "index" and path.parent.name else path.stem
-    match = _DATED_NAME.fullmatch(name)
-    return (match[1], match[2] or name) if match else (None, name)
+def _hour(hour: int, half: str) -> int:
+    if not half:
+        return hour
+    if not 1 <= hour <= _NOON:
+        raise ValueError(f"{hour} is not an hour of a clock with AM and PM")
+    return hour % _NOON + (_NOON if half in "Pp" else 0)

@@ -1,18 +1,15 @@
-"""The files of a folder of documents."""
+"""The files of a folder of documents, and what of it is left out."""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from typing import Literal
 
-from backstory.errors import DocumentError, WorkspaceError
-
-logger = logging.getLogger(__name__)
+from backstory.errors import DocumentError
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,11 @@ class DocumentFile:
     path: Path
     folder: Path
 
-    def read(self) -> bytes:
+    def read(self, size: int = -1) -> bytes:
         """Read the file.
+
+        Args:
+            size: Most bytes from its beginning; all of them if it is negative.
 
         Raises:
             DocumentError: It cannot or must not be read.
@@ -42,54 +42,133 @@ class DocumentFile:
             raise DocumentError(
                 f"{self.uri}: this is a link that leaves the folder of documents; copy the file into it"
             )
-        if not self.path.is_file():
-            if not self.path.is_symlink() and not self.path.exists():
-                raise FileNotFoundError(self.path)
-            raise DocumentError(f"{self.uri}: this is not a file, or a link to none; replace or remove it")
         try:
-            return self.path.read_bytes()
-        except PermissionError as error:
+            if not self.path.is_file():
+                if not self.path.is_symlink() and not self.path.exists():
+                    raise FileNotFoundError(self.path)
+                raise DocumentError(
+                    f"{self.uri}: this is not a file, or a link to none; replace or remove it"
+                )
+            with self.path.open("rb") as file:
+                return file.read(size)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
             raise DocumentError(
-                f"{self.uri}: the file cannot be read ({error.strerror}); permit it"
+                f"{self.uri}: the file cannot be read ({error.strerror}); permit it, or remove the file"
             ) from error
 
 
-def find_files(folder: Path, pattern: str) -> Iterator[DocumentFile]:
-    """Find the files of a folder that match a pattern; hidden files and folders are passed over.
+@dataclass(frozen=True)
+class LeftOut:
+    """A file or a folder that is not looked into.
+
+    Attributes:
+        uri: Its path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
+        status: ``ignored`` where a rule leaves it out, ``failed`` where it cannot be looked into.
+        reason: Why, and what to do.
+    """
+
+    uri: str
+    status: Literal["ignored", "failed"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class FolderListing:
+    """What lies in a folder of documents, and below it.
+
+    Attributes:
+        present: Whether the folder is there.
+        files: The files that match the pattern, by uri.
+        left_out: What else there is, by uri; of a folder that is left out, nothing in it is named.
+        unlisted: Beginnings of the uris of files of which nothing is known, since their folder cannot be listed.
+    """
+
+    present: bool
+    files: tuple[DocumentFile, ...]
+    left_out: tuple[LeftOut, ...]
+    unlisted: tuple[str, ...]
+
+
+def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> FolderListing:
+    """List a folder and its subfolders. Linked folders are not entered, hidden ones neither.
 
     Args:
         folder: The folder.
         pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
+        apart: Files and folders that belong to something else, and are left out where they lie in the folder.
 
-    Yields:
-        The files, in no particular order. Linked folders are not entered.
-
-    Raises:
-        WorkspaceError: The folder, or one in it, is not there or cannot be listed; otherwise its documents
-            would count as deleted.
+    Returns:
+        Every file, either by itself or by a folder above it.
     """
     root = folder.resolve()
+    elsewhere = {path.resolve() for path in apart} - {root}
     wanted = PurePosixPath(pattern).parts
-    for place, folders, names in os.walk(root, onerror=_refuse):
+    refused: list[OSError] = []
+    files: list[DocumentFile] = []
+    left_out: list[LeftOut] = []
+    for place, folders, names in os.walk(root, onerror=refused.append):
         relative = Path(place).relative_to(root)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in folders:
-            target = Path(os.path.realpath(Path(place) / name))
-            if not target.is_relative_to(root):
-                logger.warning(
-                    "linked folder is not entered, since it leaves the documents: %s", relative / name
-                )
+        closed = {
+            name: rule for name in folders if (rule := _rule_for_folder(Path(place) / name, root, elsewhere))
+        }
+        left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
+        folders[:] = [name for name in folders if name not in closed]
         for name in names:
             path = relative / name
-            if not name.startswith(".") and _matches(path.parts, wanted):
-                uri = os.fsencode(path).decode("utf-8", "backslashreplace")
-                yield DocumentFile(uri, root / path, root)
+            reason = _rule_for_file(path, root, elsewhere, wanted, pattern)
+            if reason is None:
+                files.append(DocumentFile(_uri(path), root / path, root))
+            else:
+                left_out.append(LeftOut(_uri(path), "ignored", reason))
+    failed = [_describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)]
+    return FolderListing(
+        present=root.exists(),
+        files=tuple(sorted(files, key=lambda file: file.uri)),
+        left_out=tuple(sorted([*left_out, *failed], key=lambda entry: entry.uri)),
+        unlisted=tuple(sorted(entry.uri for entry in failed)),
+    )
 
 
-def _refuse(error: OSError) -> NoReturn:
-    raise WorkspaceError(
-        f"{error.filename} cannot be listed ({error.strerror}); make it, or set `documents: folder`"
-    ) from error
+def _uri(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _rule_for_folder(
+    path: Path, root: Path, elsewhere: Collection[Path]
+) -> tuple[Literal["ignored", "failed"], str] | None:
+    if path.name.startswith("."):
+        return "ignored", "hidden folder: its name begins with a dot"
+    if path in elsewhere:
+        return "ignored", "it belongs to the workspace, not to the documents"
+    if not path.is_symlink():
+        return None
+    if Path(os.path.realpath(path)).is_relative_to(root):
+        return "ignored", "link to a folder that is read where it lies"
+    return (
+        "failed",
+        "this is a link to a folder elsewhere, which is not entered; copy the folder, or remove the link",
+    )
+
+
+def _rule_for_file(
+    path: Path, root: Path, elsewhere: Collection[Path], wanted: Sequence[str], pattern: str
+) -> str | None:
+    if path.name.startswith("."):
+        return "hidden file: its name begins with a dot"
+    if root / path in elsewhere:
+        return "it belongs to the workspace, not to the documents"
+    if not _matches(path.parts, wanted):
+        return f"`documents: {{pattern: {pattern}}}` leaves it out"
+    return None
+
+
+def _describe_refusal(error: OSError, root: Path) -> LeftOut:
+    path = Path(error.filename).relative_to(root)
+    uri = "" if path == Path() else f"{_uri(path)}/"
+    reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
+    return LeftOut(uri, "failed", reason)
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:

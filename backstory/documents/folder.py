@@ -1,4 +1,4 @@
-"""A folder of documents -> the table of their revisions."""
+"""A folder of documents -> the table of their revisions, and what became of every file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
-from backstory.documents.dates import parse_date, split_dated_name
-from backstory.documents.files import DocumentFile, find_files
+from backstory.documents.dated_names import split_dated_name
+from backstory.documents.dates import parse_date
+from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.documents.files import DocumentFile, list_files
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
-from backstory.documents.revisions import Revision, update_revisions
-from backstory.errors import DocumentError
+from backstory.documents.revisions import Revision, keep_revisions, update_revisions
+from backstory.documents.sources import DRAFT, DocumentSource, describe_served, list_sources
+from backstory.documents.stated_fields import is_in_drafts
+from backstory.errors import DocumentError, EmptyDocumentError
 from backstory.ids import digest
 from backstory.settings import DocumentSettings
 from backstory.tables.contracts import conform, polars_schema
@@ -26,8 +30,28 @@ from backstory.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
 
+_REVISION_OF_READING = "1"
+"""To be changed with what is read of a file: its title, date, tags, or whether it is a draft."""
+
 _UNREADABLE = "unreadable"
 """Revision of a file whose content is not known."""
+
+
+@dataclass(frozen=True)
+class DocumentRead:
+    """All documents of a folder.
+
+    Attributes:
+        documents: Table ``documents`` with all revisions, by uri; of one document, superseded revisions come last.
+        sources: The rows of the documents in the table ``sources``: every file, by itself or by a folder above it.
+        reading: Names how the files were read; see :func:`read_documents`.
+        present: Whether the folder is there.
+    """
+
+    documents: pl.DataFrame
+    sources: pl.DataFrame
+    reading: str
+    present: bool
 
 
 def read_documents(
@@ -35,49 +59,71 @@ def read_documents(
     settings: DocumentSettings,
     previous: pl.DataFrame | None = None,
     *,
+    previous_reading: str = "",
+    apart: Collection[Path] = (),
     readers: Sequence[DocumentReader] = READERS,
-) -> pl.DataFrame:
+) -> DocumentRead:
     """Read every document of a folder, and keep what was known of them before.
 
-    A document is named by its path and keeps its id across edits; each content of the file is a revision. A
-    file that cannot be read is a row with status ``error``, and never stops the others. Hidden files, files
-    that no reader takes and linked folders are passed over.
+    A document is named by its path and keeps its id across edits; each content of the file is a revision. Its date is
+    that of its front matter (:func:`backstory.documents.stated_fields.find_date`), else of its name or its folders
+    (:func:`backstory.documents.dated_names.split_dated_name`), else that of its last change. A file that cannot be
+    read is a row with status ``error``, and never stops the others. Drafts are treated as if they were not there,
+    unless the settings want them. What was known of the files in a folder that cannot be listed stays; a folder of
+    documents that is not there has none.
 
     Args:
         folder: The folder.
         settings: Which files to read, and what is assumed of those that do not say.
-        previous: Table ``documents`` of an earlier call; what has not changed since is not parsed again.
+        previous: Table ``documents`` of an earlier call.
+        previous_reading: What that call gave as ``reading``. Where files are read in another way now, all are parsed
+            again; else only those that changed.
+        apart: Files and folders that belong to something else, and are left out where they lie in the folder.
         readers: The readers, of which the first that takes a file reads it.
 
     Returns:
-        Table ``documents`` with all revisions, by uri; of one document, superseded revisions come last.
+        The documents, and what became of every file.
 
     Raises:
-        WorkspaceError: The folder, or one in it, is not there or cannot be listed.
         ContractError: ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
+    reading = digest(
+        [
+            _REVISION_OF_READING,
+            settings.kind,
+            settings.tenant,
+            str(settings.drafts),
+            *(r.format for r in readers),
+        ]
+    )
     known = _group_revisions(previous)
-    parsed = 0
+    listing = list_files(folder, settings.pattern, apart)
+    sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
-    for file in find_files(folder, settings.pattern):
-        reader = find_reader(file.uri, readers)
-        if reader is None:
-            continue
+    for file in listing.files:
         earlier = known.get(file.uri, {})
         try:
-            current = _look_at(file, earlier, reader, settings)
+            current, source = _look_at(
+                file, earlier if reading == previous_reading else {}, readers, settings
+            )
         except FileNotFoundError:
             continue  # it was removed since the folder was listed
-        parsed += current.error is not None or current.revision not in earlier
+        sources.append(_mention_served(source, earlier))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
-    for gone in known.values():
-        rows.extend(update_revisions(gone, None))
+    for uri, revisions in known.items():
+        hidden = uri.startswith(listing.unlisted)
+        rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
     rows.sort(key=lambda row: row.uri)
-    statuses = Counter(row.status for row in rows)
+    statuses = Counter(source.status for source in sources)
     counts = " ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
-    logger.info("read documents parsed=%d %s seconds=%.2f", parsed, counts, time.perf_counter() - started)
-    return pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents))
+    logger.info("read documents %s seconds=%.2f", counts, time.perf_counter() - started)
+    return DocumentRead(
+        documents=pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents)),
+        sources=list_sources(sources, settings.folder),
+        reading=reading,
+        present=listing.present,
+    )
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
@@ -89,25 +135,73 @@ def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revis
 
 
 def _look_at(
-    file: DocumentFile, earlier: dict[str, Revision], reader: DocumentReader, settings: DocumentSettings
-) -> Revision:
-    content_hash = ""
+    file: DocumentFile,
+    earlier: Mapping[str, Revision],
+    readers: Sequence[DocumentReader],
+    settings: DocumentSettings,
+) -> tuple[Revision | None, DocumentSource]:
+    """Give the revision that a file has now, or None if it is no document, and what became of the file."""
+    reader = find_reader(file.uri, readers)
+    if reader is None:
+        return None, _describe_foreign(file, readers)
+    if is_in_drafts(file.uri) and not settings.drafts:
+        return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
+    content: bytes | None = None
     try:
         content = file.read()
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
-        if same is not None and _is_still_right(same, content_hash, settings):
-            return replace(same, status="ok")
-        return _describe(file.uri, content_hash, reader.read(content, file.uri), settings)
+        if same is None or same.error is not None or same.content_hash != content_hash:
+            document = reader.read(content, file.uri, drafts=settings.drafts)
+            if document is None:
+                return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
+            same = _describe(file.uri, content_hash, document, settings)
     except DocumentError as error:
-        unread = _describe(file.uri, content_hash, None, settings)
-        return replace(unread, status="error", error=str(error))
+        return _describe_failure(file.uri, content, reader, settings, error)
+    return replace(same, status="ok"), describe_served(same, reader)
 
 
-def _is_still_right(same: Revision, content_hash: str, settings: DocumentSettings) -> bool:
-    """Say whether parsing would give this revision: with these defaults, stated or not, it would."""
-    assumed = (settings.kind, settings.tenant)
-    return same.error is None and same.content_hash == content_hash and (same.kind, same.tenant) == assumed
+def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
+    try:
+        kind = name_kind(file.uri, file.read(HEAD_BYTES))
+    except DocumentError as error:
+        return DocumentSource(file.uri, "failed", str(error))
+    return DocumentSource(file.uri, "unsupported", _refuse_kind(kind, readers))
+
+
+def _refuse_kind(kind: str, readers: Sequence[DocumentReader]) -> str:
+    formats = "; ".join(
+        f"{reader.format.capitalize()} ({', '.join(sorted(reader.suffixes))})" for reader in readers
+    )
+    return f"this is {kind}; this version reads {formats}; save its text in such a file to have it read"
+
+
+def _describe_failure(
+    uri: str,
+    content: bytes | None,
+    reader: DocumentReader,
+    settings: DocumentSettings,
+    error: DocumentError,
+) -> tuple[Revision, DocumentSource]:
+    """Make the row of a file that could not be read, with what its name says."""
+    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
+    unread = replace(_describe(uri, content_hash, None, settings), status="error", error=str(error))
+    if isinstance(error, EmptyDocumentError):
+        return unread, DocumentSource(uri, "empty", str(error), reader)
+    kind = name_binary_kind((content or b"")[:HEAD_BYTES])
+    if kind is not None:
+        return unread, DocumentSource(
+            uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
+        )
+    return unread, DocumentSource(uri, "failed", str(error), reader)
+
+
+def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:
+    """Add that windows are still given what the file held before, where it cannot be read now."""
+    served = any(revision.status == "ok" for revision in earlier.values())
+    if source.reader is None or source.status not in ("failed", "empty") or not served:
+        return source
+    return replace(source, reason=f"{source.reason}; until then its last readable version is served")
 
 
 def _describe(
@@ -126,7 +220,7 @@ def _describe(
         uri=uri,
         title=stated.title or slug,
         slug=slug,
-        published_at=published_at,
+        published_at=published_at or stated.updated_at,
         tags=list(stated.tags),
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,

@@ -15,6 +15,7 @@ class ParsedDocument:
         title: Title, from a field or else from the first heading.
         slug: Slug.
         published_at: When it was published, UTC.
+        updated_at: When it was last changed, UTC, where it states no date of publication.
         tags: Tags in the order given, each once.
         kind: Kind.
         tenant: Tenant.
@@ -24,6 +25,7 @@ class ParsedDocument:
     title: str | None = None
     slug: str | None = None
     published_at: datetime | None = None
+    updated_at: datetime | None = None
     tags: tuple[str, ...] = ()
     kind: str | None = None
     tenant: str | None = None

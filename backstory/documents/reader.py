@@ -14,21 +14,33 @@ class DocumentReader(Protocol):
     """Reads one type of file."""
 
     @property
+    def format(self) -> str:
+        """Name of the type, as the table ``sources`` gives it."""
+        ...
+
+    @property
+    def encoding(self) -> str | None:
+        """Encoding of its texts; None for a type that is no text."""
+        ...
+
+    @property
     def suffixes(self) -> frozenset[str]:
         """File name endings of this type, lower-case and with the dot."""
         ...
 
-    def read(self, content: bytes, uri: str) -> ParsedDocument:
+    def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
         """Read one file.
 
         Args:
             content: The bytes of the file.
             uri: What error messages call it.
+            drafts: Whether a document that calls itself a draft is wanted.
 
         Returns:
-            The document; the same bytes always give the same.
+            The document, or None for a draft that is not wanted; the same bytes always give the same.
 
         Raises:
+            EmptyDocumentError: The file holds no text.
             DocumentError: The file cannot be read.
         """
         ...

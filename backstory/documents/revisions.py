@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -53,4 +53,13 @@ def update_revisions(known: Mapping[str, Revision], current: Revision | None) ->
             good = by_status["ok"]
             updated[good.revision] = good
         updated[current.revision] = current
-    return sorted(updated.values(), key=lambda row: (_STATUS_ORDER.index(row.status), row.revision))
+    return _in_order(updated.values())
+
+
+def keep_revisions(known: Mapping[str, Revision]) -> list[Revision]:
+    """Give a document's revisions as they were, in their order, where its file cannot be looked at."""
+    return _in_order(known.values())
+
+
+def _in_order(revisions: Iterable[Revision]) -> list[Revision]:
+    return sorted(revisions, key=lambda row: (_STATUS_ORDER.index(row.status), row.revision))

@@ -26,6 +26,7 @@ class Filters:
         tags: The document has at least one of these tags.
         document_ids: The document is one of these.
         tenant: The document belongs to this tenant.
+        undated: Whether a document without a date qualifies.
     """
 
     as_of: Sequence[datetime | None] | None = None
@@ -33,6 +34,7 @@ class Filters:
     tags: Sequence[str] = ()
     document_ids: Sequence[str] = ()
     tenant: str | None = None
+    undated: bool = True
 
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):
@@ -162,6 +164,8 @@ def _row_mask(
         conditions.append(pl.col("document_id").is_in(list(filters.document_ids)))
     if filters.tenant is not None:
         conditions.append(pl.col("tenant") == filters.tenant)
+    if not filters.undated:
+        conditions.append(pl.col("published_at").is_not_null())
     if not conditions:
         return None
     qualifies = documents.select(pl.all_horizontal(conditions).fill_null(value=False).alias("qualifies"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import polars as pl
 
 from backstory.document_chunks import cut_document_chunks, embedding_texts
-from backstory.documents import read_documents
+from backstory.documents import DocumentRead, read_documents
+from backstory.documents.sources import DRAFT
 from backstory.embeddings import embed_texts
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
@@ -16,27 +19,86 @@ from backstory.index.snapshot.manifest import find_damage
 from backstory.pipeline.incremental import WHOLE, content_of, materialize_partitions, settings_digest
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
-from backstory.tables import read_table
+from backstory.settings import SETTINGS_FILE
+from backstory.tables import read_table, write_partition
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
+logger = logging.getLogger(__name__)
+
+_READING = "documents_reading"
+_DOCUMENTS = "documents"
+_NAMED = 5
+
 
 def materialize_documents(workspace: Workspace) -> StageReport:
-    """Read the documents' files; revisions, tombstones and errors are rows.
+    """Read the documents' files; revisions, tombstones and errors are rows, and every file is one of ``sources``.
 
-    Every file is hashed on every run, and only changed ones are parsed.
+    Every file is hashed on every run, and only changed ones are parsed. A folder of documents that is not there, or
+    holds none, is said in the counts as ``notice``: windows are then given no context.
     """
     settings = workspace.settings.documents
-    previous = read_table(workspace.tables, "documents")
-    documents = read_documents(workspace.posts, settings, previous)
-    statuses = {f"status_{status}": count for status, count in documents["status"].value_counts().iter_rows()}
-    revisions = documents.select("document_id", "revision", "status").rows()
-    inputs = settings_digest(settings, extra=[str(row) for row in revisions])
+    known = workspace.ledger.read(_READING).get(WHOLE)
+    read = read_documents(
+        workspace.posts,
+        settings,
+        read_table(workspace.tables, "documents"),
+        previous_reading=known.inputs if known else "",
+        apart=_list_other_parts(workspace),
+    )
+    documents = read.documents
+    _write_sources(workspace, read.sources)
+    revisions = documents.select("document_id", "revision", "status", "error").rows()
+    inputs = settings_digest(settings, extra=[read.reading, *map(str, revisions)])
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
         return {WHOLE: documents}
 
-    return materialize_partitions(workspace, "documents", {WHOLE: inputs}, compute, counts=statuses)
+    is_another = known is None or known.inputs != read.reading
+    if is_another:
+        # A process that is killed here must not leave documents of one reading under the name of another.
+        workspace.ledger.forget(_READING, [WHOLE])
+    counts = _count_documents(workspace, read)
+    report = materialize_partitions(workspace, "documents", {WHOLE: inputs}, compute, counts=counts)
+    if is_another:
+        workspace.ledger.record(_READING, {WHOLE: Entry(read.reading, "", 0)})
+    return report
+
+
+def _list_other_parts(workspace: Workspace) -> list[Path]:
+    """List what may lie in the folder of documents, if that is the workspace itself, and is none of them."""
+    reports = workspace.root / "reports"
+    return [workspace.root / SETTINGS_FILE, workspace.exports, workspace.tables, workspace.index, reports]
+
+
+def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:
+    written = write_partition(workspace.tables, "sources", _DOCUMENTS, sources)
+    workspace.ledger.record("sources", {_DOCUMENTS: Entry("", written.content_hash, written.rows)})
+
+
+def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:
+    sources = read.sources
+    counts: dict[str, int | float | str] = {
+        f"status_{status}": count
+        for status, count in read.documents["status"].value_counts(sort=True).iter_rows()
+    }
+    counts |= {
+        f"files_{status}": count for status, count in sources["status"].value_counts(sort=True).iter_rows()
+    }
+    counts["drafts"] = sources.filter(pl.col("reason") == DRAFT).height
+    undated = sources.filter((pl.col("status") == "read") & pl.col("first").is_null())["source"]
+    counts["undated"] = len(undated)
+    if len(undated):
+        more = f" and {len(undated) - _NAMED} more" if len(undated) > _NAMED else ""
+        counts["undated_documents"] = ", ".join(undated.head(_NAMED)) + more
+    if not read.documents["status"].is_in(["ok"]).any():
+        state = "holds no document that can be served" if read.present else "is not there"
+        counts["notice"] = (
+            f"{workspace.settings.documents.folder}/ {state}, so that windows are given no context; "
+            "put Markdown files into it, or set `documents: {folder: ...}`"
+        )
+        logger.warning("%s", counts["notice"])
+    return counts
 
 
 def materialize_document_chunks(workspace: Workspace) -> StageReport:

@@ -102,6 +102,8 @@ class DocumentSettings(SettingsGroup):
     """Kind of documents that do not name one."""
     tenant: str = ""
     """Tenant of documents that do not name one."""
+    drafts: bool = False
+    """Whether drafts are served: `draft: true`, `published: false`, and files in a folder `_drafts`."""
 
     @field_validator("pattern")
     @classmethod
@@ -228,6 +230,8 @@ class RAGSettings(SettingsGroup):
     """Weight of relevance against difference in `strategy: mmr`."""
     as_of: bool = True
     """Whether documents published after the window began are hidden."""
+    undated: Literal["serve", "hide"] = "serve"
+    """Whether documents without a date are served to every window or to none."""
     kinds: tuple[str, ...] = ()
     """Only documents of these kinds; empty for all."""
     tags: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ windows:
 documents:
   folder: posts            # Markdown with YAML or TOML front matter
   # kind: post
+  # drafts: false          # true serves drafts, too
 
 # embedding:
 #   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), hashing (no model, for dry runs)
@@ -46,6 +47,7 @@ documents:
 #   dedup_strategy: document
 #   dedup_max_per_doc: 1
 #   as_of: true            # hide documents published after the window began
+#   undated: serve         # serve or hide: documents without a date
 
 # rerank:
 #   provider: none         # none, gemini (one call per window), cross_encoder (an ONNX model of yours)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from backstory.documents import READERS, ParsedDocument, read_documents
-from backstory.errors import ContractError, SettingsError, WorkspaceError
+from backstory.errors import ContractError, SettingsError
 from backstory.settings import DocumentSettings
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.contracts import validate
-from backstory.tables.schemas import Documents
+from backstory.tables.schemas import Documents, Sources
 
 DEFAULTS = DocumentSettings()
 Write = Callable[[Mapping[str, str | bytes]], Path]
@@ -42,11 +42,19 @@ def write(tmp_path: Path) -> Write:
 def read(
     folder: Path, previous: pl.DataFrame | None = None, settings: DocumentSettings = DEFAULTS
 ) -> pl.DataFrame:
-    documents = validate(read_documents(folder, settings, previous), Documents)
-    again = read_documents(folder, settings, documents)
-    assert again.equals(documents)
-    assert again.serialize() == documents.serialize()
+    found = read_documents(folder, settings, previous)
+    documents = validate(found.documents, Documents)
+    again = read_documents(folder, settings, documents, previous_reading=found.reading)
+    assert again.documents.equals(documents)
+    assert again.documents.serialize() == documents.serialize()
+    assert again.sources.serialize() == validate(found.sources, Sources).serialize()
     return documents
+
+
+def sources(folder: Path, settings: DocumentSettings = DEFAULTS) -> dict[str, tuple[str, str]]:
+    """Give status and reason of every file."""
+    rows = read_documents(folder, settings).sources.select("source", "status", "reason").rows()
+    return {source: (status, reason) for source, status, reason in rows}
 
 
 def states(documents: pl.DataFrame) -> list[tuple[str, str, str]]:
@@ -173,14 +181,16 @@ def test_what_was_deleted_is_not_searched_again_because_a_broken_file_took_its_p
 class CountingReader:
     """The Markdown reader, telling what it read."""
 
+    format = READERS[0].format
+    encoding = READERS[0].encoding
     suffixes = READERS[0].suffixes
 
     def __init__(self) -> None:
         self.uris: list[str] = []
 
-    def read(self, content: bytes, uri: str) -> ParsedDocument:
+    def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
         self.uris.append(uri)
-        return READERS[0].read(content, uri)
+        return READERS[0].read(content, uri, drafts=drafts)
 
 
 def test_only_changed_files_are_parsed(write: Write) -> None:
@@ -190,16 +200,36 @@ def test_only_changed_files_are_parsed(write: Write) -> None:
     assert sorted(reader.uris) == ["a.md", "b.md", "c.md"]
     reader.uris.clear()
     write({"a.md": "Two"})
-    read_documents(folder, DEFAULTS, first, readers=[reader])
+    read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading, readers=[reader])
     assert sorted(reader.uris) == ["a.md", "c.md"]  # a broken file is told of again
 
 
-@pytest.mark.parametrize("change", [DocumentSettings(kind="note"), DocumentSettings(tenant="team")])
-def test_another_default_reaches_unchanged_files(write: Write, change: DocumentSettings) -> None:
+@pytest.mark.parametrize(
+    "change", [DocumentSettings(kind="note"), DocumentSettings(tenant="team"), DocumentSettings(drafts=True)]
+)
+def test_another_setting_reaches_unchanged_files(write: Write, change: DocumentSettings) -> None:
     folder = write(
-        {"a.md": "One", "b.md": "---\nkind: page\n---\nTwo", "c.md": "---\ntenant: team\n---\nThree"}
+        {
+            "a.md": "One",
+            "b.md": "---\nkind: page\n---\nTwo",
+            "c.md": "---\ntenant: team\n---\nThree",
+            "d.md": "---\ndraft: true\n---\nFour",
+        }
     )
-    assert read(folder, read(folder), change).equals(read(folder, settings=change))
+    first = read_documents(folder, DEFAULTS)
+    there = read_documents(folder, change, first.documents, previous_reading=first.reading)
+    assert there.reading != first.reading
+    assert there.documents.equals(read(folder, settings=change))
+    back = read_documents(folder, DEFAULTS, there.documents, previous_reading=there.reading)
+    assert back.documents.filter(status="ok").equals(first.documents)
+
+
+def test_documents_of_an_earlier_way_of_reading_are_parsed_again(write: Write) -> None:
+    folder = write({"a.md": "---\ncreated: 2024-05-01\n---\nText"})
+    earlier = read(folder).with_columns(published_at=pl.lit(None, pl.Datetime("us", "UTC")))
+    assert read_documents(folder, DEFAULTS, earlier).documents["published_at"].to_list() == [
+        datetime(2024, 5, 1, tzinfo=UTC)
+    ]
 
 
 def test_hidden_and_foreign_files_are_passed_over(write: Write) -> None:
@@ -234,9 +264,7 @@ def test_a_pattern_outside_the_folder_is_a_settings_error_with_its_line(tmp_path
         read_settings(path)
 
 
-def test_links_that_leave_the_folder_are_refused_and_others_followed(
-    write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_links_that_leave_the_folder_are_refused_and_others_followed(write: Write, tmp_path: Path) -> None:
     folder = write({"a.md": "Text", "b/c.md": "More"})
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.md").write_text("Secret", encoding="utf-8")
@@ -257,7 +285,9 @@ def test_links_that_leave_the_folder_are_refused_and_others_followed(
     assert "link that leaves the folder" in errors["leaving.md"]
     assert "link that leaves the folder" in errors["relative.md"]
     assert "Secret" not in str(documents.to_dicts())
-    assert "linked folder is not entered, since it leaves the documents: folder" in caplog.text
+    rows = sources(folder)
+    assert rows["posts/leaving.md"][0] == rows["posts/folder/"][0] == "failed"
+    assert "link to a folder elsewhere, which is not entered" in rows["posts/folder/"][1]
 
 
 def test_a_pipe_is_not_waited_for(write: Write) -> None:
@@ -274,19 +304,22 @@ def test_a_file_name_that_is_not_utf8_is_an_error_row(write: Write) -> None:
     assert "not UTF-8; rename the file" in documents["error"][1]
 
 
-def test_a_folder_that_is_not_there_is_an_error_rather_than_a_deletion_of_everything(write: Write) -> None:
+def test_a_folder_that_is_not_there_holds_no_documents(write: Write) -> None:
     folder = write({"a.md": "Text"})
     documents = read(folder)
     (folder / "a.md").unlink()
     folder.rmdir()
-    with pytest.raises(
-        WorkspaceError, match=r"posts cannot be listed .*; make it, or set `documents: folder`"
-    ):
-        read_documents(folder, DEFAULTS, documents)
+    gone = read_documents(folder, DEFAULTS, documents)
+    assert not gone.present
+    assert gone.sources.is_empty()
+    assert states(gone.documents) == [("a.md", "deleted", "Text")]
 
 
 def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
-    assert read(write({})).is_empty()
+    found = read_documents(write({}), DEFAULTS)
+    assert found.present
+    assert found.documents.is_empty()
+    assert found.sources.is_empty()
 
 
 def test_a_foreign_table_of_earlier_documents_is_refused(write: Write) -> None:

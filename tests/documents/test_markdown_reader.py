@@ -1,11 +1,14 @@
 """Markdown files: what is read of them, and what is said of a broken one."""
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from backstory.documents import stated_fields
 from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.errors import DocumentError
@@ -14,7 +17,9 @@ READER = MarkdownReader()
 
 
 def read(text: str) -> ParsedDocument:
-    return READER.read(text.encode(), "a/post.md")
+    document = READER.read(text.encode(), "a/post.md")
+    assert document is not None
+    return document
 
 
 YAML_POST = """\
@@ -88,13 +93,18 @@ def test_dates_of_the_front_matter_are_utc(front: str, moment: datetime | None) 
     ("field", "tags"),
     [
         ("tags: one, two,, one", ("one", "two")),
+        ("tags: one two  one", ("one", "two")),
+        ("tags: machine learning, solar", ("machine learning", "solar")),
+        ("tags: '#one #house/garden'", ("one", "house/garden")),
+        ('tags: ["#one", house/garden, "#"]', ("one", "house/garden")),
+        ("Tag: one", ("one",)),
         ("tags: solar", ("solar",)),
         ("tags:\n  - a\n  - b c", ("a", "b c")),
         ("tags:", ()),
         ("other: 1", ()),
     ],
 )
-def test_tags_are_a_list_or_a_text_with_commas(field: str, tags: tuple[str, ...]) -> None:
+def test_tags_are_a_list_or_a_text_with_commas_or_blanks(field: str, tags: tuple[str, ...]) -> None:
     assert read(f"---\n{field}\n---\nText").tags == tags
 
 
@@ -160,6 +170,13 @@ def test_a_line_of_hyphens_in_the_text_stays() -> None:
         ('---\ntitle: "\\ud800"\n---\nText', ":2:", "title holds half a surrogate pair"),
         ("---\na: " + "[" * 5000 + "\n---\nText", ":1:", "nested too deeply"),
         ("+++\na = " + "[" * 5000 + "\n+++\nText", ":1:", "nested too deeply"),
+        ('{"title": "a",\n"date": soon}\nText', ":2:", "not valid JSON: Expecting value"),
+        ('{"title": "a",\n"slug": "b",\n"date": "soon"}\nText', ":3:", "date 'soon' is not a date"),
+        ('{"title": "a",\n"title": "b"}\nText', ":1:", "has title twice"),
+        ('{"title": "a"} Text', ":1:", "text follows the front matter"),
+        ('{"a": NaN}\nText', ":1:", "NaN is not a number"),
+        ('{"a": ' + "[" * 100_000 + "\nText", ":1:", "nested too deeply"),
+        ('{"title": "\\ud800"}\nText', ":1:", "title holds half a surrogate pair"),
         ("---\ntitle: a\n---\n \n\n", ":", "no text after the front matter; write some, or remove the file"),
         ("", ":", "no text"),
     ],
@@ -177,13 +194,142 @@ def test_a_file_that_is_not_utf8_is_named_with_its_line(content: bytes) -> None:
         READER.read(content, "post.md")
 
 
-MARKS = ["---", "+++", "...", "title: a", "date: 2024-01-01", "a: &x 1", "b: *x", "- c", "t = 'a'", "# h", ""]
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("About #garden and #house/garden, and #garden again.", ("garden", "house/garden")),
+        ("#first\n\n- a #second\n\n> #third\n\n## Heading #fourth\n", ("first", "second", "third", "fourth")),
+        ("#año #日本 #a-b_c #2024-plan", ("año", "日本", "a-b_c", "2024-plan")),
+        ("# Heading\n\n#1 of #2024, C#, a#b, ##x, &#39;, https://example.org/#part", ()),
+        ("`#code` and\n\n```\n#fenced\n```\n\n    #indented\n\n[x](#part) <a href='x' title=' #html'>", ()),
+    ],
+)
+def test_tags_in_the_text_are_read_where_it_is_running_text(text: str, tags: tuple[str, ...]) -> None:
+    assert read(text).tags == tags
+
+
+def test_tags_in_the_text_follow_those_of_the_front_matter() -> None:
+    assert read("---\ntags: [b, a]\n---\n#a #c").tags == ("b", "a", "c")
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "---\ndraft: true\n---\n", '---\ndraft: "true"\n---\n', "---\nDraft: Yes\n---\n", "---\nisDraft: on\n---\n",
+        "---\npublished: false\n---\n", "---\npublished: 'no'\n---\n", "---\npublish: false\n---\n",
+        "---\nstatus: Draft\n---\n", "+++\ndraft = true\n+++\n", '+++\ndraft = "true"\n+++\n',
+        '{\n"draft": true\n}\n', '{"published": false}\n', "---\ndraft: true\ndate: not yet\n---\n",
+    ],
+)  # fmt: skip
+def test_a_draft_is_read_only_where_drafts_are_wanted(front: str) -> None:
+    assert READER.read(f"{front}Text".encode(), "post.md", drafts=False) is None
+    if "not yet" not in front:
+        assert read(f"{front}Text").text == "Text"
+
+
+@pytest.mark.parametrize(
+    "front",
+    ["draft: false", 'draft: "false"', "draft:", "draft: ''", "published: true", "published: 2024-05-01",
+     "published: 1984", "publish: yes", "status: evergreen", "status: [draft, x]", "drafts: true"],
+)  # fmt: skip
+def test_other_documents_are_no_drafts(front: str) -> None:
+    assert READER.read(f"---\n{front}\n---\nText".encode(), "post.md", drafts=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("front", "line", "words"),
+    [
+        ("---\na: b\ndraft: perhaps\n---\n", 3, "draft must be true or false, not 'perhaps'"),
+        ("---\nisDraft: [true]\n---\n", 2, "isDraft must be true or false"),
+    ],
+)
+def test_a_draft_that_is_neither_true_nor_false_is_an_error(front: str, line: int, words: str) -> None:
+    with pytest.raises(DocumentError, match=rf"^post\.md:{line}: {re.escape(words)}"):
+        READER.read(f"{front}Text".encode(), "post.md", drafts=False)
+
+
+PRECEDENCE = (
+    *stated_fields.PUBLICATION_FIELDS, "published", *stated_fields.DATE_FIELDS, *stated_fields.CREATION_FIELDS,
+)  # fmt: skip
+SPELLINGS = (
+    str,
+    str.lower,
+    str.upper,
+    lambda name: re.sub(r"([A-Z])", r"_\1", name).lower(),
+    lambda name: re.sub(r"([A-Z])", r" \1", name).lower(),
+)
+
+
+@given(
+    names=st.lists(st.sampled_from(PRECEDENCE), min_size=1, unique=True),
+    spell=st.sampled_from(SPELLINGS),
+    updated=st.none() | st.sampled_from(stated_fields.UPDATE_FIELDS),
+)
+def test_of_several_dates_the_first_in_the_stated_order_counts(
+    names: list[str], spell: Callable[[str], str], updated: str | None
+) -> None:
+    lines = [f"{spell(name)}: 2024-01-{PRECEDENCE.index(name) + 1:02}" for name in names]
+    lines += [f"{spell(updated)}: 2023-01-01"] if updated else []
+    document = read("---\n{}\n---\nText".format("\n".join(lines)))
+    assert document.published_at == datetime(2024, 1, min(map(PRECEDENCE.index, names)) + 1, tzinfo=UTC)
+    assert document.updated_at is None
+
+
+@given(st.sampled_from(stated_fields.UPDATE_FIELDS), st.sampled_from(SPELLINGS))
+def test_a_date_of_change_is_kept_apart(name: str, spell: Callable[[str], str]) -> None:
+    document = read(f"---\n{spell(name)}: 2023-01-02\n---\nText")
+    assert document.published_at is None
+    assert document.updated_at == datetime(2023, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", sorted({*PRECEDENCE, *stated_fields.UPDATE_FIELDS} - {"published"}))
+def test_a_field_that_holds_no_date_is_named(name: str) -> None:
+    with pytest.raises(
+        DocumentError, match=rf"^a/post\.md:3: {name} 'soon' is not a date; write it as 2025-03-04 or"
+    ):
+        read(f"---\ntitle: A\n{name}: soon\n---\nText")
+
+
+def test_json_front_matter_is_read() -> None:
+    post = '{\n  "title": "One year",\n  "date": "2024-08-18",\n  "tags": ["a", 1],\n  "x": {"title": null}\n}\n\n# H\n'
+    assert read(post) == ParsedDocument(
+        text="\n# H\n", title="One year", published_at=datetime(2024, 8, 18, tzinfo=UTC), tags=("a", "1")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["{% include x %}\nText", "{: .class}\nText", "{{< figure >}}\n", "{\nText\n}\n", "{"]
+)
+def test_other_braces_are_text(text: str) -> None:
+    assert read(text).text == text
+
+
+MARKS = [
+    "---",
+    "+++",
+    "{",
+    '"a": 1,',
+    '"b": true',
+    "}",
+    "draft: x",
+    "...",
+    "title: a",
+    "date: 2024-01-01",
+    "a: &x 1",
+    "b: *x",
+    "- c",
+    "t = 'a'",
+    "# h",
+    "",
+]
 LINES = st.lists(st.sampled_from(MARKS) | st.text(max_size=12), max_size=8)
 
 
 @settings(deadline=None, max_examples=300)
 @example("---\na: &x 1\nb: &x 2\n---\nText")
-@given(st.builds(lambda mark, lines: "\n".join([mark, *lines]), st.sampled_from(["---", "+++", ""]), LINES))
+@given(
+    st.builds(lambda mark, lines: "\n".join([mark, *lines]), st.sampled_from(["---", "+++", "{", ""]), LINES)
+)
 def test_any_file_is_read_or_refused_with_its_name(text: str) -> None:
     content = text.encode("utf-8", "surrogatepass")
     outcome = read_or_refuse(content)
@@ -197,6 +343,8 @@ def test_any_file_is_read_or_refused_with_its_name(text: str) -> None:
 
 def read_or_refuse(content: bytes) -> ParsedDocument | DocumentError:
     try:
-        return READER.read(content, "post.md")
+        document = READER.read(content, "post.md")
     except DocumentError as error:
         return error
+    assert document is not None
+    return document

@@ -1,0 +1,91 @@
+"""What kind of file a document is not: said of files that no reader takes."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+HEAD_BYTES: Final = 512
+"""How much of a file is looked at."""
+
+_ZIP = b"PK\x03\x04"
+_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAGIC: Final = (
+    (b"%PDF-", "a PDF file"),
+    (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
+    (b"\xff\xd8\xff", "an image (JPEG)"),
+    (b"GIF87a", "an image (GIF)"),
+    (b"GIF89a", "an image (GIF)"),
+    (b"II*\0", "an image (TIFF)"),
+    (b"MM\0*", "an image (TIFF)"),
+    (b"OggS", "a sound file (Ogg)"),
+    (b"ID3", "a sound file (MP3)"),
+    (b"\x1f\x8b", "an archive (gzip)"),
+    (b"7z\xbc\xaf\x27\x1c", "an archive (7z)"),
+    (b"Rar!\x1a\x07", "an archive (RAR)"),
+    (b"SQLite format 3\0", "a database (SQLite)"),
+    (b"PAR1", "a data file (Parquet)"),
+    (b"{\\rtf", "a rich text file (RTF)"),
+    (_OFFICE, "a file of an old Microsoft Office"),
+    (_ZIP, "an archive (ZIP)"),
+)
+"""How files begin; the last two are of several kinds, which the ending of the name tells apart."""
+
+_SUFFIXES: Final = {
+    "a PDF file": ".pdf",
+    "a Word file": ".docx .doc .docm .dotx",
+    "a spreadsheet": ".xlsx .xls .xlsm .ods",
+    "a presentation": ".pptx .ppt .odp .key",
+    "an OpenDocument text": ".odt",
+    "a rich text file (RTF)": ".rtf",
+    "an e-book": ".epub .mobi .azw3",
+    "an image": ".png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif .ico",
+    "a sound file": ".mp3 .m4a .wav .ogg .opus .flac .aac",
+    "a video": ".mp4 .mov .mkv .webm .avi .3gp",
+    "an archive": ".zip .tar .gz .tgz .7z .rar .bz2 .xz",
+    "a web page (HTML)": ".html .htm .xhtml",
+    "a text file": ".txt .text .log",
+    "a text file (reStructuredText)": ".rst",
+    "a text file (AsciiDoc)": ".adoc .asciidoc",
+    "a text file (Org mode)": ".org",
+    "a text file (LaTeX)": ".tex",
+    "an MDX file": ".mdx",
+    "a canvas of Obsidian": ".canvas",
+    "a notebook": ".ipynb",
+    "a table": ".csv .tsv .parquet",
+    "a data file": ".json .jsonl .yaml .yml .toml .xml .db .sqlite",
+    "an e-mail": ".eml .msg .mbox",
+    "program code": ".py .js .ts .jsx .tsx .css .scss .sh .rb .go .rs .java .c .h .cpp",
+}
+_KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+
+
+def name_kind(uri: str, head: bytes) -> str:
+    """Say what kind of file this is, by how it begins, else by the ending of its name.
+
+    Args:
+        uri: Its path.
+        head: Its first bytes, at most :data:`HEAD_BYTES`.
+
+    Returns:
+        A noun with its article, such as ``a PDF file``.
+    """
+    suffix = PurePosixPath(uri).suffix.lower()
+    by_name = _KINDS.get(suffix)
+    by_content = name_binary_kind(head)
+    if by_content is not None and not (by_name and head.startswith((_ZIP, _OFFICE))):
+        return by_content
+    if by_name is not None:
+        return by_name
+    return (
+        f"a file of a kind that is not known ({suffix})" if suffix else "a file without an ending in its name"
+    )
+
+
+def name_binary_kind(head: bytes) -> str | None:
+    """Say what kind of binary file begins like this; None for a text, and for what is not known."""
+    if head.startswith(b"RIFF"):
+        return {b"WEBP": "an image (WebP)", b"WAVE": "a sound file (WAV)"}.get(head[8:12])
+    if head[4:8] == b"ftyp":
+        return "an image (HEIF)" if head[8:11] in (b"hei", b"avi", b"mif") else "a video"
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)

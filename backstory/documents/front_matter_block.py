@@ -1,0 +1,174 @@
+"""Where the front matter of a text file ends, and its fields.
+
+YAML stands between lines of ``---``, TOML between lines of ``+++``, JSON between ``{`` and ``}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from datetime import date
+from typing import NoReturn
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from backstory.documents.front_matter import Field, FrontMatter, collect_fields
+from backstory.errors import DocumentError
+
+_NULL = "tag:yaml.org,2002:null"
+_YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_TOML_END = re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)
+_YAML_FIELD = re.compile(r"[\w.-]+[ \t]*:(?:\s|$)")
+_TOML_LINE = re.compile(r"\(at line ([0-9]+), ")
+_JSON_START = re.compile(r'\{\s*"|\{[ \t]*\n\s*\}')
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
+
+
+def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
+    r"""Take the front matter off a text.
+
+    As in Pandoc, a first line ``---`` that a blank line follows is a thematic break. As in Hugo, a text that begins
+    with a JSON object begins with its front matter.
+
+    Args:
+        text: A whole file, newlines as ``\n``.
+        uri: What error messages call it.
+
+    Returns:
+        The front matter, without fields if there is none, and the text after it.
+
+    Raises:
+        DocumentError: The front matter is not closed, or not valid; the message names the line.
+    """
+    first, _, rest = text.partition("\n")
+    mark = first.rstrip()
+    following = rest.partition("\n")[0]
+    try:
+        if _JSON_START.match(text):
+            return _split_json(text, uri)
+        if mark not in ("---", "+++") or (mark == "---" and not following.strip()):
+            return FrontMatter(uri, {}), text
+        end = (_YAML_END if mark == "---" else _TOML_END).search(rest)
+        if end is None:
+            if mark == "---" and not _YAML_FIELD.match(following):
+                return FrontMatter(uri, {}), text
+            raise DocumentError(f"{uri}:1: the front matter is not closed; add a line {mark} after it")
+        block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
+        fields = _read_yaml(block, uri) if mark == "---" else _read_toml(block, uri)
+    except RecursionError as error:
+        raise DocumentError(f"{uri}:1: the front matter is nested too deeply; make it flat") from error
+    return collect_fields(uri, fields), body
+
+
+def _read_yaml(block: str, uri: str) -> list[Field]:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False
+    try:
+        root = yaml.compose(block)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line if error.problem_mark else 0
+        problem = f"{error.problem}; correct it, or quote a text that holds a colon"
+        raise DocumentError(f"{uri}:{line + 2}: the front matter is not valid YAML: {problem}") from error
+    except (YAMLError, ValueError) as error:
+        problem = str(error).partition("\n")[0]
+        raise DocumentError(f"{uri}:1: the front matter is not valid YAML: {problem}; correct it") from error
+    if root is None:
+        return []
+    if not isinstance(root, MappingNode):
+        raise DocumentError(
+            f"{uri}:2: the front matter must be lines such as `title: Text`; if it is a part of the text, "
+            "begin it with a blank line"
+        )
+    fields: dict[str, Field] = {}
+    for key, value in root.value:
+        name, line = str(key.value), key.start_mark.line + 2
+        if name in fields:
+            raise DocumentError(f"{uri}:{line}: the front matter has {name} twice; remove one")
+        fields[name] = Field(name, _plain_node(value), line)
+    return list(fields.values())
+
+
+def _plain_node(node: Node) -> object:
+    """Take texts as they are written, so that a title 007 stays one and a wrong date has its line."""
+    if isinstance(node, SequenceNode):
+        return [_scalar(item) for item in node.value]
+    return _scalar(node)
+
+
+def _scalar(node: Node) -> object:
+    if not isinstance(node, ScalarNode):
+        return {}
+    return None if node.tag == _NULL else node.value
+
+
+def _read_toml(block: str, uri: str) -> list[Field]:
+    try:
+        values = tomllib.loads(block)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_LINE.search(str(error))
+        line = int(place[1]) if place else block.count("\n")
+        problem = str(error).partition(" (at")[0]
+        raise DocumentError(
+            f"{uri}:{line + 1}: the front matter is not valid TOML: {problem}; correct it"
+        ) from error
+    return [
+        Field(name, _plain_value(value), _line_of(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", block) + 1)
+        for name, value in values.items()
+    ]
+
+
+def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
+    names: list[str] = []
+
+    def read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names[:] = [name for name, _ in pairs]  # the outermost object is the last to be read
+        return dict(pairs)
+
+    decoder = json.JSONDecoder(object_pairs_hook=read_object, parse_constant=_refuse_constant)
+    try:
+        values, end = decoder.raw_decode(text)
+    except ValueError as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise DocumentError(
+            f"{uri}:{line}: the front matter is not valid JSON: {problem}; correct it, or begin a text that is no "
+            "front matter with a blank line"
+        ) from error
+    rest = _REST_OF_LINE.match(text, end)
+    if rest is None:
+        line = text.count("\n", 0, end) + 1
+        raise DocumentError(f"{uri}:{line}: text follows the front matter; begin it on a line of its own")
+    block = text[:end]
+    fields = [
+        Field(
+            name,
+            _plain_value(value),
+            _line_of(re.escape(json.dumps(name, ensure_ascii=False)) + r"\s*:", block),
+        )
+        for name, value in values.items()
+    ]
+    twice = next((field for field in fields if names.count(field.name) > 1), None)
+    if twice is not None:
+        raise DocumentError(f"{uri}:{twice.line}: the front matter has {twice.name} twice; remove one")
+    return collect_fields(uri, fields), text[rest.end() :]
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number")
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, list):
+        return [{} if isinstance(item, list | dict) else _plain_value(item) for item in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if value is None or isinstance(value, str | dict) else str(value)
+
+
+def _line_of(pattern: str, block: str) -> int:
+    """Say on which line of a block a pattern first matches, from 1; 1 if it does not."""
+    found = re.search(pattern, block, re.MULTILINE)
+    return block[: found.start()].count("\n") + 1 if found else 1

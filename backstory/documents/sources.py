@@ -1,0 +1,76 @@
+"""What became of every file of a folder of documents, as rows of the table ``sources``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+
+import polars as pl
+
+from backstory.documents.reader import DocumentReader
+from backstory.documents.revisions import Revision
+from backstory.tables.contracts import polars_schema
+from backstory.tables.schemas import Sources
+
+UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from all windows"
+DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
+
+
+@dataclass(frozen=True)
+class DocumentSource:
+    """What became of one file, or of a folder whose files are not told apart.
+
+    Attributes:
+        uri: Path relative to the folder of documents; ``""`` for the folder itself.
+        status: As in :class:`backstory.tables.schemas.Sources`.
+        reason: Why it was not read whole or what it lacks, and what to do; None for nothing.
+        reader: The reader that takes the file; None if none does.
+        date: Date of the document that was read.
+    """
+
+    uri: str
+    status: str
+    reason: str | None
+    reader: DocumentReader | None = None
+    date: datetime | None = None
+
+
+def describe_served(revision: Revision, reader: DocumentReader) -> DocumentSource:
+    """Describe a file that was read."""
+    reason = UNDATED if revision.published_at is None else None
+    return DocumentSource(revision.uri, "read", reason, reader, revision.published_at)
+
+
+def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
+    """Make the rows of the documents in the table ``sources``.
+
+    Args:
+        found: What became of the files.
+        folder: The folder of documents as the settings name it, relative to the workspace.
+
+    Returns:
+        Table :class:`~backstory.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
+    """
+    rows = [
+        {
+            "source": _name(folder, entry.uri),
+            "folder": "documents",
+            "status": entry.status,
+            "format": entry.reader.format if entry.reader else None,
+            "reason": entry.reason,
+            "rows": int(entry.status == "read"),
+            "unread": 0,
+            "first": entry.date,
+            "last": entry.date,
+            "encoding": entry.reader.encoding if entry.reader and entry.status == "read" else None,
+        }
+        for entry in found
+    ]
+    return pl.DataFrame(rows, schema=polars_schema(Sources)).sort("source")
+
+
+def _name(folder: str, uri: str) -> str:
+    below = "/" if uri.endswith("/") else ""
+    return f"{PurePosixPath(folder) / uri}{below}"

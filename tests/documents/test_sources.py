@@ -1,0 +1,235 @@
+"""Every file of the folder of documents ends with a row that says what became of it."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.documents import DocumentRead, read_documents
+from backstory.settings import DocumentSettings
+from backstory.tables.contracts import validate
+from backstory.tables.schemas import Sources
+
+DEFAULTS = DocumentSettings()
+NOBODY = 65_534
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
+Write = Callable[[Mapping[str, str | bytes]], Path]
+
+
+@pytest.fixture
+def write() -> Iterator[Write]:
+    """Give a function that writes files into a folder of documents that everyone may enter."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "posts"
+        folder.mkdir()
+
+        def write_files(files: Mapping[str, str | bytes]) -> Path:
+            for uri, content in files.items():
+                path = folder / uri
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
+            return folder
+
+        yield write_files
+
+
+@pytest.fixture
+def without_privileges() -> Iterator[None]:
+    """Give up the privileges of root, who may read everything."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(own)
+
+
+def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:
+    rows = validate(found.sources, Sources).select("source", "status", "reason").rows()
+    return {source: (status, reason) for source, status, reason in rows}
+
+
+def test_a_document_has_its_date_format_and_encoding(write: Write) -> None:
+    found = read_documents(write({"b/a.md": "---\ndate: 2024-05-01\n---\nText"}), DEFAULTS)
+    moment = datetime(2024, 5, 1, tzinfo=UTC)
+    assert validate(found.sources, Sources).to_dicts() == [
+        {
+            "source": "posts/b/a.md", "folder": "documents", "status": "read", "format": "markdown", "reason": None,
+            "rows": 1, "unread": 0, "first": moment, "last": moment, "encoding": "utf-8", "date_order": None,
+            "timezone": None, "language": None,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("uri", "content", "status", "reason"),
+    [
+        ("a.md", "Text", "read", "it states no date; `rag: {undated: hide}`"),
+        ("2024-05-01-a.md", "Text", "read", None),
+        ("a.md", "---\nupdated: 2024-05-01\n---\nText", "read", None),
+        ("a.md", "", "empty", "there is no text after the front matter"),
+        ("a.md", "---\ntitle: A\n---\n\n", "empty", "there is no text after the front matter"),
+        ("a.md", "---\ndate: soon\n---\nText", "failed", "a.md:2: date 'soon' is not a date; write it as"),
+        ("2024-02-30-a.md", "Text", "failed", "2024-02-30 in the file name is not a date"),
+        ("a.md", b"\xff", "failed", "not UTF-8 text; save the file as UTF-8"),
+        ("a.md", PDF, "unsupported", "this is a PDF file in spite of its name; this version reads"),
+        ("a.md", "---\ndraft: true\n---\nText", "ignored", "draft; `documents: {drafts: true}`"),
+        ("_drafts/a.md", "Text", "ignored", "draft; "),
+        ("x/_drafts/y/2024-02-30-a.md", "---\nx: [\n---\n", "ignored", "draft; "),
+        (".a.md", "Text", "ignored", "hidden file"),
+        ("a.pdf", PDF, "unsupported", "this is a PDF file; this version reads Markdown (.markdown, .md)"),
+        ("a", PDF, "unsupported", "this is a PDF file;"),
+        ("a.txt", PDF, "unsupported", "this is a PDF file;"),
+        ("a.docx", b"PK\x03\x04...", "unsupported", "this is a Word file;"),
+        ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "unsupported", "this is a Word file;"),
+        ("a.PNG", "", "unsupported", "this is an image;"),
+        ("a.bin", b"RIFF\0\0\0\0WEBPVP8 ", "unsupported", "this is an image (WebP);"),
+        ("a.bin", b"\0\0\0\x18ftypmp42", "unsupported", "this is a video;"),
+        ("a.txt", "Text", "unsupported", "this is a text file;"),
+        ("a.xyz", "Text", "unsupported", "a file of a kind that is not known (.xyz);"),
+        ("README", "Text", "unsupported", "a file without an ending in its name;"),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_file(
+    write: Write, uri: str, content: str | bytes, status: str, reason: str | None
+) -> None:
+    found = read_documents(write({uri: content, "good.md": "---\ndate: 2024-05-01\n---\nText"}), DEFAULTS)
+    states_of = states(found)
+    assert states_of.pop("posts/good.md") == ("read", None)
+    [(source, (found_status, found_reason))] = states_of.items()
+    assert (source, found_status) == (f"posts/{uri}", status)
+    assert reason in found_reason if reason and found_reason else found_reason is reason
+    assert found.sources["rows"].sum() == 1 + (status == "read")
+    served = found.documents.filter(status="ok")["uri"].to_list()
+    assert (uri in served) == (status == "read")
+
+
+def test_hidden_folders_and_those_of_the_workspace_are_one_row_each(write: Write) -> None:
+    folder = write(
+        dict.fromkeys(["a.md", ".git/x/a.md", "data/hits/a.md", "backstory.yaml", "chats/a.md"], "T")
+    )
+    apart = [folder / "data", folder / "backstory.yaml", folder / "chats", folder]
+    found = read_documents(folder, DocumentSettings(folder="."), apart=apart)
+    ours = ("ignored", "it belongs to the workspace, not to the documents")
+    assert {source: state for source, state in states(found).items() if source != "a.md"} == {
+        ".git/": ("ignored", "hidden folder: its name begins with a dot"),
+        "backstory.yaml": ours,
+        "chats/": ours,
+        "data/": ours,
+    }
+    assert found.documents["uri"].to_list() == ["a.md"]
+
+
+def test_what_the_pattern_leaves_out_is_named(write: Write) -> None:
+    folder = write(dict.fromkeys(["a.md", "notes/a.md"], "Text"))
+    found = read_documents(folder, DocumentSettings(pattern="notes/*"))
+    assert states(found)["posts/a.md"] == ("ignored", "`documents: {pattern: notes/*}` leaves it out")
+
+
+def test_drafts_are_served_where_a_setting_says_so(write: Write) -> None:
+    folder = write({"a.md": "---\ndraft: true\n---\nText", "_drafts/b.md": "Text", "c.md": "Text"})
+    with_drafts, without = (
+        read_documents(folder, DocumentSettings(drafts=drafts)) for drafts in (True, False)
+    )
+    assert with_drafts.documents["uri"].to_list() == ["_drafts/b.md", "a.md", "c.md"]
+    assert without.documents["uri"].to_list() == ["c.md"]
+
+
+def test_a_published_document_that_becomes_a_draft_is_withdrawn(write: Write) -> None:
+    first = read_documents(write({"a.md": "Text"}), DEFAULTS)
+    folder = write({"a.md": "---\ndraft: true\n---\nText"})
+    second = read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading)
+    assert second.documents["status"].to_list() == ["deleted"]
+
+
+def test_it_is_said_that_an_earlier_version_is_still_served(write: Write) -> None:
+    first = read_documents(write({"a.md": "Text"}), DEFAULTS)
+    found = read_documents(write({"a.md": b"\xff"}), DEFAULTS, first.documents)
+    status, reason = states(found)["posts/a.md"]
+    assert status == "failed"
+    assert str(reason).endswith("save the file as UTF-8; until then its last readable version is served")
+
+
+@pytest.mark.parametrize("named", ["file", "folder", "posts"])
+def test_what_may_not_be_read_is_a_row_and_stops_nothing(
+    write: Write, named: str, request: pytest.FixtureRequest
+) -> None:
+    folder = write(
+        {"a.md": "---\ndate: 2024-05-01\n---\nText", "b/c.md": "Text", "d.md": "Text", "e.pdf": PDF}
+    )
+    first = read_documents(folder, DEFAULTS)
+    shut = {"file": folder / "d.md", "folder": folder / "b", "posts": folder}[named]
+    mode = shut.stat().st_mode
+    shut.chmod(0)
+    try:
+        request.getfixturevalue("without_privileges")
+        found = read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading)
+        fresh = read_documents(folder, DEFAULTS)
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        shut.chmod(mode)
+    failed = {source: reason for source, (status, reason) in states(found).items() if status == "failed"}
+    source = {"file": "posts/d.md", "folder": "posts/b/", "posts": "posts"}[named]
+    assert set(failed) == {source}
+    assert re.search(r"cannot be (read|listed) \(Permission denied\)", str(failed[source]))
+    assert ", so that nothing in it was read; permit it" in str(failed[source]) or named == "file"
+    served = found.documents.filter(status="ok")["uri"].to_list()
+    assert served == ["a.md", "b/c.md", "d.md"], "what was known of files that cannot be looked at stays"
+    assert len(fresh.documents.filter(status="ok")) == {"file": 2, "folder": 2, "posts": 0}[named]
+
+
+def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "posts").write_text("Text", encoding="utf-8")
+    [(source, (status, reason))] = states(read_documents(tmp_path / "posts", DEFAULTS)).items()
+    assert (source, status) == ("posts", "failed")
+    assert "cannot be listed (Not a directory)" in str(reason)
+
+
+NAMES = st.sampled_from(
+    ["a.md", ".a.md", "b.pdf", "c", "2024-05-01-d.md", "2024-02-30-e.md", "f.txt", "g.MD"]
+)
+FOLDERS = st.lists(st.sampled_from(["x", ".y", "_drafts", "2024"]), max_size=3).map("/".join)
+CONTENTS = st.sampled_from(
+    [b"Text", b"", b"---\ndraft: yes\n---\nText", b"\xff", PDF, b"---\na: [\n---\n", b"#tag"]
+)
+
+
+@given(
+    files=st.dictionaries(
+        st.builds(lambda folder, name: f"{folder}/{name}".lstrip("/"), FOLDERS, NAMES), CONTENTS
+    ),
+    settings=st.builds(
+        DocumentSettings, pattern=st.sampled_from(["**/*", "*.md", "x/**/*.md"]), drafts=st.booleans()
+    ),
+)
+def test_every_file_has_exactly_one_row(files: dict[str, bytes], settings: DocumentSettings) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        for uri, content in files.items():
+            path = Path(place) / uri
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        found = read_documents(Path(place), settings)
+    sources = validate(found.sources, Sources)["source"].to_list()
+    for uri in files:
+        rows = [
+            source
+            for source in sources
+            if source == f"posts/{uri}" or (source.endswith("/") and f"posts/{uri}".startswith(source))
+        ]
+        assert len(rows) == 1, (uri, sources)
+    read = found.sources.filter(status="read")["source"].str.strip_prefix("posts/").to_list()
+    assert read == found.documents.filter(status="ok")["uri"].to_list()
+    undated = found.documents.filter(pl.col("status") == "ok", pl.col("published_at").is_null())[
+        "uri"
+    ].to_list()
+    assert found.sources.filter(pl.col("reason").str.contains("states no date"))["source"].to_list() == [
+        f"posts/{uri}" for uri in undated
+    ]
