@@ -14,7 +14,7 @@ from backstory.embeddings.local.granite_pack import read_granite_pack
 from tests.providers.gemini_server import GeminiServer, run_gemini_server
 from tests.providers.instant_time import InstantTime
 
-pytest_plugins = ["tests.workspaces"]
+pytest_plugins = ["tests.privileges", "tests.workspaces"]
 
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
 settings.register_profile("backstory", derandomize=True, deadline=None)

@@ -188,7 +188,17 @@ class IndexSettings(SettingsGroup):
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""
     language: str = "english"
-    """Language of stemming and stop words for keywords."""
+    """Language of stemming and stop words for keywords, such as `german`; `none` for neither."""
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, value: str) -> str:
+        import Stemmer
+
+        known = Stemmer.algorithms()
+        if value not in (*known, "none"):
+            raise ValueError(f"there is no stemmer for this language; use one of {', '.join(known)}, or none")
+        return value
 
 
 class RAGSettings(SettingsGroup):

@@ -7,6 +7,7 @@ from pathlib import Path
 from backstory.errors import InputError
 from backstory.settings import SETTINGS_FILE
 
+FOLDERS = ("chats", "posts")
 TEMPLATE = """\
 # Settings of this workspace. Every line that is commented out shows the default.
 # All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
@@ -32,7 +33,7 @@ windows:
   # overlap: 0
 
 documents:
-  folder: posts            # Markdown with YAML or TOML front matter
+  folder: posts            # Markdown with YAML, TOML or JSON front matter
   # kind: post
   # drafts: false          # true serves drafts, too
 
@@ -64,21 +65,25 @@ def create_workspace(folder: Path) -> Path:
         The absolute path.
 
     Raises:
-        InputError: The folder is a workspace already, or a file is in its place; nothing is changed.
+        InputError: The folder is a workspace already, a file is in the place of a folder, or it cannot be written to.
     """
     root = folder.expanduser().resolve()
     settings = root / SETTINGS_FILE
     try:
-        root.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(
-            f"{root} cannot be made a folder: a file is in the way; name another folder"
-        ) from error
-    try:
+        if settings.exists():
+            raise InputError(f"{settings} is already there; nothing was changed")
+        for needed in (root, *(root / name for name in FOLDERS)):
+            needed.mkdir(parents=True, exist_ok=True)
+        # The last to be made: a folder with it is a workspace.
         with settings.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
-    except FileExistsError as error:
-        raise InputError(f"{settings} is already there; nothing was changed") from error
-    for name in ("chats", "posts"):
-        (root / name).mkdir(exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{root} cannot be made a workspace: {error.filename or root} cannot be written ({error.strerror}); name "
+            "another folder, or permit it"
+        ) from error
     return root

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.settings import Settings
+from backstory.settings.allowed_values import describe_allowed, known_names, show_value
 
 
 def read_settings(path: Path) -> Settings:
@@ -24,7 +25,7 @@ def read_settings(path: Path) -> Settings:
         The settings.
 
     Raises:
-        WorkspaceError: There is no such file.
+        WorkspaceError: There is no such file, or it cannot be read.
         SettingsError: The file is not YAML, or holds an unknown or invalid setting; the message names the line.
     """
     try:
@@ -35,22 +36,36 @@ def read_settings(path: Path) -> Settings:
         ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+    except OSError as error:
+        raise WorkspaceError(f"{path} cannot be read ({error.strerror}); permit it") from error
     try:
         tree = YAML(typ="rt").load(text)
+        plain = _plain(tree)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+        problem = str(error.problem).partition("\n")[0]
+        raise SettingsError(
+            f"{path}:{line}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, "
+            "`top_k: 5`"
+        ) from error
+    except (YAMLError, ValueError) as error:
+        problem = str(error).partition("\n")[0]
+        raise SettingsError(f"{path}: not valid YAML: {problem}; correct it, or remove it") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}: nested too deeply, or in itself; write every value out") from error
     if tree is None:
         return Settings()
     if not isinstance(tree, dict):
         raise SettingsError(
-            f"{path}:1: expected groups of settings such as `rag:`, found {type(tree).__name__}"
+            f"{path}:1: expected groups of settings such as `rag:`, found {show_value(plain)}"
         )
     try:
-        return Settings.model_validate(_plain(tree))
+        return Settings.model_validate(plain)
     except ValidationError as error:
-        lines = [_describe(path, tree, dict(problem)) for problem in error.errors()]
-        raise SettingsError("\n".join(lines)) from None
+        problems = sorted(_describe(tree, dict(problem)) for problem in error.errors())
+        raise SettingsError(
+            "\n".join(f"{path}:{line}: {what}" for line, what in dict.fromkeys(problems))
+        ) from None
 
 
 def _plain(node: Any) -> Any:
@@ -61,18 +76,20 @@ def _plain(node: Any) -> Any:
     return node
 
 
-def _describe(path: Path, tree: Any, problem: dict[str, Any]) -> str:
+def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
+    """Give the line of a problem that pydantic found, and a sentence in place of its words."""
     location = [part for part in problem["loc"] if part != "tuple"]
     name = ".".join(str(part) for part in location)
     line = _line_of(tree, location)
     if problem["type"] == "extra_forbidden":
-        known = _known_names(location[:-1])
+        known = known_names(location[:-1])
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
-        return f"{path}:{line}: unknown setting {name}{hint}"
-    given = "" if isinstance(problem["input"], dict) else f" (found {problem['input']!r})"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{path}:{line}: {name}: {message}{given}"
+        return line, f"unknown setting {name}{hint}"
+    if problem["type"] == "value_error":  # raised by the validators of the models, in words of their own
+        given = "" if isinstance(problem["input"], dict) else f" (found {show_value(problem['input'])})"
+        return line, f"{name}: {problem['ctx']['error']}{given}"
+    return line, f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
 
 
 def _line_of(tree: Any, location: list[Any]) -> int:
@@ -88,10 +105,3 @@ def _line_of(tree: Any, location: list[Any]) -> int:
         else:
             break
     return line
-
-
-def _known_names(location: list[Any]) -> list[str]:
-    model: Any = Settings
-    for part in location:
-        model = model.model_fields[str(part)].annotation
-    return list(model.model_fields)

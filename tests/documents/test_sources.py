@@ -1,9 +1,9 @@
 """Every file of the folder of documents ends with a row that says what became of it."""
 
-import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,37 +18,24 @@ from backstory.tables.contracts import validate
 from backstory.tables.schemas import Sources
 
 DEFAULTS = DocumentSettings()
-NOBODY = 65_534
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
 
 @pytest.fixture
-def write() -> Iterator[Write]:
+def write(open_folder: Path) -> Write:
     """Give a function that writes files into a folder of documents that everyone may enter."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        folder = Path(place) / "posts"
-        folder.mkdir()
+    folder = open_folder / "posts"
+    folder.mkdir()
 
-        def write_files(files: Mapping[str, str | bytes]) -> Path:
-            for uri, content in files.items():
-                path = folder / uri
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content.encode() if isinstance(content, str) else content)
-            return folder
+    def write_files(files: Mapping[str, str | bytes]) -> Path:
+        for uri, content in files.items():
+            path = folder / uri
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return folder
 
-        yield write_files
-
-
-@pytest.fixture
-def without_privileges() -> Iterator[None]:
-    """Give up the privileges of root, who may read everything."""
-    own = os.geteuid()
-    if own == 0:
-        os.seteuid(NOBODY)
-    yield
-    os.seteuid(own)
+    return write_files
 
 
 def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:
@@ -159,23 +146,15 @@ def test_it_is_said_that_an_earlier_version_is_still_served(write: Write) -> Non
 
 @pytest.mark.parametrize("named", ["file", "folder", "posts"])
 def test_what_may_not_be_read_is_a_row_and_stops_nothing(
-    write: Write, named: str, request: pytest.FixtureRequest
+    write: Write, shut: Callable[[Path, int], AbstractContextManager[None]], named: str
 ) -> None:
     folder = write(
         {"a.md": "---\ndate: 2024-05-01\n---\nText", "b/c.md": "Text", "d.md": "Text", "e.pdf": PDF}
     )
     first = read_documents(folder, DEFAULTS)
-    shut = {"file": folder / "d.md", "folder": folder / "b", "posts": folder}[named]
-    mode = shut.stat().st_mode
-    shut.chmod(0)
-    try:
-        request.getfixturevalue("without_privileges")
+    with shut({"file": folder / "d.md", "folder": folder / "b", "posts": folder}[named], 0):
         found = read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading)
         fresh = read_documents(folder, DEFAULTS)
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-        shut.chmod(mode)
     failed = {source: reason for source, (status, reason) in states(found).items() if status == "failed"}
     source = {"file": "posts/d.md", "folder": "posts/b/", "posts": "posts"}[named]
     assert set(failed) == {source}

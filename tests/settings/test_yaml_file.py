@@ -1,12 +1,22 @@
 """Settings: defaults, errors with their line, and that no setting is without effect on what is read."""
 
+import json
 import re
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+import Stemmer
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from backstory.errors import AuthenticationError, SettingsError, WorkspaceError
-from backstory.settings import Settings
+from backstory.errors import AuthenticationError, InputError, SettingsError, WorkspaceError
+from backstory.index.engines.words import Words
+from backstory.settings import IndexSettings, Settings
+from backstory.settings.allowed_values import describe_allowed
 from backstory.settings.environment import cache_folder, find_workspace, read_api_key
 from backstory.settings.template import create_workspace
 from backstory.settings.yaml_file import read_settings
@@ -49,6 +59,20 @@ def test_every_commented_setting_of_the_template_is_a_default(tmp_path: Path) ->
         ("rag: [1]\n", 1, "rag"),
         ("rag:\n  top_k: 1\n  top_k: 2\n", 3, "duplicate key"),
         ("- a\n", 1, "expected groups of settings"),
+        ("rag:\n  top_k: many\n", 2, "rag.top_k is 'many', but must be a whole number, at least 1"),
+        ("rag:\n  nprobe: 1.5\n", 2, "rag.nprobe is 1.5, but must be a whole number, at least 1, or null"),
+        ("rag:\n  mode: fast\n", 2, "rag.mode is 'fast', but must be ann or exact"),
+        ("rag:\n  as_of: perhaps\n", 2, "rag.as_of is 'perhaps', but must be true or false"),
+        ("rag:\n  kinds: post\n", 2, "rag.kinds is 'post', but must be a list of texts in brackets"),
+        ("rag:\n  tags:\n  - a\n  - 1\n", 4, "rag.tags.1 is 1, but must be a text (put a number"),
+        ("embedding:\n  dimension: 4\n", 2, "is 4, but must be a whole number, at least 8 and at most 3072"),
+        ("rag:\n\nindex: {}\n", 1, "rag is empty, but must be a group of settings, one to a line below it"),
+        (
+            "index:\n  language: klingon\n",
+            2,
+            "index.language: there is no stemmer for this language; use one of arabic,",
+        ),
+        ("rag:\n\ttop_k: 1\n", 2, "not valid YAML: found character '\\t'"),
     ],
 )
 def test_a_bad_setting_is_named_with_its_line_and_the_file_is_untouched(
@@ -62,10 +86,95 @@ def test_a_bad_setting_is_named_with_its_line_and_the_file_is_untouched(
     assert path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rag: {top_k: \x07}\n", "not valid YAML: unacceptable character"),
+        ("partitions: {start: 2024-99-01}\n", "not valid YAML: month must be in 1..12"),
+        ("rag: " + "[" * 5000, "nested too deeply, or in itself"),
+    ],
+)
+def test_what_no_line_is_known_of_is_a_sentence_too(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"^{re.escape(str(tmp_path))}/backstory\.yaml: {re.escape(words)}.*; "
+    ):
+        read_settings(settings_file(tmp_path, text))
+
+
+SETTINGS = [(group, name) for group, model in Settings() for name in type(model).model_fields]
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates().map(str)
+    | st.lists(st.integers() | st.text(max_size=3), max_size=3) | st.just({}) | st.just({"x": 1})
+)  # fmt: skip
+
+
+@given(st.sampled_from(SETTINGS), VALUES)
+def test_no_words_of_pydantic_reach_a_person(setting: tuple[str, str], value: object) -> None:
+    group, name = setting
+    try:
+        Settings.model_validate({group: {name: value}})
+    except ValidationError as error:
+        own_words = [str(problem["msg"]) for problem in error.errors() if problem["type"] != "value_error"]
+    else:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = settings_file(Path(folder), f"{group}:\n  {name}: {json.dumps(value)}\n")
+        with pytest.raises(SettingsError) as caught:
+            read_settings(path)
+    message = str(caught.value)
+    assert not [words for words in [*own_words, "Value error"] if words in message]
+    assert re.search(rf"backstory\.yaml:\d+: (unknown setting )?{group}", message)
+    assert own_words == [] or f"{group}.{name}" in message
+
+
+def test_every_setting_says_what_is_allowed() -> None:
+    for setting in SETTINGS:
+        assert not describe_allowed(setting).startswith("a group"), setting
+
+
+def test_every_language_that_is_named_is_known() -> None:
+    for language in (*Stemmer.algorithms(), "none"):
+        assert Words(IndexSettings(language=language).language).split("word")
+
+
 def test_all_bad_settings_are_named_at_once(tmp_path: Path) -> None:
     path = settings_file(tmp_path, "rag:\n  topk: 3\n  mode: fast\n")
     with pytest.raises(SettingsError, match=r"(?s)(:3: .*:2: |:2: .*:3: )"):
         read_settings(path)
+
+
+def test_a_file_that_may_not_be_read_is_said(
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    path = settings_file(open_folder, "")
+    with (
+        shut(path, 0),
+        pytest.raises(WorkspaceError, match=r"cannot be read \(Permission denied\); permit it"),
+    ):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("name", [".", "new", "new/deeper"])
+def test_a_workspace_cannot_be_made_where_nothing_may_be_written(
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]], name: str
+) -> None:
+    with (
+        shut(open_folder, 0o555),
+        pytest.raises(
+            InputError, match=r"cannot be made a workspace: .* \(Permission denied\); name another"
+        ),
+    ):
+        create_workspace(open_folder / name)
+    assert list(open_folder.iterdir()) == []
+
+
+def test_a_file_in_place_of_a_folder_of_a_workspace_is_said(tmp_path: Path) -> None:
+    (tmp_path / "posts").touch()
+    with pytest.raises(
+        InputError, match=r"posts cannot be made: a file is in the way; remove it, or name another"
+    ):
+        create_workspace(tmp_path)
+    assert not (tmp_path / "backstory.yaml").exists()
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
