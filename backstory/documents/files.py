@@ -97,10 +97,10 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
     Args:
         folder: The folder.
         pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
-        apart: Files and folders that belong to something else, and are left out where they lie in the folder.
+        apart: Files and folders that belong to something else, and are passed over where they lie in the folder.
 
     Returns:
-        Every file, either by itself or by a folder above it.
+        Every other file, either by itself or by a folder above it.
     """
     root = folder.resolve()
     elsewhere = {path.resolve() for path in apart} - {root}
@@ -109,15 +109,17 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
-        relative = Path(place).relative_to(root)
-        closed = {
-            name: rule for name in folders if (rule := _rule_for_folder(Path(place) / name, root, elsewhere))
-        }
+        here = Path(place)
+        relative = here.relative_to(root)
+        folders[:] = [name for name in folders if here / name not in elsewhere]
+        closed = {name: rule for name in folders if (rule := _rule_for_folder(here / name, root))}
         left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
         folders[:] = [name for name in folders if name not in closed]
         for name in names:
             path = relative / name
-            reason = _rule_for_file(path, root, elsewhere, wanted, pattern)
+            if root / path in elsewhere:
+                continue
+            reason = _rule_for_file(path, wanted, pattern)
             if reason is None:
                 files.append(DocumentFile(_uri(path), root / path, root))
             else:
@@ -135,13 +137,9 @@ def _uri(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _rule_for_folder(
-    path: Path, root: Path, elsewhere: Collection[Path]
-) -> tuple[Literal["ignored", "failed"], str] | None:
+def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed"], str] | None:
     if path.name.startswith("."):
         return "ignored", "hidden folder: its name begins with a dot"
-    if path in elsewhere:
-        return "ignored", "it belongs to the workspace, not to the documents"
     if not path.is_symlink():
         return None
     if Path(os.path.realpath(path)).is_relative_to(root):
@@ -152,16 +150,10 @@ def _rule_for_folder(
     )
 
 
-def _rule_for_file(
-    path: Path, root: Path, elsewhere: Collection[Path], wanted: Sequence[str], pattern: str
-) -> str | None:
+def _rule_for_file(path: Path, wanted: Sequence[str], pattern: str) -> str | None:
     if path.name.startswith("."):
         return "hidden file: its name begins with a dot"
-    if root / path in elsewhere:
-        return "it belongs to the workspace, not to the documents"
-    if not _matches(path.parts, wanted):
-        return f"`documents: {{pattern: {pattern}}}` leaves it out"
-    return None
+    return None if _matches(path.parts, wanted) else f"`documents: {{pattern: {pattern}}}` leaves it out"
 
 
 def _describe_refusal(error: OSError, root: Path) -> LeftOut:

@@ -6,15 +6,15 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from backstory.errors import BackstoryError, SearchIndexError
 from backstory.index import current_version, open_index
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
+from backstory.inspection.examination import Examination
+from backstory.inspection.files import examine_files
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
@@ -34,25 +34,6 @@ _PACKAGES = (
     "pandera",
     "google-genai",
 )
-
-
-@dataclass(frozen=True)
-class Examination:
-    """One thing that was looked at.
-
-    Attributes:
-        name: What.
-        passed: Whether it is as it should be.
-        detail: What was seen, and what to do if it did not pass.
-    """
-
-    name: str
-    passed: bool
-    detail: str
-
-    def as_record(self) -> dict[str, Any]:
-        """Give the fields by name."""
-        return asdict(self)
 
 
 def examine(given: Path | None) -> list[Examination]:
@@ -79,6 +60,7 @@ def examine(given: Path | None) -> list[Examination]:
         _examine("embedder", lambda: _try_embedder(workspace)),
         _examine("reranker", lambda: _try_reranker(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
+        *_examine_together("files", lambda: examine_files(workspace)),
         *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
         *(
             _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
@@ -97,6 +79,13 @@ def _examine(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, True, look())
     except (BackstoryError, OSError, ImportError) as error:
         return Examination(name, False, str(error))
+
+
+def _examine_together(name: str, look: Callable[[], list[Examination]]) -> list[Examination]:
+    try:
+        return look()
+    except (BackstoryError, OSError) as error:
+        return [Examination(name, False, str(error))]
 
 
 def _describe_installation() -> str:

@@ -66,9 +66,9 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
 
 def _list_other_parts(workspace: Workspace) -> list[Path]:
-    """List what may lie in the folder of documents, if that is the workspace itself, and is none of them."""
-    reports = workspace.root / "reports"
-    return [workspace.root / SETTINGS_FILE, workspace.exports, workspace.tables, workspace.index, reports]
+    """List what is no document even where the workspace itself is the folder of documents."""
+    made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
+    return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]
 
 
 def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:

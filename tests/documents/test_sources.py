@@ -98,18 +98,15 @@ def test_what_became_of_a_file(
     assert (uri in served) == (status == "read")
 
 
-def test_hidden_folders_and_those_of_the_workspace_are_one_row_each(write: Write) -> None:
+def test_a_hidden_folder_is_one_row_and_what_belongs_to_something_else_none(write: Write) -> None:
     folder = write(
         dict.fromkeys(["a.md", ".git/x/a.md", "data/hits/a.md", "backstory.yaml", "chats/a.md"], "T")
     )
     apart = [folder / "data", folder / "backstory.yaml", folder / "chats", folder]
     found = read_documents(folder, DocumentSettings(folder="."), apart=apart)
-    ours = ("ignored", "it belongs to the workspace, not to the documents")
-    assert {source: state for source, state in states(found).items() if source != "a.md"} == {
-        ".git/": ("ignored", "hidden folder: its name begins with a dot"),
-        "backstory.yaml": ours,
-        "chats/": ours,
-        "data/": ours,
+    assert {source: status for source, (status, _) in states(found).items()} == {
+        ".git/": "ignored",
+        "a.md": "read",
     }
     assert found.documents["uri"].to_list() == ["a.md"]
 

@@ -75,6 +75,7 @@ class Corpus:
                 if row["status"] == "ok"
                 and (min_similarity is None or score >= min_similarity)
                 and (as_of is None or row["published_at"] is None or row["published_at"] <= as_of)
+                and (filters.undated or row["published_at"] is not None)
                 and (not filters.kinds or row["kind"] in filters.kinds)
                 and (not filters.tags or set(row["tags"]) & set(filters.tags))
                 and (not filters.document_ids or row["document_id"] in filters.document_ids)

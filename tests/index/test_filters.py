@@ -20,6 +20,7 @@ any_filters = st.builds(
     tags=st.lists(st.sampled_from(["bitcoin", "lightning", "privacy", "mining", "absent"]), max_size=2),
     document_ids=st.just([]) | st.lists(st.integers(0, 699).map("doc{:05d}".format), max_size=40),
     tenant=st.none() | st.sampled_from(["north", "south", "absent"]),
+    undated=st.booleans(),
 )
 
 

@@ -102,7 +102,7 @@ def test_what_no_line_is_known_of_is_a_sentence_too(tmp_path: Path, text: str, w
 
 
 SETTINGS = [(group, name) for group, model in Settings() for name in type(model).model_fields]
-VALUES = (
+VALUES: st.SearchStrategy[object] = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates().map(str)
     | st.lists(st.integers() | st.text(max_size=3), max_size=3) | st.just({}) | st.just({"x": 1})
 )  # fmt: skip

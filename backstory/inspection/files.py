@@ -1,0 +1,114 @@
+"""What became of the files of a workspace in its last run, from the table ``sources``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from backstory.documents.sources import DRAFT
+from backstory.inspection.examination import Examination
+from backstory.tables import list_partitions, read_table
+from backstory.workspace import Workspace
+
+STATUS_WORDS: Final = {
+    "read": "read",
+    "empty": "without text",
+    "unsupported": "of a kind that is not read",
+    "set_aside": "waiting for your answer",
+    "failed": "that could not be read",
+    "ignored": "left out by a rule",
+}
+"""What the statuses of the table ``sources`` are called where a person reads them."""
+
+_UNSETTLED = ("set_aside", "failed")
+_MOST_FILES = 20
+_MOST_NAMES = 5
+
+
+def examine_files(workspace: Workspace) -> list[Examination]:
+    """Examine what became of every chat export and document in the last run.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        One examination per folder, which does not pass while a file of it is set aside or failed, or while there is
+        no document to serve; and one per such file, with what to do.
+    """
+    sources = read_table(workspace.tables, "sources")
+    seen = {*workspace.ledger.read("sources"), *list_partitions(workspace.tables, "sources")}
+    found: list[Examination] = []
+    for folder, name in (
+        ("conversations", workspace.settings.conversations.folder),
+        ("documents", workspace.settings.documents.folder),
+    ):
+        if folder in seen:
+            found += _examine_folder(f"files in {name}/", sources.filter(pl.col("folder") == folder))
+    if "documents" in seen:
+        found.append(_examine_documents(workspace, sources.filter(pl.col("folder") == "documents")))
+    return found
+
+
+def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
+    unsettled = files.filter(pl.col("status").is_in(_UNSETTLED))
+    counts = dict(files["status"].value_counts().iter_rows())
+    parts = [f"{counts[status]} {words}" for status, words in STATUS_WORDS.items() if status in counts]
+    lines = int(files["unread"].sum())
+    if lines:
+        parts.append(f"{lines} lines or records of them could not be read, which the table quarantine lists")
+    unsupported = files.filter(pl.col("status") == "unsupported")["source"].to_list()
+    if unsupported:
+        parts.append(f"not read for their kind: {_list_names(unsupported)}")
+    summary = Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")
+    each = [
+        Examination(
+            f"file {source}",
+            False,
+            f"{'waits for your answer' if status == 'set_aside' else 'could not be read'}: {reason}",
+        )
+        for source, status, reason in unsettled.select("source", "status", "reason")
+        .head(_MOST_FILES)
+        .iter_rows()
+    ]
+    if len(unsettled) > _MOST_FILES:
+        rest = (
+            f"{len(unsettled) - _MOST_FILES} more are set aside or failed; the table sources lists them all"
+        )
+        each.append(Examination(f"further {name}", False, rest))
+    return [summary, *each]
+
+
+def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination:
+    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    folder = workspace.settings.documents.folder
+    if documents.is_empty():
+        state = "holds no document to serve" if workspace.posts.is_dir() else "is not there"
+        return Examination(
+            "documents",
+            False,
+            f"{folder}/ {state}, so that no window is given any context; put Markdown files into it, or set "
+            "`documents: {folder: ...}`, and run the pipeline again",
+        )
+    parts = [f"{len(documents)} are served"]
+    undated = documents.filter(pl.col("published_at").is_null())["uri"].to_list()
+    if undated:
+        served = (
+            "every window, whatever its time" if workspace.settings.rag.undated == "serve" else "no window"
+        )
+        parts.append(
+            f"{len(undated)} of them state no date and are given to {served} (`rag: {{undated: ...}}`): "
+            f"{_list_names(undated)}"
+        )
+    drafts = files.filter(pl.col("reason") == DRAFT)["source"].to_list()
+    if drafts:
+        parts.append(
+            f"{len(drafts)} drafts are not served (`documents: {{drafts: true}}`): {_list_names(drafts)}"
+        )
+    return Examination("documents", True, "; ".join(parts))
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

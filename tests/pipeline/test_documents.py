@@ -1,0 +1,128 @@
+"""The stage of documents: what is served, what is counted, and what stands in the table ``sources``."""
+
+import shutil
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from backstory import run_pipeline
+from backstory.pipeline import is_fresh, materialize_documents, record_run
+from backstory.pipeline.conversations import find_partitions
+from backstory.tables import list_partitions, read_table
+from backstory.workspace import Workspace, open_workspace
+from tests.workspaces import SETTINGS
+
+UNDATED = "# Elbows\n\nHow we mended the plastic elbow of the drip irrigation line near the tomatoes.\n"
+
+
+def states(workspace: Workspace) -> dict[str, str]:
+    sources = read_table(workspace.tables, "sources", ["documents"])
+    return dict(sources.select("source", "status").rows())
+
+
+def served(workspace: Workspace) -> set[str]:
+    return set(read_table(workspace.tables, "contexts")["slug"])
+
+
+def test_every_file_is_a_row_and_is_counted(workspace: Workspace) -> None:
+    (workspace.posts / "draft.md").write_text("---\ndraft: true\n---\nText", encoding="utf-8")
+    (workspace.posts / "undated.md").write_text("Text", encoding="utf-8")
+    (workspace.posts / "broken.md").write_text("---\ndate: soon\n---\nText", encoding="utf-8")
+    (workspace.posts / "paper.pdf").write_bytes(b"%PDF-1.7")
+    report = materialize_documents(workspace)
+    new = {name: state for name, state in states(workspace).items() if state != "read"}
+    assert new == {"posts/draft.md": "ignored", "posts/broken.md": "failed", "posts/paper.pdf": "unsupported"}
+    assert report.counts == {
+        "status_ok": 7, "status_error": 1, "files_read": 7, "files_failed": 1, "files_ignored": 1,
+        "files_unsupported": 1, "drafts": 1, "undated": 1, "undated_documents": "posts/undated.md",
+    }  # fmt: skip
+
+
+def test_a_lost_file_of_the_table_is_noticed_and_made_again(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    keys = find_partitions(workspace)
+    record_run(workspace, keys)
+    assert is_fresh(workspace, keys)
+    before = states(workspace)
+    shutil.rmtree(workspace.tables / "sources")
+    assert not is_fresh(workspace, keys)
+    assert materialize_documents(workspace).unchanged
+    assert states(workspace) == before
+
+
+def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
+    materialize_documents(workspace)
+    for post in workspace.posts.iterdir():
+        post.unlink()
+    materialize_documents(workspace)
+    assert list_partitions(workspace.tables, "sources") == []
+
+
+@pytest.mark.parametrize(
+    ("leave", "state"),
+    [(True, "posts/ holds no document that can be served"), (False, "posts/ is not there")],
+)
+def test_without_posts_a_run_goes_on_and_says_so(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture, leave: bool, state: str
+) -> None:
+    run_pipeline(workspace)
+    shutil.rmtree(workspace.posts)
+    if leave:
+        workspace.posts.mkdir()
+    reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
+    notice = reports["documents"].counts["notice"]
+    assert str(notice).startswith(
+        f"{state}, so that windows are given no context; put Markdown files into it"
+    )
+    assert str(notice) in caplog.text
+    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"no_hits"}
+    assert set(read_table(workspace.tables, "documents")["status"]) == {"deleted"}
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("serve", True), ("hide", False)])
+def test_a_setting_says_whether_undated_documents_are_served(
+    make_workspace: Callable[..., Workspace], setting: str, expected: bool
+) -> None:
+    rag = f"rag: {{top_k: 3, min_similarity: 0.05, undated: {setting}}}"
+    workspace = make_workspace(SETTINGS.replace("rag: {top_k: 3}", rag))
+    (workspace.posts / "elbows.md").write_text(UNDATED, encoding="utf-8")
+    run_pipeline(workspace)
+    assert ("elbows" in served(workspace)) == expected
+    assert "drip-irrigation" in served(workspace)
+
+
+def test_a_setting_says_whether_drafts_are_served(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS}documents: {{drafts: true}}\n")
+    draft = f"---\ndraft: true\ndate: 2024-01-01\n---\n{UNDATED}"
+    (workspace.posts / "elbows.md").write_text(draft, encoding="utf-8")
+    run_pipeline(workspace)
+    assert "elbows" in served(workspace)
+    (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+    run_pipeline(open_workspace(workspace.root))
+    assert "elbows" not in served(workspace)
+    assert states(workspace)["posts/elbows.md"] == "ignored"
+
+
+def test_documents_that_were_read_in_another_way_are_read_again(workspace: Workspace) -> None:
+    materialize_documents(workspace)
+    expected = read_table(workspace.tables, "documents")
+    path = workspace.tables / "documents" / "all.parquet"
+    pl.read_parquet(path).with_columns(title=pl.lit("Of an older version")).write_parquet(path)
+    assert materialize_documents(workspace).unchanged
+    workspace.ledger.forget("documents_reading", ["all"])
+    workspace.ledger.forget("documents", ["all"])
+    materialize_documents(workspace)
+    assert read_table(workspace.tables, "documents").equals(expected)
+
+
+def test_the_workspace_itself_can_be_the_folder_of_documents(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(f"{SETTINGS}documents: {{folder: .}}\n")
+    run_pipeline(workspace)
+    first = states(workspace)
+    run_pipeline(workspace)
+    assert states(workspace) == first
+    assert set(first.values()) == {"read"}
+    assert "posts/sourdough.md" in first
