@@ -20,7 +20,7 @@ from backstory.documents.files import DocumentFile, list_files
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
-from backstory.documents.sources import DRAFT, DocumentSource, describe_served, list_sources
+from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.errors import DocumentError, EmptyDocumentError
 from backstory.ids import digest
@@ -165,7 +165,7 @@ def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> 
     try:
         kind = name_kind(file.uri, file.read(HEAD_BYTES))
     except DocumentError as error:
-        return DocumentSource(file.uri, "failed", str(error))
+        return DocumentSource(file.uri, "failed", describe_error(file.uri, error))
     return DocumentSource(file.uri, "unsupported", _refuse_kind(kind, readers))
 
 
@@ -187,13 +187,13 @@ def _describe_failure(
     content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
     unread = replace(_describe(uri, content_hash, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
-        return unread, DocumentSource(uri, "empty", str(error), reader)
+        return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
     kind = name_binary_kind((content or b"")[:HEAD_BYTES])
     if kind is not None:
         return unread, DocumentSource(
             uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
         )
-    return unread, DocumentSource(uri, "failed", str(error), reader)
+    return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
 
 
 def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,14 @@ class DocumentSource:
     reason: str | None
     reader: DocumentReader | None = None
     date: datetime | None = None
+
+
+def describe_error(uri: str, error: Exception) -> str:
+    """Say what is wrong with a file without its name, which stands beside it, and with the line in words."""
+    found = re.fullmatch(rf"{re.escape(uri)}:(?:([0-9]+):)? (.*)", str(error), re.DOTALL)
+    if found is None:
+        return str(error)
+    return f"line {found[1]}: {found[2]}" if found[1] else found[2]
 
 
 def describe_served(revision: Revision, reader: DocumentReader) -> DocumentSource:

@@ -91,20 +91,20 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
             f"{folder}/ {state}, so that no window is given any context; put Markdown files into it, or set "
             "`documents: {folder: ...}`, and run the pipeline again",
         )
-    parts = [f"{len(documents)} are served"]
+    parts = [f"{len(documents)} served"]
     undated = documents.filter(pl.col("published_at").is_null())["uri"].to_list()
     if undated:
         served = (
             "every window, whatever its time" if workspace.settings.rag.undated == "serve" else "no window"
         )
         parts.append(
-            f"{len(undated)} of them state no date and are given to {served} (`rag: {{undated: ...}}`): "
+            f"{len(undated)} of them without a date, given to {served} (`rag: {{undated: ...}}`): "
             f"{_list_names(undated)}"
         )
     drafts = files.filter(pl.col("reason") == DRAFT)["source"].to_list()
     if drafts:
         parts.append(
-            f"{len(drafts)} drafts are not served (`documents: {{drafts: true}}`): {_list_names(drafts)}"
+            f"{len(drafts)} left out as drafts (`documents: {{drafts: true}}` serves them): {_list_names(drafts)}"
         )
     return Examination("documents", True, "; ".join(parts))
 

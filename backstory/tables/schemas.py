@@ -78,7 +78,8 @@ class Sources(Table):
     )
     format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
     reason: str = pa.Field(
-        nullable=True, description="Why it was not read whole, and what to do; null if it was."
+        nullable=True,
+        description="Why it was not read whole or what it lacks, and what to do; null for nothing.",
     )
     rows: int = pa.Field(ge=0, description="Messages of an export; 1 for a document that was read.")
     unread: int = pa.Field(ge=0, description="Lines or records of the file that could not be read.")
@@ -144,7 +145,8 @@ class Documents(Table):
     """One row is one revision of a document.
 
     ``status`` is ``ok`` for the revision that is searched, ``error`` for one that could not be read,
-    ``superseded`` for an earlier one, and ``deleted`` for the tombstone of a document whose file is gone.
+    ``superseded`` for an earlier one, and ``deleted`` for the tombstone of a document whose file is gone or has become
+    a draft.
     """
 
     document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
@@ -153,7 +155,8 @@ class Documents(Table):
     title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
     slug: str = pa.Field(description="Slug: front matter, else file name.")
     published_at: UtcDatetime = pa.Field(
-        nullable=True, description="Date of publication, UTC; null if the document names none."
+        nullable=True,
+        description="Date that the document states, UTC (docs/documents.md); null if it states none.",
     )
     tags: StringList = pa.Field(description="Tags.")
     kind: str = pa.Field(description="Kind, such as post.")

@@ -63,7 +63,7 @@ def test_a_document_has_its_date_format_and_encoding(write: Write) -> None:
         ("a.md", "---\nupdated: 2024-05-01\n---\nText", "read", None),
         ("a.md", "", "empty", "there is no text after the front matter"),
         ("a.md", "---\ntitle: A\n---\n\n", "empty", "there is no text after the front matter"),
-        ("a.md", "---\ndate: soon\n---\nText", "failed", "a.md:2: date 'soon' is not a date; write it as"),
+        ("a.md", "---\ndate: soon\n---\nText", "failed", "line 2: date 'soon' is not a date; write it as"),
         ("2024-02-30-a.md", "Text", "failed", "2024-02-30 in the file name is not a date"),
         ("a.md", b"\xff", "failed", "not UTF-8 text; save the file as UTF-8"),
         ("a.md", PDF, "unsupported", "this is a PDF file in spite of its name; this version reads"),

@@ -34,7 +34,7 @@ def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
     run_pipeline(workspace)
     found = examined(workspace)
     assert found["files in posts/"] == Examination("files in posts/", True, "in the last run: 6 read")
-    assert found["documents"] == Examination("documents", True, "6 are served")
+    assert found["documents"] == Examination("documents", True, "6 served")
     assert found["table sources"].passed
     assert all(examination.passed for examination in found.values())
 
@@ -52,7 +52,10 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
         "by a rule; not read for their kind: posts/c.pdf",
     )
     assert not found["file posts/a.md"].passed
-    assert "a.md:2: date 'soon' is not a date; write it as 2025-03-04" in found["file posts/a.md"].detail
+    assert (
+        "could not be read: line 2: date 'soon' is not a date; write it as 2025-03-04"
+        in found["file posts/a.md"].detail
+    )
     assert [name for name, examination in found.items() if not examination.passed] == [
         "files in posts/",
         "file posts/a.md",
@@ -66,11 +69,16 @@ def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Wor
     run_pipeline(workspace)
     documents = examined(workspace)["documents"]
     assert documents.passed
-    assert "13 are served; 7 of them state no date and are given to no window" in documents.detail
+    assert (
+        "13 served; 7 of them without a date, given to no window (`rag: {undated: ...}`): "
+        in documents.detail
+    )
     assert (
         "undated-0.md, undated-1.md, undated-2.md, undated-3.md, undated-4.md and 2 more" in documents.detail
     )
-    assert documents.detail.endswith("1 drafts are not served (`documents: {drafts: true}`): posts/draft.md")
+    assert documents.detail.endswith(
+        "1 left out as drafts (`documents: {drafts: true}` serves them): posts/draft.md"
+    )
 
 
 @pytest.mark.parametrize("leave", [True, False])
