@@ -210,9 +210,10 @@ def _measure_rooms(
 
 def _check_room(source: _Source, room: int, ceiling: int) -> None:
     if room < _LEAST_TEXT_TOKENS:
+        title = _shorten(source.title, _TITLE_BYTES, " ")
         raise InputError(
-            f"document {source.document_id}: beside its title a chunk of {ceiling} tokens has room for "
-            f"{max(room, 0)} of text; raise chunks.max_tokens or shorten the title"
+            f"document {source.document_id} ({title!r}): beside its title a chunk of {ceiling} tokens has room "
+            f"for {max(room, 0)} of text; raise chunks.max_tokens or shorten the title"
         )
 
 

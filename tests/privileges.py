@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_NOBODY = 65_534
+NOBODY = 65_534
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def shut() -> Callable[[Path, int], AbstractContextManager[None]]:
         before, user = path.stat().st_mode, os.geteuid()
         path.chmod(mode)
         if user == 0:
-            os.seteuid(_NOBODY)
+            os.seteuid(NOBODY)
         try:
             yield
         finally:

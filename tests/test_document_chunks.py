@@ -147,7 +147,9 @@ def test_the_embedder_limit_holds_where_it_is_below_the_setting() -> None:
 
 def test_no_room_beside_the_title_is_an_error() -> None:
     table = documents(document("a", "some text", title="X9" * 100))
-    with pytest.raises(InputError, match=r"document a: beside its title .* raise chunks.max_tokens"):
+    with pytest.raises(
+        InputError, match=r"document a \('X9X9.*'\): beside its title .* raise chunks.max_tokens"
+    ):
         cut(table, 40)
 
 

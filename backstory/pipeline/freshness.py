@@ -68,6 +68,13 @@ def _hash_files(folder: Path) -> Iterator[str]:
 
 
 def _hash_file(path: str) -> str:
+    try:
+        return _hash_content(path)
+    except OSError as error:
+        return f"not readable: {error.strerror}"  # reading the documents says so of the file
+
+
+def _hash_content(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         state = hashlib.sha256()

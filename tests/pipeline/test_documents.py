@@ -1,7 +1,10 @@
 """The stage of documents: what is served, what is counted, and what stands in the table ``sources``."""
 
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,8 +13,10 @@ from backstory import run_pipeline
 from backstory.pipeline import is_fresh, materialize_documents, record_run
 from backstory.pipeline.conversations import find_partitions
 from backstory.tables import list_partitions, read_table
+from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import SETTINGS
+from tests.privileges import NOBODY
+from tests.workspaces import POSTS, SETTINGS
 
 UNDATED = "# Elbows\n\nHow we mended the plastic elbow of the drip irrigation line near the tomatoes.\n"
 
@@ -49,6 +54,26 @@ def test_a_lost_file_of_the_table_is_noticed_and_made_again(workspace: Workspace
     assert not is_fresh(workspace, keys)
     assert materialize_documents(workspace).unchanged
     assert states(workspace) == before
+
+
+def test_a_post_that_may_not_be_read_neither_stops_a_run_nor_is_taken_for_unchanged(
+    workspace: Workspace, open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    root = open_folder / "workspace"
+    shutil.copytree(workspace.root, root)
+    run_pipeline(open_workspace(root))
+    keys = find_partitions(open_workspace(root))
+    record_run(open_workspace(root), keys)
+    if os.geteuid() == 0:
+        for path in (root, *root.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    with shut(root / "posts" / "unrelated.md", 0):
+        assert not is_fresh(open_workspace(root), keys)
+        run_pipeline(open_workspace(root))
+        assert states(open_workspace(root))["posts/unrelated.md"] == "failed"
+        record_run(open_workspace(root), keys)
+        assert is_fresh(open_workspace(root), keys)
+    assert not is_fresh(open_workspace(root), keys)
 
 
 def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
@@ -104,16 +129,21 @@ def test_a_setting_says_whether_drafts_are_served(make_workspace: Callable[..., 
     assert states(workspace)["posts/elbows.md"] == "ignored"
 
 
-def test_documents_that_were_read_in_another_way_are_read_again(workspace: Workspace) -> None:
+def test_unchanged_documents_are_parsed_again_only_if_they_are_read_in_another_way(
+    workspace: Workspace,
+) -> None:
     materialize_documents(workspace)
-    expected = read_table(workspace.tables, "documents")
     path = workspace.tables / "documents" / "all.parquet"
     pl.read_parquet(path).with_columns(title=pl.lit("Of an older version")).write_parquet(path)
-    assert materialize_documents(workspace).unchanged
-    workspace.ledger.forget("documents_reading", ["all"])
+    (workspace.posts / "elbows.md").write_text(UNDATED, encoding="utf-8")
+    materialize_documents(workspace)
+    taken_over = read_table(workspace.tables, "documents")["title"].to_list()
+    assert sorted(set(taken_over)) == ["Elbows", "Of an older version"]
+    workspace.ledger.record("documents_reading", {"all": Entry("read in another way", "", 0)})
     workspace.ledger.forget("documents", ["all"])
     materialize_documents(workspace)
-    assert read_table(workspace.tables, "documents").equals(expected)
+    titles = {title for title, _, _ in POSTS.values()}
+    assert set(read_table(workspace.tables, "documents")["title"]) == titles | {"Elbows"}
 
 
 def test_the_workspace_itself_can_be_the_folder_of_documents(
