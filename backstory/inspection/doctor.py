@@ -94,7 +94,12 @@ def _describe_installation() -> str:
 
 
 def _writable(folder: Path) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PermissionError(
+            f"{folder} cannot be made ({error.strerror}); change the owner or the mode of the folder above it"
+        ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
     return str(folder)

@@ -1,6 +1,7 @@
 """What the doctor says of files: never that all is well while one waits or could not be read."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import polars as pl
@@ -115,6 +116,18 @@ def test_a_file_that_waits_for_an_answer_is_not_well(workspace: Workspace) -> No
     )
     assert "file chats/20.txt" not in found
     assert found["further files in chats/"].detail.startswith("2 more are set aside or failed")
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_words(
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    (open_folder / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+    with shut(open_folder, 0o555):
+        writable = {examination.name: examination for examination in examine(open_folder)}[
+            "workspace writable"
+        ]
+    assert not writable.passed
+    assert "data cannot be made (Permission denied); change the owner or the mode" in writable.detail
 
 
 def test_every_status_has_words() -> None:
