@@ -97,7 +97,7 @@ def test_the_message_of_every_check_names_count_examples_and_remedy(workspace: W
         case = {name: _example_of(dtype) for name, dtype in cases.schema.items()}
         message = Finding(check, pl.DataFrame([case, case, case], schema=cases.schema), rows=7).message
         assert message.startswith(f"3 found among 7 ({check.what}): ")
-        assert message.endswith(f"; .... {check.remedy}")
+        assert message.endswith(f"; and 1 more. {check.remedy}")
         assert Finding(check, cases.clear()).message == "none found"
 
 

@@ -84,7 +84,7 @@ class Finding:
             cut_snippet(" ".join(self.check.example.format_map(row).split()), _EXAMPLE_CHARACTERS)
             for row in self.cases.head(_EXAMPLES).to_dicts()
         ]
-        more = "; ..." if len(self.cases) > _EXAMPLES else ""
+        more = f"; and {len(self.cases) - _EXAMPLES} more" if len(self.cases) > _EXAMPLES else ""
         found = f"{len(self.cases)} found{share} ({self.check.what})"
         return f"{found}: {'; '.join(examples)}{more}. {self.check.remedy}"
 

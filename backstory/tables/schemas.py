@@ -305,7 +305,7 @@ class WindowContexts(Table):
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
     settings_hash: str = pa.Field(
-        description="Hash of the settings `queries`, `rag` and `context`, and of a reranker."
+        description="Hash of the settings that decide what a window is served, as far as they were read."
     )
     error: str = pa.Field(nullable=True, description="What went wrong, for status degraded.")
 
