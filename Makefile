@@ -16,7 +16,7 @@ install: $(STAMP) ## Create .venv from requirements.lock
 
 # The lock is complete, so nothing is resolved: older pips stumble over extras in it otherwise.
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Backstory needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 15) else "Backstory needs Python 3.11 to 3.14; name one with: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV) (once, about two minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock

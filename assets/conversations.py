@@ -2,10 +2,11 @@
 
 import dagster as dg
 
-from assets.metadata import describe_columns, describe_report
+from assets.metadata import describe_report
 from assets.partitioning import BACKFILL, PREVIOUS_TOO
 from assets.workspace_resource import WorkspaceResource
 from backstory import pipeline
+from backstory.orchestration import describe_columns
 
 GROUP = "conversations"
 

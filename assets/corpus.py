@@ -2,9 +2,10 @@
 
 import dagster as dg
 
-from assets.metadata import describe_columns, describe_report
+from assets.metadata import describe_report
 from assets.workspace_resource import WorkspaceResource
 from backstory import pipeline
+from backstory.orchestration import describe_columns
 
 GROUP = "corpus"
 

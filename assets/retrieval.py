@@ -2,10 +2,11 @@
 
 import dagster as dg
 
-from assets.metadata import describe_columns, describe_picture, describe_report
+from assets.metadata import describe_picture, describe_report
 from assets.partitioning import BACKFILL
 from assets.workspace_resource import WorkspaceResource
 from backstory import pipeline
+from backstory.orchestration import describe_columns
 from backstory.report import picture_windows
 
 GROUP = "retrieval"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from backstory import pipeline
 from backstory.errors import InputError, SettingsError
+from backstory.orchestration import partitions_definition
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.settings import SETTINGS_FILE
 from backstory.tables.partitions import partition_key, partition_range
@@ -20,7 +21,6 @@ from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
-from pipelines.partitions import define_partitions
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -102,7 +102,7 @@ def _wanted(workspace: Workspace, first: date | None, last: date | None) -> list
             if last is None
             else f"--to {last} lies before the first message ({start})"
         )
-    offered = define_partitions(workspace.settings.partitions).get_first_partition_key()
+    offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
     if offered is not None and start < offered:
         raise SettingsError(
             f"partitions.start is {workspace.settings.partitions.start}, after {start}, the first partition of "

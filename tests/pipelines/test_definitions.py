@@ -15,12 +15,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backstory.orchestration import partitions_definition
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import prepare_home
-from pipelines.partitions import define_partitions
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Path(__file__).with_name("asset_graph.json")
@@ -58,7 +58,7 @@ def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Worksp
 @pytest.mark.parametrize("grain", ["hour", "day", "week", "month"])
 def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
     settings = PartitionSettings.model_validate({"grain": grain, "start": "2025-03-01"})
-    partitions = define_partitions(settings)
+    partitions = partitions_definition(settings)
     start, end = datetime(2025, 4, 7, 0, tzinfo=UTC), datetime(2025, 6, 2, 0, tzinfo=UTC)
     keys = partitions.get_partition_keys(current_time=end)
     wanted = partition_range(partition_key(start, settings.grain), keys[-1], settings.grain)
