@@ -50,7 +50,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
                 temporary.unlink()
 
 
-def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
+def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file against whoever opened it elsewhere, in this process or another.
 
     The lock ends when the file is closed, at the latest with its process, however that ends.
