@@ -5,6 +5,7 @@ A check is named for what it looks for, so that its name reads right whether it 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,11 @@ from backstory.workspace import Workspace
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
 
+FINDING_LOGGER: Final = __name__
+"""Logger of the checks: every record carries its :class:`Finding` as ``finding``."""
+
+logger = logging.getLogger(__name__)
+
 _EXAMPLES = 2
 _EXAMPLE_CHARACTERS = 160
 
@@ -33,7 +39,7 @@ class Check:
         name: What is looked for; unique for the table.
         blocking: Whether a run stops when it finds something.
         find: Gives one row per case in some partitions, or in all of them for None.
-        told: What is said of the cases: a sentence with ``{count}``.
+        what: What the cases are, as a noun in the plural.
         example: How one case is written, with the columns of ``find``.
         remedy: Where to look, or what to do.
         share_of_rows: Whether to say how many of the table's rows the cases are.
@@ -43,7 +49,7 @@ class Check:
     name: str
     blocking: bool
     find: FindCases
-    told: str
+    what: str
     example: str
     remedy: str
     share_of_rows: bool = False
@@ -73,14 +79,14 @@ class Finding:
         """How many cases there are, the first of them, and where to look."""
         if self.passed:
             return "none found"
-        share = "" if self.rows is None else f" of {self.rows}"
+        share = "" if self.rows is None else f" among {self.rows}"
         examples = [
             cut_snippet(" ".join(self.check.example.format_map(row).split()), _EXAMPLE_CHARACTERS)
             for row in self.cases.head(_EXAMPLES).to_dicts()
         ]
         more = "; ..." if len(self.cases) > _EXAMPLES else ""
-        told = self.check.told.format(count=f"{len(self.cases)}{share}")
-        return f"{told}: {'; '.join(examples)}{more}. {self.check.remedy}"
+        found = f"{len(self.cases)} found{share} ({self.check.what})"
+        return f"{found}: {'; '.join(examples)}{more}. {self.check.remedy}"
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> Finding:
@@ -97,7 +103,10 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
     """
     wanted = partitions if check.table in _PARTITIONED else None
     rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
-    return Finding(check, check.find(workspace, wanted), rows)
+    finding = Finding(check, check.find(workspace, wanted), rows)
+    text = "checked table=%s check=%s found=%d"
+    logger.info(text, check.table, check.name, len(finding.cases), extra={"finding": finding})
+    return finding
 
 
 def checks_after(table: str) -> list[Check]:
@@ -116,7 +125,7 @@ def _contract(table: str) -> Check:
         name="contract_breaches",
         blocking=True,
         find=lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions),
-        told="the stored rows break their contract",
+        what="breaches of the contract of the stored rows",
         example="{breach}",
         remedy=f"Delete data/{table} and run `backstory run`.",
     )
@@ -130,7 +139,7 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
         find=lambda workspace, partitions: integrity.find_orphans(
             workspace, child, parent, on, partitions=partitions
         ),
-        told=f"{{count}} rows of {child} name a row of {parent} that is not stored",
+        what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in on),
         remedy=f"Delete data/{child} and run `backstory run`.",
     )
@@ -148,7 +157,7 @@ CHECKS: Final = (
         name="real_names",
         blocking=True,
         find=find_privacy_breaches,
-        told="{count} cells still hold an author's real name",
+        what="cells that still hold an author's real name",
         example="column {column} of message {message_id}",
         remedy="Set `privacy: {pseudonyms: false}` only if the chat is public.",
     ),
@@ -157,7 +166,7 @@ CHECKS: Final = (
         name="unknown_messages",
         blocking=True,
         find=integrity.find_unknown_messages,
-        told="windows name {count} messages that are not stored",
+        what="messages that a window names and that are not stored",
         example="message {message_id} of window {window_id}",
         remedy="Delete data/windows and run `backstory run`.",
     ),
@@ -166,7 +175,7 @@ CHECKS: Final = (
         name="later_documents",
         blocking=True,
         find=integrity.find_late_documents,
-        told="{count} rows show a document that was published after their window began",
+        what="rows that show a document published after their window began",
         example="document {document_id} of {published_at} in window {window_id} of {started_at}",
         remedy="Delete data/hits and run `backstory run`; `rag: {as_of: false}` allows later documents.",
     ),
@@ -175,7 +184,7 @@ CHECKS: Final = (
         name="inexact_slices",
         blocking=True,
         find=_whole(integrity.find_inexact_chunks),
-        told="{count} chunks are not the slice of their document's text that they name",
+        what="chunks that are not the slice of their document's text that they name",
         example="{chunk_id}, characters {char_start} to {char_end}",
         remedy="Delete data/document_chunks and run `backstory run`.",
     ),
@@ -184,7 +193,7 @@ CHECKS: Final = (
         name="unread_lines",
         blocking=False,
         find=_whole(integrity.find_unread_lines),
-        told="{count} lines or records of the chat exports could not be read",
+        what="lines or records of chat exports that could not be read",
         example="{source} line {line}: {reason}",
         remedy="The table quarantine lists all of them.",
     ),
@@ -193,7 +202,7 @@ CHECKS: Final = (
         name="unread_files",
         blocking=False,
         find=_whole(integrity.find_unread_sources),
-        told="{count} files were set aside or could not be read",
+        what="files that were set aside or could not be read",
         example="{source}",
         remedy="The table sources says why, and what to do.",
     ),
@@ -202,7 +211,7 @@ CHECKS: Final = (
         name="windows_without_context",
         blocking=False,
         find=integrity.find_unserved_windows,
-        told="{count} windows were searched and got no context",
+        what="windows that were searched and got no context",
         example="window {window_id} asked with {query_chunk_count} query chunks and got {hit_count} hits",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
         share_of_rows=True,
@@ -212,7 +221,7 @@ CHECKS: Final = (
         name="insufficient_contexts",
         blocking=False,
         find=integrity.find_insufficient_windows,
-        told="{count} windows are likely to be covered by less than half",
+        what="windows of which probably less than half is covered by their context",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
         share_of_rows=True,
@@ -222,7 +231,7 @@ CHECKS: Final = (
         name="chunks_beside_the_index",
         blocking=True,
         find=_whole(integrity.find_index_deviations),
-        told="the published index and the tables differ",
+        what="counts in which the published index and the tables differ",
         example="{indexed} {what} are indexed and {stored} are stored",
         remedy="Delete index/CURRENT and run `backstory run`.",
     ),
@@ -231,7 +240,7 @@ CHECKS: Final = (
         name="low_recall",
         blocking=False,
         find=_whole(integrity.find_low_recall),
-        told="the approximate index misses too many of the best hits",
+        what="approximate indexes that miss too many of the best hits",
         example="recall@5 {recall_at_5:.3f} over {sampled_queries} sampled queries; {remedy}",
         remedy="`backstory doctor` measures it, too.",
     ),

@@ -16,7 +16,7 @@ from backstory.pipeline.incremental import (
     rows_of,
     split_by_partition,
 )
-from backstory.pipeline.inputs import CODE_VERSIONS, hash_dependencies
+from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.stage_report import StageReport
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
 from backstory.tables import list_partitions, read_table, write_partition
@@ -181,8 +181,7 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 def exports_fingerprint(workspace: Workspace) -> str:
     """Hash the chat exports, the settings that they are read with, and the version of the code that reads them."""
     hashes = [f"{file.source} {file.sha256}" for file in find_exports(workspace.exports)]
-    read_with = [str(CODE_VERSIONS["messages"]), hash_dependencies(workspace, "messages")]
-    return digest([*read_with, *hashes], length=16)
+    return digest([hash_dependencies(workspace, "messages"), *hashes], length=16)
 
 
 def _pseudonymize(

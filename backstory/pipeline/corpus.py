@@ -19,7 +19,7 @@ from backstory.pipeline.incremental import (
     is_made_by_this_code,
     materialize_partitions,
 )
-from backstory.pipeline.inputs import CODE_VERSIONS, effective_index_settings, hash_dependencies
+from backstory.pipeline.inputs import effective_index_settings, hash_dependencies
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.tables import read_table
@@ -76,8 +76,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     started = time.perf_counter()
     embedder = workspace.embedder
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    code = str(CODE_VERSIONS["search_index"])
-    inputs = digest([code, hash_dependencies(workspace, "search_index"), *contents])
+    inputs = digest([hash_dependencies(workspace, "search_index"), *contents])
     known = workspace.ledger.read("search_index").get(WHOLE)
     if known is not None and known.inputs == inputs and _is_published(workspace, known.content):
         counts = _describe_snapshot(workspace, known.content)

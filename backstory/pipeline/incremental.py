@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from backstory.ids import digest
-from backstory.pipeline.inputs import CODE_VERSIONS
+from backstory.pipeline.inputs import code_version
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.tables import list_partitions, write_partition, write_partitions
 from backstory.tables.contracts import empty, polars_schema
@@ -65,8 +65,7 @@ def materialize_partitions(
     started = time.perf_counter()
     _drop_other_grain(workspace, table, inputs)
     columns = polars_schema(TABLES[table]).names()
-    code = str(CODE_VERSIONS[table])
-    inputs = {key: digest([code, *columns, value]) for key, value in inputs.items()}
+    inputs = {key: digest([*columns, value]) for key, value in inputs.items()}
     pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
     preview = pl.DataFrame()
     weights = weigh(pending) if weigh and pending else {}
@@ -78,7 +77,9 @@ def materialize_partitions(
         )
         if preview.is_empty():
             preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
-    workspace.ledger.record(_MADE_BY, {table: Entry(code, workspace.settings.partitions.grain, 0)})
+    workspace.ledger.record(
+        _MADE_BY, {table: Entry(code_version(table), workspace.settings.partitions.grain, 0)}
+    )
     known = workspace.ledger.read(table)
     report = StageReport(
         table=table,
@@ -96,7 +97,7 @@ def materialize_partitions(
 def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
     """Say whether a table was last made by the present version of its stage, so that its rows may be taken over."""
     known = workspace.ledger.read(_MADE_BY).get(table)
-    return known is not None and known.inputs == str(CODE_VERSIONS[table])
+    return known is not None and known.inputs == code_version(table)
 
 
 def _drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from backstory.ids import digest, digest_json
 from backstory.index import current_version, read_manifest
+from backstory.index.snapshot.manifest import FORMAT
 from backstory.settings import IndexSettings, SettingsGroup
 from backstory.workspace import Workspace
 
@@ -25,20 +26,28 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "window_chunks": 1,
         "documents": 1,
         "document_chunks": 1,
-        "search_index": 1,
+        "search_index": FORMAT,
         "hits": 1,
         "decisions": 1,
         "contexts": 1,
         "window_contexts": 1,
     }
 )
-"""Version of the code of each stage. Raise it when the code makes other rows of the same inputs."""
+"""Version of the code of each stage. Raise it when the code makes other rows of the same inputs.
+
+That of the index is the format of a snapshot, which is part of the snapshot's name.
+"""
 
 _SERVING_STAGES = ("window_chunks", "hits", "decisions", "window_contexts")
 
 
+def code_version(table: str) -> str:
+    """Give the version of the code of the stage that writes a table."""
+    return str(CODE_VERSIONS[table])
+
+
 def hash_dependencies(workspace: Workspace, table: str) -> str:
-    """Hash what a stage depends on besides the tables that it reads.
+    """Hash what a stage depends on besides the tables that it reads: code, settings, model, snapshot.
 
     Args:
         workspace: An open workspace; for ``hits`` and the stages after it, the published snapshot counts, too.
@@ -50,7 +59,7 @@ def hash_dependencies(workspace: Workspace, table: str) -> str:
     models = [workspace.embedder.id] if table not in ("messages", "documents") else []
     snapshot = [current_version(workspace.index)] if table in ("hits", "contexts", "window_contexts") else []
     read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)
-    return digest([digest_json(read), *models, *snapshot], length=16)
+    return digest([code_version(table), digest_json(read), *models, *snapshot], length=16)
 
 
 def read_by(workspace: Workspace, table: str) -> SettingsRead:
