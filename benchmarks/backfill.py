@@ -50,19 +50,7 @@ def run_stages(workspace: Workspace) -> list[Step]:
     """Materialize everything that the exports span, one stage after another, and time each."""
     keys: list[str] = []
     steps = [_time("find_partitions", lambda: keys.extend(pipeline.find_partitions(workspace)))]
-    calls: dict[str, Callable[[], StageReport]] = {
-        "messages": lambda: pipeline.materialize_messages(workspace, keys),
-        "windows": lambda: pipeline.materialize_windows(workspace, keys),
-        "window_chunks": lambda: pipeline.materialize_window_chunks(workspace, keys),
-        "documents": lambda: pipeline.materialize_documents(workspace),
-        "document_chunks": lambda: pipeline.materialize_document_chunks(workspace),
-        "search_index": lambda: pipeline.materialize_search_index(workspace),
-        "hits": lambda: pipeline.materialize_hits(workspace, keys),
-        "decisions": lambda: pipeline.materialize_decisions(workspace, keys),
-        "contexts": lambda: pipeline.materialize_contexts(workspace, keys),
-        "window_contexts": lambda: pipeline.materialize_window_contexts(workspace, keys),
-    }
-    steps += [_time(name, call) for name, call in calls.items()]
+    steps += [_time(stage.table, partial(stage.make, workspace, keys)) for stage in pipeline.STAGES]
     steps.append(_time("views", partial(write_views, workspace.tables)))
     return steps
 

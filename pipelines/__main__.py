@@ -1,48 +1,36 @@
-"""``python -m pipelines``: the main job, the demo and the Dagster UI, without knowing Dagster's commands."""
+"""``python -m pipelines``: the main job as a Dagster run, the demo and the Dagster UI, without Dagster's commands."""
 
 import logging
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from backstory.cli.failure import FAILED, run_command
-from backstory.errors import InputError
-from backstory.workspace import open_workspace
-from pipelines.demo import prepare_demo, show_demo
-from pipelines.instance import start_ui
-from pipelines.materialization import materialize
+from backstory.cli.run import FirstOption, LastOption, WorkspaceOption, exit_code, run_and_tell
+
+if TYPE_CHECKING:
+    from backstory.runner import Execute
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
-console = Console()
-
-WorkspaceOption = Annotated[
-    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
-    typer.Option("--workspace", "-w", help="Folder of the workspace; else BACKSTORY_WORKSPACE."),
-]
 
 
 @app.command("materialize")
 def materialize_command(
-    first: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="First day, YYYY-MM-DD.")
-    ] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day, YYYY-MM-DD.")] = None,
-    workspace: WorkspaceOption = None,
+    first: FirstOption = None, last: LastOption = None, workspace: WorkspaceOption = None
 ) -> None:
-    """Materialize every table, for all partitions of the chat exports or for a range of days."""
-    from_day, to_day = _day(first, "--from"), _day(last, "--to")
-    if from_day and to_day and to_day < from_day:
-        raise InputError(f"--to {to_day} lies before --from {from_day}; swap the two")
-    outcome = materialize(open_workspace(workspace), from_day, to_day, console)
-    raise typer.Exit(0 if outcome.success else FAILED)
+    """Do what `backstory run` does, as a run that the Dagster UI shows."""
+    raise typer.Exit(exit_code(run_and_tell(workspace, first, last, _load_execute_job)))
 
 
 @app.command("demo")
 def demo_command(folder: Path) -> None:
     """Copy the example workspace to FOLDER, materialize it, and show one window's context."""
+    from pipelines.demo import prepare_demo, show_demo
+    from pipelines.materialization import materialize
+
+    console = Console()
     workspace = prepare_demo(folder)
     outcome = materialize(workspace, None, None, console)
     if not outcome.success:
@@ -56,18 +44,17 @@ def ui_command(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 3000,
 ) -> None:
     """Open the Dagster UI on the workspace."""
+    from backstory.workspace import open_workspace
+    from pipelines.instance import start_ui
+
     start_ui(open_workspace(workspace), port)
 
 
-def _day(text: str | None, option: str) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r} is not a date; write it as YYYY-MM-DD", param_hint=option
-        ) from error
+def _load_execute_job() -> "Execute":
+    # Dagster takes a second or more to load, before which the run has said what it reads.
+    from pipelines.materialization import execute_job
+
+    return execute_job
 
 
 def main() -> None:

@@ -3,9 +3,7 @@
 import dagster as dg
 
 from assets.checks import make_checks
-from assets.conversations import make_conversation_assets
-from assets.corpus import make_corpus_assets
-from assets.retrieval import make_retrieval_assets
+from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
 from backstory.orchestration import partitions_definition
 from backstory.workspace import Workspace, open_workspace
@@ -26,7 +24,7 @@ def define(workspace: Workspace) -> dg.Definitions:
     partitions = partitions_definition(workspace.settings.partitions)
     job = dg.define_asset_job(
         JOB,
-        selection=dg.AssetSelection.all(),
+        selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
         description="Every table, for one partition or a range of them in one run.",
     )
     schedule = dg.build_schedule_from_partitioned_job(
@@ -35,11 +33,7 @@ def define(workspace: Workspace) -> dg.Definitions:
         description="The partition that has just ended, when it has ended.",
     )
     return dg.Definitions(
-        assets=[
-            *make_conversation_assets(partitions),
-            *make_corpus_assets(),
-            *make_retrieval_assets(partitions),
-        ],
+        assets=make_assets(partitions),
         asset_checks=make_checks(),
         jobs=[job],
         schedules=[schedule],

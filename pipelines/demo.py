@@ -10,10 +10,10 @@ from rich.text import Text
 
 from backstory.inspection.comparison import WindowComparison, compare_with_whole_window
 from backstory.prompt_text import cut_snippet
+from backstory.runner import Outcome
 from backstory.settings import SETTINGS_FILE
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
-from pipelines.materialization import Outcome
 
 _EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 _ASKED_CHARACTERS = 110

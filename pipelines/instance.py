@@ -14,6 +14,7 @@ from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
+_EVENTS_AT_ONCE = 1000
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -32,6 +33,8 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
     return {
         "DAGSTER_HOME": str(home),
         HOME_VARIABLE: str(home),
+        # Dagster hands events over in batches only where it is told how large they may be.
+        "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
         WORKSPACE_VARIABLE: str(workspace.root),
     }
 

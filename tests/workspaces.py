@@ -51,20 +51,24 @@ POSTS = {
 }
 
 
+def write_workspace(root: Path, settings: str = SETTINGS) -> Workspace:
+    """Write the small workspace into a folder that is not there yet, and open it."""
+    (root / "chats").mkdir(parents=True)
+    (root / "posts").mkdir()
+    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    (root / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
+    for file, (title, date, text) in POSTS.items():
+        front = f"---\ntitle: {title}\ndate: {date}\ntags: [{title.split()[0].lower()}]\n---\n"
+        (root / "posts" / file).write_text(f"{front}\n# {title}\n\n{text}\n", encoding="utf-8")
+    return open_workspace(root)
+
+
 @pytest.fixture
 def make_workspace(tmp_path: Path) -> Callable[..., Workspace]:
     """Give a function that writes the small workspace, with further settings, and opens it."""
 
     def make(settings: str = "", name: str = "workspace") -> Workspace:
-        root = tmp_path / name
-        (root / "chats").mkdir(parents=True)
-        (root / "posts").mkdir()
-        (root / "backstory.yaml").write_text(settings or SETTINGS, encoding="utf-8")
-        (root / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
-        for file, (title, date, text) in POSTS.items():
-            front = f"---\ntitle: {title}\ndate: {date}\ntags: [{title.split()[0].lower()}]\n---\n"
-            (root / "posts" / file).write_text(f"{front}\n# {title}\n\n{text}\n", encoding="utf-8")
-        return open_workspace(root)
+        return write_workspace(tmp_path / name, settings or SETTINGS)
 
     return make
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from backstory.cli.failure import BAD_USAGE, FAILED, run_command
+from backstory.cli.run import run
 from backstory.errors import BackstoryError, InputError
 
 app = typer.Typer(
@@ -41,10 +42,13 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")]) -> Non
     console.print(
         f"Made {created}\n"
         f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.\n"
-        f"2. python -m pipelines materialize --workspace {created}",
+        f"2. backstory run --workspace {created}",
         highlight=False,
         soft_wrap=True,
     )
+
+
+app.command()(run)
 
 
 @app.command()

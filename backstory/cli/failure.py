@@ -1,6 +1,6 @@
 """How a command ends when the library says no: one line on standard error, and an exit code.
 
-0 done, 1 the job failed, 2 bad usage or settings.
+0 done, 1 the job failed, 2 bad usage or settings, 3 done but for files that were set aside or could not be read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from backstory.errors import BackstoryError, ExportError, InputError, SettingsEr
 
 FAILED: Final = 1
 BAD_USAGE: Final = 2
+INCOMPLETE: Final = 3
 
 
 def run_command(command: Callable[[], object]) -> None:

@@ -35,7 +35,7 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
 def print_windows(console: Console, windows: Sequence[Mapping[str, Any]]) -> None:
     """Show one line per window."""
     if not windows:
-        console.print("No windows yet; run `python -m pipelines materialize`.")
+        console.print("No windows yet; run `backstory run`.")
         return
     table = Table("window", "conversation", "from", "to", "messages", "context", "documents", "coverage")
     for row in windows:

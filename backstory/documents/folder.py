@@ -35,6 +35,7 @@ def read_documents(
     settings: DocumentSettings,
     previous: pl.DataFrame | None = None,
     *,
+    parse_again: bool = False,
     readers: Sequence[DocumentReader] = READERS,
 ) -> pl.DataFrame:
     """Read every document of a folder, and keep what was known of them before.
@@ -47,6 +48,7 @@ def read_documents(
         folder: The folder.
         settings: Which files to read, and what is assumed of those that do not say.
         previous: Table ``documents`` of an earlier call; what has not changed since is not parsed again.
+        parse_again: Whether to parse also what has not changed, as another version of the readers must.
         readers: The readers, of which the first that takes a file reads it.
 
     Returns:
@@ -64,7 +66,7 @@ def read_documents(
         reader = find_reader(file.uri, readers)
         if reader is None:
             continue
-        earlier = known.get(file.uri, {})
+        earlier = {} if parse_again else known.get(file.uri, {})
         try:
             current = _look_at(file, earlier, reader, settings)
         except FileNotFoundError:

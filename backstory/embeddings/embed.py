@@ -32,6 +32,7 @@ class EmbeddingStats:
         cached: Those found in the cache.
         computed: Those that the embedder computed.
         tokens: Tokens of the computed ones.
+        api_calls: Requests sent to a service, repeated ones included.
         seconds: Wall-clock time.
     """
 
@@ -40,6 +41,7 @@ class EmbeddingStats:
     cached: int
     computed: int
     tokens: int
+    api_calls: int
     seconds: float
 
     def as_counts(self) -> dict[str, int | float]:
@@ -89,7 +91,7 @@ def embed_texts(
         CacheFileError: The cache cannot be used.
         EmbeddingError: The model failed, or answered with unusable vectors; finished batches are stored.
     """
-    started = time.perf_counter()
+    started, calls_before = time.perf_counter(), embedder.api_calls
     require_text(texts)
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     unique = list(row_of)
@@ -118,10 +120,11 @@ def embed_texts(
         cached=len(unique) - len(missing),
         computed=len(missing),
         tokens=int(token_counts.sum()),
+        api_calls=embedder.api_calls - calls_before,
         seconds=round(time.perf_counter() - started, 3),
     )
     logger.info(
-        "embedded texts=%d unique=%d cached=%d computed=%d tokens=%d seconds=%.2f embedder=%s task=%s",
+        "embedded texts=%d unique=%d cached=%d computed=%d tokens=%d api_calls=%d seconds=%.2f embedder=%s task=%s",
         *asdict(stats).values(),
         embedder.id,
         task,

@@ -76,6 +76,11 @@ class GeminiEmbedder:
             wait=wait,
         )
 
+    @property
+    def api_calls(self) -> int:
+        """Requests sent to the service so far, repeated ones included."""
+        return self._connection.api_calls
+
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Estimate the tokens, since the model's tokenizer is not at hand; errs towards too many."""
         require_text(texts)

@@ -36,6 +36,7 @@ class HashingEmbedder:
     default_min_similarity = 0.05
     default_query_tokens = 12  # words, which are fewer than the tokens of a model
     workers = 1
+    api_calls = 0
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count words, at least one."""

@@ -45,6 +45,11 @@ class Embedder(Protocol):
         """Number of batches that may be under way at once."""
         ...
 
+    @property
+    def api_calls(self) -> int:
+        """Requests sent to a service so far, repeated ones included; 0 for a model that runs here."""
+        ...
+
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the tokens of each text, special tokens included, never below what the model sees.
 

@@ -130,7 +130,7 @@ def _try_reranker(workspace: Workspace) -> str:
 
 def _describe_index(workspace: Workspace) -> str:
     if not current_version(workspace.index):
-        return "not built yet; `python -m pipelines materialize` builds it"
+        return "not built yet; `backstory run` builds it"
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         index.verify()
         described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
@@ -155,7 +155,7 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
         raise BackstoryError(
             f"{len(orphans)} rows of {child} refer to a row of {parent} that is not there, such as "
             f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
-            "`python -m pipelines materialize`"
+            "`backstory run`"
         )
     return "every row does"
 

@@ -176,6 +176,13 @@ def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
     return read_table(workspace.tables, "quarantine")
 
 
+def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
+    """Give the files that wait for a person's answer, or that could not be read at all."""
+    sources = read_table(workspace.tables, "sources")
+    unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
+    return unread.select("source", "folder", "status", "reason")
+
+
 def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
     """Give the documents whose present file could not be read."""
     documents = read_table(workspace.tables, "documents")

@@ -52,9 +52,7 @@ def read_window_context(workspace: Workspace, window_id: str) -> dict[str, Any]:
         for table in ("window_contexts", "contexts", "window_chunks", "decisions")
     )
     if summary.is_empty():
-        raise InputError(
-            f"window {window['window_id']} has no context yet; run `python -m pipelines materialize`"
-        )
+        raise InputError(f"window {window['window_id']} has no context yet; run `backstory run`")
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
     documents = [
         {**row, "asked_by": [texts[key] for key in row["matched_query_chunks"] if key in texts]}

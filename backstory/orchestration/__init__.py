@@ -8,8 +8,8 @@ from backstory.extras import require_extra
 
 require_extra("dagster", "backstory.orchestration", "run the pipeline without Dagster by `backstory run`")
 
-from backstory.orchestration.asset_specs import asset_specs, describe_columns  # noqa: E402
+from backstory.orchestration.asset_specs import asset_specs, specify_assets  # noqa: E402
 from backstory.orchestration.partitions import partitions_definition  # noqa: E402
 from backstory.orchestration.tables_resource import TablesResource  # noqa: E402
 
-__all__ = ["TablesResource", "asset_specs", "describe_columns", "partitions_definition"]
+__all__ = ["TablesResource", "asset_specs", "partitions_definition", "specify_assets"]

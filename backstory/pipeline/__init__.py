@@ -19,8 +19,11 @@ from backstory.pipeline.retrieval import (
     materialize_hits,
     materialize_window_contexts,
 )
+from backstory.pipeline.stages import STAGES, Stage
 
 __all__ = [
+    "STAGES",
+    "Stage",
     "find_partitions",
     "find_privacy_breaches",
     "is_fresh",

@@ -14,9 +14,9 @@ from backstory.pipeline.incremental import (
     content_of,
     materialize_partitions,
     rows_of,
-    settings_digest,
     split_by_partition,
 )
+from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.stage_report import StageReport
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
 from backstory.tables import list_partitions, read_table, write_partition
@@ -135,7 +135,7 @@ def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> Stag
     """Cut the messages of each partition into windows."""
     settings = workspace.settings.windows
     embedder = workspace.embedder
-    inputs = _inputs_with_previous(workspace, partitions, settings_digest(settings, extra=[embedder.id]))
+    inputs = _inputs_of_windows(workspace, partitions)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         messages = _read_with_previous(workspace, pending)
@@ -156,7 +156,7 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
     settings = workspace.settings.queries
     embedder = workspace.embedder
     limit = min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens)
-    depends = settings_digest(settings, extra=[embedder.id, str(embedder.default_query_tokens), str(limit)])
+    depends = hash_dependencies(workspace, "window_chunks")
     windows_content = content_of(workspace, "windows", partitions)
     inputs = {key: digest([windows_content[key], depends]) for key in partitions}
 
@@ -179,13 +179,9 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 
 
 def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports and the settings that they are read with."""
-    settings = workspace.settings
-    files = find_exports(workspace.exports)
-    hashes = [f"{file.source} {file.sha256}" for file in files]
-    return settings_digest(
-        settings.conversations, settings.privacy, extra=[settings.partitions.grain, *hashes]
-    )
+    """Hash the chat exports, the settings that they are read with, and the version of the code that reads them."""
+    hashes = [f"{file.source} {file.sha256}" for file in find_exports(workspace.exports)]
+    return digest([hash_dependencies(workspace, "messages"), *hashes], length=16)
 
 
 def _pseudonymize(
@@ -224,11 +220,16 @@ def _is_quarantine_lost(workspace: Workspace) -> bool:
     return not filled <= set(list_partitions(workspace.tables, "quarantine"))
 
 
-def _inputs_with_previous(workspace: Workspace, partitions: Sequence[str], depends: str) -> dict[str, str]:
-    grain = workspace.settings.partitions.grain
-    previous = {key: previous_partition(key, grain) for key in partitions}
-    contents = content_of(workspace, "messages", [*partitions, *previous.values()])
-    return {key: digest([contents[key], contents[previous[key]], depends]) for key in partitions}
+def _inputs_of_windows(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
+    """Hash the messages of each partition, and where windows overlap those of the one before."""
+    settings = workspace.settings
+    depends = hash_dependencies(workspace, "windows")
+    overlaps = bool(settings.windows.overlap)
+    before = {key: previous_partition(key, settings.partitions.grain) for key in partitions if overlaps}
+    contents = content_of(workspace, "messages", [*partitions, *before.values()])
+    return {
+        key: digest([contents[key], contents[before[key]] if overlaps else "", depends]) for key in partitions
+    }
 
 
 def _read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:

@@ -13,7 +13,13 @@ from backstory.embeddings import embed_texts
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import find_damage
-from backstory.pipeline.incremental import WHOLE, content_of, materialize_partitions, settings_digest
+from backstory.pipeline.incremental import (
+    WHOLE,
+    content_of,
+    is_made_by_this_code,
+    materialize_partitions,
+)
+from backstory.pipeline.inputs import effective_index_settings, hash_dependencies
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.tables import read_table
@@ -28,10 +34,11 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     """
     settings = workspace.settings.documents
     previous = read_table(workspace.tables, "documents")
-    documents = read_documents(workspace.posts, settings, previous)
+    parse_again = not is_made_by_this_code(workspace, "documents")
+    documents = read_documents(workspace.posts, settings, previous, parse_again=parse_again)
     statuses = {f"status_{status}": count for status, count in documents["status"].value_counts().iter_rows()}
     revisions = documents.select("document_id", "revision", "status").rows()
-    inputs = settings_digest(settings, extra=[str(row) for row in revisions])
+    inputs = digest([hash_dependencies(workspace, "documents"), *map(str, revisions)])
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
         return {WHOLE: documents}
@@ -43,9 +50,8 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
     """Cut the documents that are searched; unchanged revisions keep their chunks."""
     settings = workspace.settings.chunks
     embedder = workspace.embedder
-    inputs = settings_digest(
-        settings, extra=[embedder.id, content_of(workspace, "documents", [WHOLE])[WHOLE]]
-    )
+    documents_content = content_of(workspace, "documents", [WHOLE])[WHOLE]
+    inputs = digest([hash_dependencies(workspace, "document_chunks"), documents_content])
     counts: dict[str, int | float | str] = {}
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -56,7 +62,7 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
             max_tokens=embedder.max_input_tokens,
             count_tokens=embedder.count_tokens,
             counter_id=embedder.id,
-            previous=previous,
+            previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
         )
         counts["kept"] = chunks.join(previous, on="chunk_id", how="semi").height
         counts["tokens"] = int(chunks["token_count"].sum())
@@ -68,10 +74,9 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
 def materialize_search_index(workspace: Workspace) -> StageReport:
     """Embed the chunks that are not in the cache, and publish a snapshot if anything changed."""
     started = time.perf_counter()
-    settings = workspace.settings.index
     embedder = workspace.embedder
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    inputs = digest([settings_digest(settings, extra=[embedder.id]), *contents])
+    inputs = digest([hash_dependencies(workspace, "search_index"), *contents])
     known = workspace.ledger.read("search_index").get(WHOLE)
     if known is not None and known.inputs == inputs and _is_published(workspace, known.content):
         counts = _describe_snapshot(workspace, known.content)
@@ -89,7 +94,12 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
             progress=progress,
         )
     build = build_index(
-        workspace.index, documents, chunks, embedded.vectors, embedder_id=embedder.id, settings=settings
+        workspace.index,
+        documents,
+        chunks,
+        embedded.vectors,
+        embedder_id=embedder.id,
+        settings=effective_index_settings(workspace.settings.index, len(chunks)),
     )
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
     report = StageReport(

@@ -7,15 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from backstory.ids import digest
+from backstory.ids import digest, digest_json
 from backstory.index import current_version
 from backstory.index.snapshot.manifest import find_damage
 from backstory.pipeline.conversations import exports_fingerprint
-from backstory.pipeline.incremental import settings_digest
+from backstory.pipeline.inputs import CODE_VERSIONS
 from backstory.tables import list_partitions
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
-from backstory.version import VERSION
 from backstory.workspace import Workspace
 
 _RUNS = "runs"
@@ -51,7 +50,8 @@ def _range(partitions: Sequence[str]) -> str:
 
 
 def _fingerprint(workspace: Workspace) -> str:
-    state = [VERSION, settings_digest(workspace.settings), exports_fingerprint(workspace)]
+    settings = digest_json(workspace.settings.model_dump(mode="json"))
+    state = [digest_json(dict(CODE_VERSIONS)), settings, exports_fingerprint(workspace)]
     models = [workspace.embedder.id, workspace.reranker.id if workspace.reranker else ""]
     posts = sorted(_hash_files(workspace.posts))
     return digest([*state, *models, current_version(workspace.index), *posts])

@@ -1,34 +1,32 @@
-"""How every partitioned table is made: only the partitions whose inputs changed, each file at once."""
+"""How every table is made: only the partitions whose inputs changed, each file at once."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 
-from backstory.ids import digest, digest_json
+from backstory.ids import digest
+from backstory.pipeline.inputs import code_version
 from backstory.pipeline.stage_report import StageReport, log_report
-from backstory.settings import SettingsGroup
-from backstory.tables import list_partitions, write_partitions
-from backstory.tables.contracts import polars_schema
+from backstory.tables import list_partitions, write_partition, write_partitions
+from backstory.tables.contracts import empty, polars_schema
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
-from backstory.version import VERSION
 from backstory.workspace import Workspace
 
 WHOLE = "all"
 """Partition of a table that has none."""
 
 _PREVIEW_ROWS = 5
+_MADE_BY = "made by"
+
+logger = logging.getLogger(__name__)
 
 Compute = Callable[[list[str]], Mapping[str, pl.DataFrame]]
 Weigh = Callable[[list[str]], Mapping[str, int]]
-
-
-def settings_digest(*groups: SettingsGroup, extra: Sequence[str] = ()) -> str:
-    """Hash settings and further strings that rows depend on."""
-    return digest([*(digest_json(group.model_dump(mode="json")) for group in groups), *extra], length=16)
 
 
 def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
@@ -65,9 +63,9 @@ def materialize_partitions(
         What was done.
     """
     started = time.perf_counter()
-    # Another version of the library may make other rows, or other columns, of the same inputs.
+    _drop_other_grain(workspace, table, inputs)
     columns = polars_schema(TABLES[table]).names()
-    inputs = {key: digest([VERSION, *columns, value]) for key, value in inputs.items()}
+    inputs = {key: digest([*columns, value]) for key, value in inputs.items()}
     pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
     preview = pl.DataFrame()
     weights = weigh(pending) if weigh and pending else {}
@@ -79,6 +77,9 @@ def materialize_partitions(
         )
         if preview.is_empty():
             preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
+    workspace.ledger.record(
+        _MADE_BY, {table: Entry(code_version(table), workspace.settings.partitions.grain, 0)}
+    )
     known = workspace.ledger.read(table)
     report = StageReport(
         table=table,
@@ -91,6 +92,31 @@ def materialize_partitions(
     )
     log_report(report)
     return report
+
+
+def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
+    """Say whether a table was last made by the present version of its stage, so that its rows may be taken over."""
+    known = workspace.ledger.read(_MADE_BY).get(table)
+    return known is not None and known.inputs == code_version(table)
+
+
+def _drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:
+    """Remove the partitions of another calendar grain, whose rows would stand beside the same rows of this one."""
+    grain = workspace.settings.partitions.grain
+    known = workspace.ledger.read(_MADE_BY).get(table)
+    if WHOLE in wanted or known is None or known.content == grain:
+        return
+    partitions = list_partitions(workspace.tables, table)
+    for key in partitions:
+        write_partition(workspace.tables, table, key, empty(TABLES[table]))
+    workspace.ledger.forget(table, workspace.ledger.read(table))
+    logger.warning(
+        "partitions.grain is %s and was %s: dropped all %d partitions of %s, which the old grain made",
+        grain,
+        known.content,
+        len(partitions),
+        table,
+    )
 
 
 def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:

@@ -14,7 +14,7 @@ from backstory.contexts import make_contexts, make_window_contexts
 from backstory.decisions import make_decisions
 from backstory.embeddings import EmbeddingStats, embed_texts
 from backstory.hits import Queries, find_hits, plan_queries
-from backstory.ids import digest
+from backstory.ids import digest, digest_json
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.pipeline.incremental import (
     Compute,
@@ -22,9 +22,9 @@ from backstory.pipeline.incremental import (
     content_of,
     materialize_partitions,
     rows_of,
-    settings_digest,
     split_by_partition,
 )
+from backstory.pipeline.inputs import hash_dependencies, read_by_serving
 from backstory.pipeline.stage_report import StageReport
 from backstory.progress import show_progress
 from backstory.rerankers.reranking import Reranking
@@ -38,8 +38,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
     """Embed the query chunks that are not in the cache, and search for all of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
-    depends = settings_digest(settings, extra=[workspace.embedder.id, current_version(workspace.index)])
-    inputs = _inputs(workspace, ("windows", "window_chunks"), partitions, depends)
+    inputs = _inputs(workspace, "hits", ("windows", "window_chunks"), partitions)
 
     with _index_of(workspace) as index:
 
@@ -62,12 +61,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
     settings = workspace.settings
     reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
-    depends = settings_digest(
-        settings.rag,
-        settings.context,
-        extra=[workspace.embedder.id, str(workspace.min_similarity), *_reranked_by(workspace)],
-    )
-    inputs = _inputs(workspace, ("hits", "windows", "window_chunks"), partitions, depends)
+    inputs = _inputs(workspace, "decisions", ("hits", "windows", "window_chunks"), partitions)
 
     with _index_of(workspace) as index:
 
@@ -112,8 +106,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Gather the kept chunks of each window."""
-    depends = digest([workspace.embedder.id])
-    inputs = _inputs(workspace, ("decisions",), partitions, depends)
+    inputs = _inputs(workspace, "contexts", ("decisions",), partitions)
 
     with _index_of(workspace) as index:
 
@@ -130,15 +123,8 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     """Summarize each window's context."""
     settings = workspace.settings
     version = current_version(workspace.index)
-    reranked_by = _reranked_by(workspace)
-    depends = settings_digest(
-        settings.queries,
-        settings.rag,
-        settings.context,
-        extra=[workspace.embedder.id, str(workspace.min_similarity), version, *reranked_by],
-    )
     tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
-    inputs = _inputs(workspace, tables, partitions, depends)
+    inputs = _inputs(workspace, "window_contexts", tables, partitions)
     counts: dict[str, int | float | str] = {}
 
     with _index_of(workspace) as index:
@@ -167,9 +153,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 embedder_id=workspace.embedder.id,
                 hits=hits,
                 index_version=version,
-                settings_hash=settings_digest(
-                    settings.queries, settings.rag, settings.context, extra=reranked_by
-                ),
+                settings_hash=digest_json(read_by_serving(workspace), length=16),
             )
             add_counts(
                 counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()}
@@ -180,15 +164,6 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             return _split(summary, windows, pending)
 
         return _materialize(workspace, "window_contexts", inputs, compute, counts)
-
-
-def _reranked_by(workspace: Workspace) -> list[str]:
-    """Name the reranker and what it is shown; not how it is reached, which changes no order."""
-    if workspace.reranker is None:
-        return []
-    settings = workspace.settings.rerank
-    shown = (settings.candidates, settings.query_characters, settings.text_characters)
-    return [workspace.reranker.id, *map(str, shown)]
 
 
 def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
@@ -226,8 +201,10 @@ def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
 
 
 def _inputs(
-    workspace: Workspace, tables: Sequence[str], partitions: Sequence[str], depends: str
+    workspace: Workspace, made: str, tables: Sequence[str], partitions: Sequence[str]
 ) -> dict[str, str]:
+    """Hash for each partition of the table that is made what it is made from."""
+    depends = hash_dependencies(workspace, made)
     contents = [content_of(workspace, table, partitions) for table in tables]
     return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
 

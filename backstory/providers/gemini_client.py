@@ -61,7 +61,11 @@ class CallSettings(Protocol):
 
 
 class GeminiConnection:
-    """Sends requests from any number of threads, within limits that they share."""
+    """Sends requests from any number of threads, within limits that they share.
+
+    Attributes:
+        api_calls: Requests sent so far, repeated ones included.
+    """
 
     def __init__(
         self,
@@ -85,11 +89,13 @@ class GeminiConnection:
             clock: Monotonic seconds.
             wait: Blocks the calling thread for a number of seconds; None waits in real time.
         """
+        self.api_calls = 0
         self._settings = settings
         self._failure = failure
         self._api_key = api_key
         self._client = client
         self._connecting = threading.Lock()
+        self._counting = threading.Lock()
         self._wait = wait or _wait_in_real_time
         self._limiter = RateLimiter(
             texts_per_minute=units_per_minute,
@@ -148,6 +154,8 @@ class GeminiConnection:
     ) -> Result:
         client = self._connect()
         self._limiter.acquire(units, tokens)
+        with self._counting:
+            self.api_calls += 1
         # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions

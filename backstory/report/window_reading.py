@@ -37,9 +37,7 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
         for table in ("window_contexts", "window_chunks", "hits", "decisions", "contexts")
     )
     if summary.is_empty():
-        raise InputError(
-            f"window {window['window_id']} has no context yet; run `python -m pipelines materialize`"
-        )
+        raise InputError(f"window {window['window_id']} has no context yet; run `backstory run`")
     found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
     named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
     return make_window_report(
@@ -71,5 +69,5 @@ def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFr
             return wanted.join(found, on="message_id", maintain_order="left")
     raise InputError(
         f"{len(wanted) - len(found)} messages of window {window['window_id']} are not in the table messages; "
-        "run `python -m pipelines materialize`"
+        "run `backstory run`"
     )

@@ -63,7 +63,7 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     places = {row["chunk_id"]: place for place, row in enumerate(asked)}
     if strangers := set(judged["query_chunk_id"]) - set(places):
         gone = f"this window's hits are of query chunks that are gone, such as {min(strangers)}"
-        raise InputError(f"{gone}; run `python -m pipelines materialize`")
+        raise InputError(f"{gone}; run `backstory run`")
     found = _rank_documents(judged)
     documents = {key: place for place, key in enumerate(found["document_id"])}
     cells = _fill_cells(judged, places, documents)

@@ -58,6 +58,7 @@ class CrossEncoderReranker:
         self._max_tokens = settings.max_tokens
         name = re.sub(r"[^\w.-]+", "-", self._folder.name)
         checksum = _checksum(self._model, self._tokenizer_file)
+        self.api_calls = 0
         self.id = f"cross_encoder:{name}:{checksum[:12]}:{self._max_tokens}"
         self._loading = threading.Lock()
         self._loaded: tuple[InferenceSession, Tokenizer, int] | None = None

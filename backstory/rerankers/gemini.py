@@ -76,6 +76,11 @@ class GeminiReranker:
             wait=wait,
         )
 
+    @property
+    def api_calls(self) -> int:
+        """Requests sent to the service so far, repeated ones included."""
+        return self._connection.api_calls
+
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
         """Order the candidates of any number of windows, one call for each.
 

@@ -60,6 +60,11 @@ class Reranker(Protocol):
         """Name of provider and model, and of everything else that the order depends on."""
         ...
 
+    @property
+    def api_calls(self) -> int:
+        """Requests sent to a service so far, repeated ones included; 0 for a model that runs here."""
+        ...
+
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
         """Order the candidates of any number of windows.
 

@@ -25,7 +25,8 @@ class Reranking:
 
     Attributes:
         candidates: Chunks to select for the reranker.
-        counts: Windows that were asked about, and those of them whose order was left as it was.
+        counts: Windows that were asked about, those of them whose order was left as it was, and requests sent to a
+            service.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Reranking:
                 :meth:`backstory.index.SearchIndex.describe`.
         """
         self.candidates = settings.candidates
-        self.counts = {"reranked_windows": 0, "rerank_kept_order": 0}
+        self.counts = {"reranked_windows": 0, "rerank_kept_order": 0, "rerank_api_calls": 0}
         self._reranker = reranker
         self._settings = settings
         self._hits = hits
@@ -68,7 +69,9 @@ class Reranking:
             ModelError: The model could not be used, or gave no usable answer.
         """
         asked = {window_id: chunk_ids for window_id, chunk_ids in selected.items() if len(chunk_ids) > 1}
+        calls_before = self._reranker.api_calls
         results = dict(zip(asked, self._reranker.rerank(self._make_requests(asked)), strict=True))
+        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
         self.counts["reranked_windows"] += len(results)
         for window_id, result in results.items():
             if result.note is not None:

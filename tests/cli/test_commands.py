@@ -315,7 +315,7 @@ def test_a_job_that_fails_exits_with_1(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(monkeypatch, "query", "anything", "-w", str(root)) == 1
-    assert "python -m pipelines materialize" in capsys.readouterr().err
+    assert "backstory run" in capsys.readouterr().err
 
 
 @pytest.fixture(autouse=True)

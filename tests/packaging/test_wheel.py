@@ -75,9 +75,7 @@ def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
         for file in content.iterdir():
             (folder / content.name / file.name).write_bytes(file.read_bytes())
 
-    code = "from pathlib import Path; from backstory import open_workspace, run_pipeline;"
-    made = plain.run("python", "-c", f"{code} run_pipeline(open_workspace(Path('mychat')))")
-    assert made.returncode == 0, made.stderr
+    run(plain, "run", "--workspace", "mychat")
 
     windows = json.loads(run(plain, "windows", "-w", "mychat", "--json"))
     assert [window["status"] for window in windows] == ["ok", "ok"]

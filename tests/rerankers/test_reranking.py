@@ -36,6 +36,7 @@ class ReversingReranker:
     """Turns every order round, or leaves it with a note."""
 
     id = "reversing"
+    api_calls = 0
 
     def __init__(self, note: str | None = None) -> None:
         self.note = note

@@ -55,6 +55,7 @@ class LocalEmbedder:
         self.default_min_similarity = model.min_similarity
         self.default_query_tokens = _QUERY_TOKENS
         self.workers = 1
+        self.api_calls = 0
         version = hashlib.sha256(f"{model.checksum} graph {GRAPH_VERSION}".encode()).hexdigest()[:12]
         self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
         self._runtime: Runtime = runtime

@@ -31,7 +31,7 @@ VECTORS_FILE = "vectors.npy"
 ROWS_FILE = "rows.arrow"
 DOCUMENTS_FILE = "documents.arrow"
 KEYWORDS_FOLDER = "keywords"
-REBUILD_COMMAND = "python -m pipelines materialize"
+REBUILD_COMMAND = "backstory run"
 
 
 class _Record(BaseModel):

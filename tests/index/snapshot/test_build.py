@@ -147,15 +147,13 @@ def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None
 def test_nothing_published_is_an_error_that_says_what_to_run(tmp_path: Path) -> None:
     assert current_version(tmp_path) == ""
     for folder in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(NoIndexError, match="python -m pipelines materialize"):
+        with pytest.raises(NoIndexError, match="backstory run"):
             open_index(folder)
 
 
 def test_another_embedder_is_an_error_that_says_what_to_run(small: Any, tmp_path: Path) -> None:
     small.build(tmp_path, embedder_id="local:granite")
-    with pytest.raises(
-        EmbedderMismatchError, match=r"local:granite.*gemini.*python -m pipelines materialize"
-    ):
+    with pytest.raises(EmbedderMismatchError, match=r"local:granite.*gemini.*backstory run"):
         open_index(tmp_path, embedder_id="gemini")
     with open_index(tmp_path, embedder_id="local:granite") as index:
         assert index.embedder_id == "local:granite"

@@ -1,0 +1,171 @@
+"""The command ``backstory run``: read what there is, make every table, and say what was read and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from backstory.cli.failure import FAILED, INCOMPLETE
+from backstory.settings.environment import find_workspace
+
+if TYPE_CHECKING:
+    from backstory.inspection.checks import Finding
+    from backstory.pipeline.stage_report import StageReport
+    from backstory.runner import Execute, Outcome
+
+_STATUS_WORDS = {"set_aside": "set aside"}
+
+
+def _read_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
+
+
+FirstOption = Annotated[
+    date | None,
+    typer.Option(
+        "--from",
+        metavar="DATE",
+        parser=_read_day,
+        help="First day (UTC). Default: that of the first message.",
+    ),
+]
+LastOption = Annotated[
+    date | None,
+    typer.Option(
+        "--to", metavar="DATE", parser=_read_day, help="Last day (UTC). Default: that of the last message."
+    ),
+]
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace", "-w", help="Folder of the workspace; else BACKSTORY_WORKSPACE, else this folder."
+    ),
+]
+
+
+def run(first: FirstOption = None, last: LastOption = None, workspace: WorkspaceOption = None) -> None:
+    """Read the chats and documents, and make every table: windows, hits, contexts and the rest.
+
+    What has not changed since the last run is not made again.
+
+    Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
+    3 everything was done but for files that were set aside or could not be read.
+    """
+    outcome = run_and_tell(workspace, first, last, _load_execute_stages)
+    raise typer.Exit(exit_code(outcome))
+
+
+def run_and_tell(
+    given: Path | None, first: date | None, last: date | None, load_execute: Callable[[], Execute]
+) -> Outcome:
+    """Run over a workspace, and print what happens as it happens.
+
+    Args:
+        given: Folder of the workspace, or None for the one named by the environment or the current folder.
+        first: First day, or None for that of the first message.
+        last: Last day, or None for that of the last message.
+        load_execute: Gives what executes the stages; called after the first line is printed, since it may take
+            seconds to load.
+
+    Returns:
+        What was done.
+
+    Raises:
+        BackstoryError: The workspace, its settings or the range cannot be used.
+    """
+    console = Console(highlight=False)
+    root = find_workspace(given)
+    console.print(Text(f"Reading {root}"), soft_wrap=True)
+    from backstory.runner import find_wanted, run_workspace
+    from backstory.workspace import open_workspace
+
+    workspace = open_workspace(root)
+    wanted = find_wanted(workspace, first, last)
+    grain = workspace.settings.partitions.grain
+    many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
+    console.print(f"{many}, {wanted[0]} to {wanted[-1]}")
+    outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), load_execute())
+    print_outcome(console, outcome)
+    return outcome
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Give the exit code of a run."""
+    if not outcome.success:
+        return FAILED
+    return INCOMPLETE if len(outcome.unfinished) else 0
+
+
+def print_progress(console: Console, told: StageReport | Finding) -> None:
+    """Print a line for a stage that is done, and one for a check that found something."""
+    from backstory.pipeline.stage_report import StageReport
+
+    if isinstance(told, StageReport):
+        done = "unchanged" if told.unchanged else f"{told.computed} of {told.partitions} made"
+        console.print(f"  {told.table:<16} {told.rows:>8,} rows   {done:<18} {told.seconds:6.1f} s")
+    elif not told.passed:
+        style = "red" if told.check.blocking else "yellow"
+        console.print(Text.assemble((f"  check {told.check.name}: ", style), told.message), soft_wrap=True)
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """Print what was read and what was not, what the run cost, and how it ended."""
+    for line in describe_sources(outcome):
+        console.print(Text(line), soft_wrap=True)
+    for failure in outcome.execution.failures:
+        console.print(Text.assemble(("failed: ", "red"), failure), soft_wrap=True)
+    console.print(Text(describe_cost(outcome)), soft_wrap=True)
+
+
+def describe_sources(outcome: Outcome) -> list[str]:
+    """Say how many files were read, and name each that was not, or not whole, with the reason.
+
+    Args:
+        outcome: What a run did.
+
+    Returns:
+        A line for each folder that has files, each followed by the lines of its files.
+    """
+    lines = []
+    for (folder,), files in outcome.sources.group_by("folder", maintain_order=True):
+        counts = files["status"].value_counts().sort("status").iter_rows()
+        words = ", ".join(f"{count} {_status_words(status)}" for status, count in counts)
+        unit = "messages" if folder == "conversations" else "documents"
+        lines.append(f"{str(folder).capitalize()}: {words}; {files['rows'].sum():,} {unit}")
+        for row in files.sort("source").iter_rows(named=True):
+            if row["status"] != "read" or row["reason"]:
+                reason = f": {row['reason']}" if row["reason"] else ""
+                lines.append(f"  {row['source']}: {_status_words(row['status'])}{reason}")
+    return lines
+
+
+def describe_cost(outcome: Outcome) -> str:
+    """Say in one or two sentences what a run made, and what it cost."""
+    if outcome.fresh:
+        return f"Nothing has changed since the last run: no table was made again ({outcome.seconds:.1f} s)."
+    made = f"{outcome.computed} partitions made in {outcome.seconds:.1f} s."
+    cost = (
+        f"{outcome.total('embedding_computed'):,} texts embedded ({outcome.total('embedding_tokens'):,} tokens), "
+        f"{outcome.total('embedding_cached'):,} found in the cache, "
+        f"{outcome.total('embedding_api_calls') + outcome.total('rerank_api_calls'):,} API calls."
+    )
+    return f"{made} {cost}"
+
+
+def _status_words(status: object) -> str:
+    return _STATUS_WORDS.get(str(status), str(status))
+
+
+def _load_execute_stages() -> Execute:
+    from backstory.runner import execute_stages
+
+    return execute_stages

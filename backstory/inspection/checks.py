@@ -1,0 +1,248 @@
+"""The checks of a run: what each looks for in which table, whether it stops the run, and what it says.
+
+A check is named for what it looks for, so that its name reads right whether it found something or not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from backstory.inspection import integrity
+from backstory.pipeline import STAGES, find_privacy_breaches
+from backstory.prompt_text import cut_snippet
+from backstory.tables import read_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace
+
+FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
+
+FINDING_LOGGER: Final = __name__
+"""Logger of the checks: every record carries its :class:`Finding` as ``finding``."""
+
+logger = logging.getLogger(__name__)
+
+_EXAMPLES = 2
+_EXAMPLE_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is looked for after a table was made.
+
+    Attributes:
+        table: The table, or ``search_index``.
+        name: What is looked for; unique for the table.
+        blocking: Whether a run stops when it finds something.
+        find: Gives one row per case in some partitions, or in all of them for None.
+        what: What the cases are, as a noun in the plural.
+        example: How one case is written, with the columns of ``find``.
+        remedy: Where to look, or what to do.
+        share_of_rows: Whether to say how many of the table's rows the cases are.
+    """
+
+    table: str
+    name: str
+    blocking: bool
+    find: FindCases
+    what: str
+    example: str
+    remedy: str
+    share_of_rows: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        check: The check.
+        cases: One row per case; no rows if it found nothing.
+        rows: Rows of the table that were looked at; None where the share is not asked for.
+    """
+
+    check: Check
+    cases: pl.DataFrame
+    rows: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return self.cases.is_empty()
+
+    @property
+    def message(self) -> str:
+        """How many cases there are, the first of them, and where to look."""
+        if self.passed:
+            return "none found"
+        share = "" if self.rows is None else f" among {self.rows}"
+        examples = [
+            cut_snippet(" ".join(self.check.example.format_map(row).split()), _EXAMPLE_CHARACTERS)
+            for row in self.cases.head(_EXAMPLES).to_dicts()
+        ]
+        more = "; ..." if len(self.cases) > _EXAMPLES else ""
+        found = f"{len(self.cases)} found{share} ({self.check.what})"
+        return f"{found}: {'; '.join(examples)}{more}. {self.check.remedy}"
+
+
+def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> Finding:
+    """Make one check.
+
+    Args:
+        workspace: An open workspace.
+        check: What to look for.
+        partitions: Keys of the calendar partitions to look at, or None for all; a table that has none is looked at
+            as a whole.
+
+    Returns:
+        What was found.
+    """
+    wanted = partitions if check.table in _PARTITIONED else None
+    rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
+    finding = Finding(check, check.find(workspace, wanted), rows)
+    text = "checked table=%s check=%s found=%d"
+    logger.info(text, check.table, check.name, len(finding.cases), extra={"finding": finding})
+    return finding
+
+
+def checks_after(table: str) -> list[Check]:
+    """Give the checks that can be made once the stage of a table is done, of the tables written beside it, too."""
+    done = {stage.table: place for place, stage in enumerate(STAGES)}
+    written_by = {name: stage.table for stage in STAGES for name in (stage.table, *stage.writes_beside)}
+    return [check for check in CHECKS if done[written_by[check.table]] == done[table]]
+
+
+_PARTITIONED = {stage.table for stage in STAGES if stage.partitioned}
+
+
+def _contract(table: str) -> Check:
+    return Check(
+        table=table,
+        name="contract_breaches",
+        blocking=True,
+        find=lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions),
+        what="breaches of the contract of the stored rows",
+        example="{breach}",
+        remedy=f"Delete data/{table} and run `backstory run`.",
+    )
+
+
+def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
+    return Check(
+        table=child,
+        name=f"unknown_{parent}",
+        blocking=True,
+        find=lambda workspace, partitions: integrity.find_orphans(
+            workspace, child, parent, on, partitions=partitions
+        ),
+        what=f"rows of {child} that name a row of {parent} that is not stored",
+        example=", ".join(f"{column} {{{column}}}" for column in on),
+        remedy=f"Delete data/{child} and run `backstory run`.",
+    )
+
+
+def _whole(find: Callable[[Workspace], pl.DataFrame]) -> FindCases:
+    return lambda workspace, _partitions: find(workspace)
+
+
+CHECKS: Final = (
+    *map(_contract, TABLES),
+    *(_reference(child, parent, on) for child, parent, on in integrity.REFERENCES),
+    Check(
+        table="messages",
+        name="real_names",
+        blocking=True,
+        find=find_privacy_breaches,
+        what="cells that still hold an author's real name",
+        example="column {column} of message {message_id}",
+        remedy="Set `privacy: {pseudonyms: false}` only if the chat is public.",
+    ),
+    Check(
+        table="windows",
+        name="unknown_messages",
+        blocking=True,
+        find=integrity.find_unknown_messages,
+        what="messages that a window names and that are not stored",
+        example="message {message_id} of window {window_id}",
+        remedy="Delete data/windows and run `backstory run`.",
+    ),
+    Check(
+        table="contexts",
+        name="later_documents",
+        blocking=True,
+        find=integrity.find_late_documents,
+        what="rows that show a document published after their window began",
+        example="document {document_id} of {published_at} in window {window_id} of {started_at}",
+        remedy="Delete data/hits and run `backstory run`; `rag: {as_of: false}` allows later documents.",
+    ),
+    Check(
+        table="document_chunks",
+        name="inexact_slices",
+        blocking=True,
+        find=_whole(integrity.find_inexact_chunks),
+        what="chunks that are not the slice of their document's text that they name",
+        example="{chunk_id}, characters {char_start} to {char_end}",
+        remedy="Delete data/document_chunks and run `backstory run`.",
+    ),
+    Check(
+        table="quarantine",
+        name="unread_lines",
+        blocking=False,
+        find=_whole(integrity.find_unread_lines),
+        what="lines or records of chat exports that could not be read",
+        example="{source} line {line}: {reason}",
+        remedy="The table quarantine lists all of them.",
+    ),
+    Check(
+        table="sources",
+        name="unread_files",
+        blocking=False,
+        find=_whole(integrity.find_unread_sources),
+        what="files that were set aside or could not be read",
+        example="{source}",
+        remedy="The table sources says why, and what to do.",
+    ),
+    Check(
+        table="window_contexts",
+        name="windows_without_context",
+        blocking=False,
+        find=integrity.find_unserved_windows,
+        what="windows that were searched and got no context",
+        example="window {window_id} asked with {query_chunk_count} query chunks and got {hit_count} hits",
+        remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="window_contexts",
+        name="insufficient_contexts",
+        blocking=False,
+        find=integrity.find_insufficient_windows,
+        what="windows of which probably less than half is covered by their context",
+        example="window {window_id}: {recommendation}",
+        remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="search_index",
+        name="chunks_beside_the_index",
+        blocking=True,
+        find=_whole(integrity.find_index_deviations),
+        what="counts in which the published index and the tables differ",
+        example="{indexed} {what} are indexed and {stored} are stored",
+        remedy="Delete index/CURRENT and run `backstory run`.",
+    ),
+    Check(
+        table="search_index",
+        name="low_recall",
+        blocking=False,
+        find=_whole(integrity.find_low_recall),
+        what="approximate indexes that miss too many of the best hits",
+        example="recall@5 {recall_at_5:.3f} over {sampled_queries} sampled queries; {remedy}",
+        remedy="`backstory doctor` measures it, too.",
+    ),
+)
+"""All checks."""

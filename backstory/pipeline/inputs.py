@@ -1,0 +1,240 @@
+"""What each stage depends on besides the tables that it reads: its settings, its models and its own code.
+
+A stage is named by the table that it writes. A setting that is not read, because another one switches it off, is not
+among its inputs, so that changing it makes nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from backstory.ids import digest, digest_json
+from backstory.index import current_version, read_manifest
+from backstory.index.snapshot.manifest import FORMAT
+from backstory.settings import IndexSettings, SettingsGroup
+from backstory.workspace import Workspace
+
+SettingsRead = dict[str, Any]
+"""Effective values by the dotted names of the settings."""
+
+CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "messages": 1,
+        "windows": 1,
+        "window_chunks": 1,
+        "documents": 1,
+        "document_chunks": 1,
+        "search_index": FORMAT,
+        "hits": 1,
+        "decisions": 1,
+        "contexts": 1,
+        "window_contexts": 1,
+    }
+)
+"""Version of the code of each stage. Raise it when the code makes other rows of the same inputs.
+
+That of the index is the format of a snapshot, which is part of the snapshot's name.
+"""
+
+_SERVING_STAGES = ("window_chunks", "hits", "decisions", "window_contexts")
+
+
+def code_version(table: str) -> str:
+    """Give the version of the code of the stage that writes a table."""
+    return str(CODE_VERSIONS[table])
+
+
+def hash_dependencies(workspace: Workspace, table: str) -> str:
+    """Hash what a stage depends on besides the tables that it reads: code, settings, model, snapshot.
+
+    Args:
+        workspace: An open workspace; for ``hits`` and the stages after it, the published snapshot counts, too.
+        table: The table that the stage writes.
+
+    Returns:
+        A hash that differs when the stage may make other rows of the same tables.
+    """
+    models = [workspace.embedder.id] if table not in ("messages", "documents") else []
+    snapshot = [current_version(workspace.index)] if table in ("hits", "contexts", "window_contexts") else []
+    read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)
+    return digest([code_version(table), digest_json(read), *models, *snapshot], length=16)
+
+
+def read_by(workspace: Workspace, table: str) -> SettingsRead:
+    """Give the settings that a stage reads.
+
+    Args:
+        workspace: An open workspace.
+        table: The table that the stage writes.
+
+    Returns:
+        Their effective values: defaults that the embedder decides are filled in, limits that it lowers are lowered.
+    """
+    return _READERS[table](workspace)
+
+
+def read_by_serving(workspace: Workspace) -> SettingsRead:
+    """Give the settings that decide, for given windows and documents, what a window is served."""
+    read: SettingsRead = {}
+    for table in _SERVING_STAGES:
+        read |= read_by(workspace, table)
+    return read
+
+
+def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSettings:
+    """Put defaults in place of the settings of an HNSW index where so few rows get none.
+
+    Args:
+        settings: The settings of the workspace.
+        rows: Number of chunks to index.
+
+    Returns:
+        What a snapshot is built and named by.
+    """
+    if 0 < rows >= settings.ann_min_rows:
+        return settings
+    defaults = IndexSettings()
+    unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
+    return settings.model_copy(update={name: getattr(defaults, name) for name in unread})
+
+
+def _messages(workspace: Workspace) -> SettingsRead:
+    settings = workspace.settings
+    return {
+        **_whole_group("conversations", settings.conversations),
+        **_whole_group("privacy", settings.privacy),
+        "partitions.grain": settings.partitions.grain,
+    }
+
+
+def _windows(workspace: Workspace) -> SettingsRead:
+    settings = workspace.settings.windows
+    if settings.unit == "day":
+        return {"windows.unit": settings.unit}
+    return _whole_group("windows", settings)
+
+
+def _window_chunks(workspace: Workspace) -> SettingsRead:
+    settings, embedder = workspace.settings.queries, workspace.embedder
+    return {
+        **_whole_group("queries", settings),
+        "queries.min_tokens": embedder.default_query_tokens
+        if settings.min_tokens is None
+        else settings.min_tokens,
+        "chunks.max_tokens": min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens),
+    }
+
+
+def _documents(workspace: Workspace) -> SettingsRead:
+    return _whole_group("documents", workspace.settings.documents)
+
+
+def _document_chunks(workspace: Workspace) -> SettingsRead:
+    settings = workspace.settings.chunks
+    ceiling = min(settings.max_tokens, workspace.embedder.max_input_tokens)
+    return {
+        **_whole_group("chunks", settings),
+        "chunks.max_tokens": ceiling,
+        "chunks.overlap_tokens": min(settings.overlap_tokens, ceiling - 1),
+    }
+
+
+def _search_index(workspace: Workspace) -> SettingsRead:
+    return _whole_group("index", workspace.settings.index)
+
+
+def _hits(workspace: Workspace) -> SettingsRead:
+    settings = workspace.settings.rag
+    if not settings.enabled:
+        return _rag(workspace, "enabled")
+    approximate = settings.mode == "ann" and settings.ranking != "keyword" and _has_hnsw(workspace)
+    return _rag(
+        workspace,
+        *(
+            "enabled",
+            "chunks_per_query",
+            "plan",
+            "ranking",
+            "as_of",
+            "kinds",
+            "tags",
+            "document_ids",
+            "tenant",
+        ),
+        *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
+        *(("keyword_terms",) if settings.ranking != "dense" else ()),
+        *(("keyword_weight",) if settings.ranking == "hybrid" else ()),
+        *(("mode", "nprobe", "overfetch") if approximate else ()),
+    )
+
+
+def _decisions(workspace: Workspace) -> SettingsRead:
+    settings = workspace.settings.rag
+    if not settings.enabled:
+        return _rag(workspace, "enabled")
+    read = _rag(
+        workspace,
+        *("enabled", "top_k", "strategy", "dedup_strategy", "near_duplicate_similarity"),
+        *(("dedup_max_per_doc",) if settings.dedup_strategy == "document" else ()),
+        *(("mmr_lambda",) if settings.strategy == "mmr" else ()),
+    )
+    read["rag.min_similarity"] = workspace.min_similarity
+    return read | _whole_group("context", workspace.settings.context) | _reranker(workspace)
+
+
+def _reranker(workspace: Workspace) -> SettingsRead:
+    """Name the reranker and what it is shown; not how it is reached, which changes no order."""
+    if workspace.reranker is None:
+        return {}
+    settings = workspace.settings.rerank
+    return {
+        "rerank.provider": workspace.reranker.id,
+        "rerank.candidates": max(settings.candidates, workspace.settings.rag.top_k),
+        "rerank.query_characters": settings.query_characters,
+        "rerank.text_characters": settings.text_characters,
+    }
+
+
+def _no_settings(_: Workspace) -> SettingsRead:
+    return {}
+
+
+def _window_contexts(workspace: Workspace) -> SettingsRead:
+    """Name what the text and the advice of a row are written by."""
+    settings = workspace.settings
+    if not settings.rag.enabled:
+        return _rag(workspace, "enabled")
+    read = _rag(workspace, "enabled", "top_k") | _whole_group("context", settings.context)
+    return read | {"rag.min_similarity": workspace.min_similarity}
+
+
+def _rag(workspace: Workspace, *names: str) -> SettingsRead:
+    settings = workspace.settings.rag.model_dump(mode="json")
+    return {f"rag.{name}": settings[name] for name in names}
+
+
+def _whole_group(name: str, group: SettingsGroup) -> SettingsRead:
+    return {f"{name}.{field}": value for field, value in group.model_dump(mode="json").items()}
+
+
+def _has_hnsw(workspace: Workspace) -> bool:
+    version = current_version(workspace.index)
+    return bool(version) and read_manifest(workspace.index / version).hnsw is not None
+
+
+_READERS: Final[Mapping[str, Callable[[Workspace], SettingsRead]]] = MappingProxyType(
+    {
+        "messages": _messages,
+        "windows": _windows,
+        "window_chunks": _window_chunks,
+        "documents": _documents,
+        "document_chunks": _document_chunks,
+        "search_index": _search_index,
+        "hits": _hits,
+        "decisions": _decisions,
+        "contexts": _no_settings,
+        "window_contexts": _window_contexts,
+    }
+)

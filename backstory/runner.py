@@ -1,0 +1,183 @@
+"""One run over a workspace, whoever executes its stages: which partitions, whether there is anything to do, the checks.
+
+``backstory run`` executes the stages in its own process (:func:`execute_stages`), and ``python -m pipelines`` as a
+Dagster job; everything else of a run is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from time import perf_counter
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from backstory import pipeline
+from backstory.errors import BackstoryError, InputError
+from backstory.inspection.checks import Finding, checks_after, make_check
+from backstory.pipeline.stage_report import StageReport
+from backstory.tables import read_table
+from backstory.tables.partitions import partition_key, partition_range
+from backstory.tables.views import write_views
+from backstory.workspace import Workspace
+
+UNFINISHED_STATUSES: Final = ("set_aside", "failed")
+"""Statuses of files that wait for a person; a run that is done says so by its exit code."""
+
+Tell: TypeAlias = Callable[[StageReport | Finding], None]
+"""Is given each stage's report and each check's finding as soon as there is one."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What executing the stages gave.
+
+    Attributes:
+        reports: One report for each stage that was done.
+        findings: One for each check that was made.
+        failures: What stopped the run, one sentence each; none if every stage was done.
+    """
+
+    reports: Sequence[StageReport] = ()
+    findings: Sequence[Finding] = ()
+    failures: Sequence[str] = ()
+
+
+Execute: TypeAlias = Callable[[Workspace, Sequence[str], Tell], Execution]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        partitions: Number of wanted partitions.
+        fresh: Whether nothing had changed, so that no stage was executed.
+        execution: What the stages and checks gave; empty if nothing had changed.
+        seconds: Wall-clock time.
+        sources: Table ``sources`` after the run.
+    """
+
+    partitions: int
+    fresh: bool
+    execution: Execution
+    seconds: float
+    sources: pl.DataFrame = field(repr=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether every stage was done and no blocking check found anything."""
+        return not self.execution.failures
+
+    @property
+    def computed(self) -> int:
+        """Partitions that were made, over all tables."""
+        return sum(report.computed for report in self.execution.reports)
+
+    @property
+    def unfinished(self) -> pl.DataFrame:
+        """Rows of ``sources`` of files that were set aside or could not be read."""
+        return self.sources.filter(pl.col("status").is_in(UNFINISHED_STATUSES))
+
+    def total(self, figure: str) -> int:
+        """Add up a figure that stages count, such as ``embedding_tokens``; 0 if none does."""
+        values = [report.counts.get(figure, 0) for report in self.execution.reports]
+        return sum(int(value) for value in values if isinstance(value, int | float))
+
+
+def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
+    """Say which partitions a range of days means.
+
+    Args:
+        workspace: An open workspace.
+        first: First day in UTC, or None for that of the first message.
+        last: Last day in UTC, inclusive, or None for that of the last message.
+
+    Returns:
+        Keys without gaps, at least one.
+
+    Raises:
+        InputError: The range is empty.
+        WorkspaceError: There is no message to read.
+        ExportError: An export as a whole cannot be read.
+    """
+    if first is not None and last is not None and last < first:
+        raise InputError(f"--to {last} lies before --from {first}; swap the two")
+    grain = workspace.settings.partitions.grain
+    found = pipeline.find_partitions(workspace) if first is None or last is None else []
+    start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
+    end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)
+    if end < start:
+        raise InputError(
+            f"--from {first} lies after the last message ({end})"
+            if last is None
+            else f"--to {last} lies before the first message ({start})"
+        )
+    return partition_range(start, end, grain)
+
+
+def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute) -> Outcome:
+    """Make every table for some partitions, unless nothing has changed since they were last made.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of the wanted partitions, from :func:`find_wanted`.
+        tell: Is given reports and findings as they come.
+        execute: Executes the stages and checks, such as :func:`execute_stages`.
+
+    Returns:
+        What was done. A stage that could not be done is in it, not raised.
+    """
+    started = perf_counter()
+    fresh = pipeline.is_fresh(workspace, partitions)
+    execution = Execution() if fresh else execute(workspace, partitions, tell)
+    if not fresh:
+        write_views(workspace.tables)
+        if not execution.failures:
+            pipeline.record_run(workspace, partitions)
+    return Outcome(
+        partitions=len(partitions),
+        fresh=fresh,
+        execution=execution,
+        seconds=perf_counter() - started,
+        sources=read_table(workspace.tables, "sources"),
+    )
+
+
+def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:
+    """Execute the stages in this process, each followed by its checks.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of the wanted partitions.
+        tell: Is given reports and findings as they come.
+
+    Returns:
+        What was done, up to the first stage that failed or blocking check that found something.
+    """
+    reports: list[StageReport] = []
+    findings: list[Finding] = []
+    for stage in pipeline.STAGES:
+        try:
+            reports.append(stage.make(workspace, partitions))
+        except BackstoryError as error:
+            return Execution(reports, findings, [f"{stage.table}: {error}"])
+        tell(reports[-1])
+        made = [make_check(workspace, check, partitions) for check in checks_after(stage.table)]
+        for finding in made:
+            tell(finding)
+        findings += made
+        if failures := list_failures(made):
+            return Execution(reports, findings, failures)
+    return Execution(reports, findings)
+
+
+def list_failures(findings: Sequence[Finding]) -> list[str]:
+    """Give a sentence for each blocking check that found something."""
+    return [
+        f"{finding.check.table}, check {finding.check.name}: {finding.message}"
+        for finding in findings
+        if finding.check.blocking and not finding.passed
+    ]
