@@ -23,7 +23,8 @@ def test_the_specs_describe_the_assets_of_this_project(workspace: Workspace) -> 
         assert spec.partitions_def == asset.partitions_def
         assert spec.kinds == asset.kinds
         assert spec.metadata.get("dagster/column_schema") == asset.metadata.get("dagster/column_schema")
-        assert spec.description
+        assert spec.description == asset.description
+        assert {dep.asset_key for dep in spec.deps} == asset.parent_keys
 
 
 def test_the_resource_reads_the_wanted_partitions(workspace: Workspace) -> None:

@@ -1,45 +1,67 @@
 """Every setting of the original ``rag:`` block acts: changing it changes the outcome."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from backstory import run_pipeline
+from backstory.index.engines.vss import VssEngine
+from backstory.pipeline.stage_report import StageReport
 from backstory.tables import read_table
-from backstory.workspace import Workspace
+from backstory.workspace import Workspace, open_workspace
+from tests.workspaces import write_workspace
 
 BASE = {
     "enabled": "true", "top_k": "3", "mode": "exact", "chunks_per_query": "3", "dedup_strategy": "document",
     "dedup_max_per_doc": "1", "min_similarity": "0.05", "ranking": "dense",
 }  # fmt: skip
+HNSW = "{ann_min_rows: 0}"
+
+Outcome = dict[str, pl.DataFrame]
+
+
+def write_settings(changes: Mapping[str, str], index: str = "{}") -> str:
+    rag = ", ".join(f"{name}: {value}" for name, value in {**BASE, **changes}.items())
+    chunks = "{max_tokens: 16, overlap_tokens: 0}"
+    return f"embedding: {{provider: hashing}}\nrag: {{{rag}}}\nindex: {index}\nchunks: {chunks}\n"
+
+
+def read_outcome(workspace: Workspace) -> Outcome:
+    tables = ("hits", "decisions", "contexts", "window_contexts")
+    return {table: read_table(workspace.tables, table) for table in tables}
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Run the workspace once, with three more chunks in one post."""
+    workspace = write_workspace(tmp_path_factory.mktemp("baseline") / "workspace", write_settings({}))
+    post = workspace.posts / "sourdough.md"
+    more = "\n\n".join(f"Sourdough starter and flour, part {part}, to feed twice a day." for part in range(3))
+    post.write_text(f"{post.read_text(encoding='utf-8')}\n{more}\n", encoding="utf-8")
+    run_pipeline(workspace)
+    return workspace
 
 
 @pytest.fixture
-def outcome_of(make_workspace: Callable[..., Workspace]) -> Callable[..., dict[str, pl.DataFrame]]:
-    made = 0
+def run_changed(baseline: Workspace, tmp_path: Path) -> Callable[..., tuple[Workspace, list[StageReport]]]:
+    """Give a function that runs a copy of the baseline under changed settings."""
 
-    def run(index: str = "{}", **changes: str) -> dict[str, pl.DataFrame]:
-        nonlocal made
-        made += 1
-        rag = ", ".join(f"{name}: {value}" for name, value in {**BASE, **changes}.items())
-        chunks = "chunks: {max_tokens: 16, overlap_tokens: 0}"
-        workspace = make_workspace(
-            f"embedding: {{provider: hashing}}\nrag: {{{rag}}}\nindex: {index}\n{chunks}\n",
-            f"workspace{made}",
-        )
-        post = workspace.posts / "sourdough.md"
-        more = "\n\n".join(
-            f"Sourdough starter and flour, part {part}, to feed twice a day." for part in range(3)
-        )
-        post.write_text(f"{post.read_text(encoding='utf-8')}\n{more}\n", encoding="utf-8")
-        run_pipeline(workspace)
-        return {
-            table: read_table(workspace.tables, table)
-            for table in ("hits", "decisions", "contexts", "window_contexts")
-        }
+    def run(index: str = "{}", **changes: str) -> tuple[Workspace, list[StageReport]]:
+        folder = tmp_path / f"workspace{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(baseline.root, folder)
+        (folder / "backstory.yaml").write_text(write_settings(changes, index), encoding="utf-8")
+        workspace = open_workspace(folder)
+        return workspace, run_pipeline(workspace)
 
     return run
+
+
+@pytest.fixture
+def outcome_of(run_changed: Callable[..., tuple[Workspace, list[StageReport]]]) -> Callable[..., Outcome]:
+    return lambda index="{}", **changes: read_outcome(run_changed(index, **changes)[0])
 
 
 @pytest.mark.parametrize(
@@ -61,30 +83,55 @@ def outcome_of(make_workspace: Callable[..., Workspace]) -> Callable[..., dict[s
     ],
 )
 def test_changing_a_setting_changes_the_outcome(
-    outcome_of: Callable[..., dict[str, pl.DataFrame]], changes: dict[str, str], table: str, column: str
+    baseline: Workspace,
+    outcome_of: Callable[..., Outcome],
+    changes: dict[str, str],
+    table: str,
+    column: str,
 ) -> None:
-    before, after = outcome_of(), outcome_of(**changes)
+    before, after = read_outcome(baseline), outcome_of(**changes)
     assert not before[table][column].equals(after[table][column])
 
 
 @pytest.mark.parametrize(("name", "value"), [("keyword_weight", "0.9"), ("keyword_terms", "1")])
 def test_the_settings_of_keywords_change_hybrid_scores(
-    outcome_of: Callable[..., dict[str, pl.DataFrame]], name: str, value: str
+    outcome_of: Callable[..., Outcome], name: str, value: str
 ) -> None:
     before, after = outcome_of(ranking="hybrid"), outcome_of(ranking="hybrid", **{name: value})
     assert not before["hits"]["score"].equals(after["hits"]["score"])
 
 
-def test_the_mode_decides_the_engine(outcome_of: Callable[..., dict[str, pl.DataFrame]]) -> None:
-    vss = "{ann_min_rows: 0}"
-    assert set(outcome_of(vss, mode="ann")["hits"]["engine"]) == {"vss"}
-    assert set(outcome_of(vss, mode="exact")["hits"]["engine"]) == {"exact"}
+def test_the_mode_decides_the_engine(outcome_of: Callable[..., Outcome]) -> None:
+    assert set(outcome_of(HNSW, mode="ann")["hits"]["engine"]) == {"vss"}
+    assert set(outcome_of(HNSW, mode="exact")["hits"]["engine"]) == {"exact"}
     assert set(outcome_of(mode="ann")["hits"]["engine"]) == {"exact"}
 
 
-def test_nprobe_and_overfetch_reach_the_engine(outcome_of: Callable[..., dict[str, pl.DataFrame]]) -> None:
-    vss = "{ann_min_rows: 0}"
+def test_nprobe_is_taken_as_ef_search_with_a_warning(
+    run_changed: Callable[..., tuple[Workspace, list[StageReport]]],
+) -> None:
     with pytest.warns(UserWarning, match="ef_search"):
-        narrow = outcome_of(vss, mode="ann", nprobe="1")
-    assert set(narrow["hits"]["engine"]) == {"vss"}
-    assert len(outcome_of(vss, mode="ann", overfetch="2")["hits"]) > 0
+        _, reports = run_changed(HNSW, mode="ann", nprobe="1")
+    [hits] = [report for report in reports if report.table == "hits"]
+    assert str(hits.counts["reason"]).endswith("with ef_search 1")
+
+
+@pytest.mark.parametrize(("overfetch", "candidates", "others"), [("1", 3, 6), ("2", 6, 3)])
+def test_overfetch_says_how_many_candidates_are_fetched(
+    outcome_of: Callable[..., Outcome],
+    monkeypatch: pytest.MonkeyPatch,
+    overfetch: str,
+    candidates: int,
+    others: int,
+) -> None:
+    fetched: list[int] = []
+    fetch = VssEngine._fetch
+
+    def note(self: VssEngine, *arguments: object) -> object:
+        fetched.append(int(str(arguments[2])))
+        return fetch(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(VssEngine, "_fetch", note)
+    assert set(outcome_of(HNSW, mode="ann", overfetch=overfetch)["hits"]["engine"]) == {"vss"}
+    assert candidates in fetched
+    assert others not in fetched

@@ -4,13 +4,19 @@ import os
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
+import polars as pl
 import pytest
 
+from backstory.inspection.checks import CHECKS
+from backstory.pipeline import STAGES
 from backstory.tables import list_partitions, read_table
 from backstory.workspace import Workspace
+from pipelines.instance import open_instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,8 +44,57 @@ def test_materialize_makes_every_table_and_a_second_run_none(workspace: Workspac
     (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
     third = run_command("materialize", BACKSTORY_WORKSPACE=str(workspace.root))
     assert third.returncode == 0
-    assert third.stdout.count("unchanged") == 9
+    assert third.stdout.count("unchanged") == len(STAGES) - 1
     assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+
+
+def test_every_partition_of_a_run_is_planned_and_made_in_dagsters_log(workspace: Workspace) -> None:
+    first = run_command("materialize", "--workspace", str(workspace.root))
+    assert "Falling back" not in first.stderr  # what Dagster says when a batch of events could not be stored
+    with open_instance(workspace) as instance:
+        [run] = instance.get_runs()
+        assert run.status is dg.DagsterRunStatus.SUCCESS
+        days = {"2025-03-13", "2025-03-14", "2025-03-15"}
+        for stage in STAGES:
+            key = dg.AssetKey(stage.table)
+            made = instance.get_materialized_partitions(key)
+            assert made == (days if stage.partitioned else set())
+            latest = instance.get_latest_materialization_event(key)
+            assert latest is not None
+            assert latest.run_id == run.run_id
+        events = Counter(
+            record.event_log_entry.dagster_event_type
+            for record in instance.get_records_for_run(run.run_id).records
+        )
+        partitioned = sum(stage.partitioned for stage in STAGES)
+        made_once = len(STAGES) - partitioned
+        beside = sum(len(stage.writes_beside) for stage in STAGES)
+        planned = partitioned * len(days) + made_once
+        assert events[dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED] >= planned
+        assert events[dg.DagsterEventType.ASSET_MATERIALIZATION] == planned + beside
+        assert events[dg.DagsterEventType.ASSET_CHECK_EVALUATION] == len(CHECKS)
+
+
+def test_the_run_says_what_it_reads_before_dagster_is_loaded() -> None:
+    code = "import pipelines.__main__, sys; print([name for name in ('dagster', 'polars') if name in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_blocking_check_stops_the_run_and_is_told_once(workspace: Workspace) -> None:
+    run_command("materialize", "--workspace", str(workspace.root))
+    path = workspace.tables / "messages" / "2025-03-13.parquet"
+    messages = pl.read_parquet(path)
+    pl.concat([messages, messages.head(1)]).write_parquet(path)
+    for other in ("windows", "contexts"):
+        (workspace.tables / other / "2025-03-15.parquet").unlink()
+    result = run_command("materialize", "--workspace", str(workspace.root))
+    assert result.returncode == 1
+    assert result.stdout.count("failed: messages, check contract_breaches: 1 found") == 1
+    assert "window_chunks" not in result.stdout
+    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13"]
 
 
 def test_a_range_of_days_makes_only_these(workspace: Workspace) -> None:

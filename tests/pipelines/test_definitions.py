@@ -15,9 +15,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backstory.inspection.checks import CHECKS
 from backstory.orchestration import partitions_definition
+from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
+from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import prepare_home
@@ -33,7 +36,11 @@ def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
             "group": graph.get(key).group_name,
             "upstream": sorted(parent.to_user_string() for parent in graph.get(key).parent_keys),
             "partitioned": graph.get(key).is_partitioned,
-            "checks": sorted(check.name for check in graph.get(key).check_keys),
+            "materializable": graph.get(key).is_materializable,
+            "checks": {
+                check.name: "stops the run" if graph.get(check).blocking else "warns"
+                for check in sorted(graph.get(key).check_keys)
+            },
         }
         for key in sorted(graph.get_all_asset_keys())
     }
@@ -50,9 +57,23 @@ def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
 
 def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
-    for key in graph.get_all_asset_keys():
-        if key.to_user_string() != "search_index":
-            assert "dagster/column_schema" in graph.get(key).metadata
+    assets = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
+    assert set(assets) == {*TABLES, "search_index"}
+    assert all("dagster/column_schema" in assets[table].metadata for table in TABLES)
+    assert {name for name, asset in assets.items() if asset.is_materializable} == {
+        stage.table for stage in STAGES
+    }
+
+
+def test_every_check_of_the_library_is_a_check_of_its_asset(workspace: Workspace) -> None:
+    graph = define(workspace).resolve_asset_graph()
+    checks = {
+        (key.to_user_string(), check.name)
+        for key in graph.get_all_asset_keys()
+        for check in graph.get(key).check_keys
+    }
+    assert checks == {(check.table, check.name) for check in CHECKS}
+    assert len(CHECKS) == len(checks)
 
 
 @pytest.mark.parametrize("grain", ["hour", "day", "week", "month"])
@@ -77,7 +98,8 @@ def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
     definitions = define(workspace)
     job = definitions.resolve_job_def(JOB)
     graph = definitions.resolve_asset_graph()
-    assert set(job.asset_layer.selected_asset_keys) == set(graph.get_all_asset_keys())
+    assert set(job.asset_layer.selected_asset_keys) == graph.materializable_asset_keys
+    assert job.asset_layer.asset_graph.asset_check_keys == graph.asset_check_keys
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:

@@ -1,0 +1,100 @@
+"""``backstory run`` as a process: exit codes, what it prints, and that it needs no Dagster."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from backstory.tables import list_partitions
+from backstory.workspace import Workspace
+from tests.test_runner import write_sources
+
+# Stands in for an environment that has the library only.
+WITHOUT_DAGSTER = "import sys; sys.modules['dagster'] = None; from backstory.cli import main; main()"
+
+
+def run_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_DAGSTER, "run", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200", **variables},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_run_says_what_it_made_and_what_it_cost_and_a_second_that_nothing_changed(
+    workspace: Workspace,
+) -> None:
+    first = run_command("--workspace", str(workspace.root))
+    assert first.returncode == 0, first.stdout + first.stderr
+    lines = first.stdout.splitlines()
+    assert lines[:2] == [f"Reading {workspace.root}", "3 days, 2025-03-13 to 2025-03-15"]
+    assert any(line.split()[:5] == ["messages", "12", "rows", "3", "of"] for line in lines)
+    assert "texts embedded (" in lines[-1]
+    assert lines[-1].endswith(" 0 API calls.")
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    second = run_command(BACKSTORY_WORKSPACE=str(workspace.root))
+    assert second.returncode == 0
+    assert "Nothing has changed since the last run" in second.stdout.splitlines()[-1]
+
+
+def test_a_range_of_days_makes_only_these(workspace: Workspace) -> None:
+    days = ("--from", "2025-03-15", "--to", "2025-03-15")
+    assert run_command(*days, "-w", str(workspace.root)).returncode == 0
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+
+
+def test_lines_that_could_not_be_read_are_named_with_file_and_reason(workspace: Workspace) -> None:
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+        export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
+    result = run_command("-w", str(workspace.root))
+    assert result.returncode == 0
+    [line] = [line for line in result.stdout.splitlines() if "check unread_lines" in line]
+    assert "1 found (lines or records of chat exports that could not be read): garden.txt line 13: " in line
+    assert "Ada Lind" not in result.stdout
+
+
+def test_files_set_aside_are_named_with_their_reason_and_exit_with_3_until_they_are_dealt_with(
+    workspace: Workspace,
+) -> None:
+    assert run_command("-w", str(workspace.root)).returncode == 0
+    write_sources(
+        workspace,
+        {"source": "chats/garden.txt", "rows": 11},
+        {"source": "chats/empty.txt", "status": "empty", "reason": "no line of it is a message"},
+        {"source": "chats/other.txt", "status": "set_aside", "reason": "which date order?"},
+    )
+    result = run_command("-w", str(workspace.root))
+    assert result.returncode == 3
+    assert result.stdout.splitlines()[2:5] == [
+        "Conversations: 1 empty, 1 read, 1 set aside; 11 messages",
+        "  chats/empty.txt: empty: no line of it is a message",
+        "  chats/other.txt: set aside: which date order?",
+    ]
+
+
+def test_a_stage_that_fails_exits_with_1_and_names_it(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nindex: {language: klingon}\n")
+    result = run_command("-w", str(workspace.root))
+    assert result.returncode == 1
+    assert "failed: search_index: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--workspace", "/nowhere"), "backstory init"),
+        (("--from", "soon"), "YYYY-MM-DD"),
+        (("--from", "2025-03-15", "--to", "2025-03-13"), "swap the two"),
+    ],
+)
+def test_bad_usage_exits_with_2_and_says_what_to_do(
+    workspace: Workspace, arguments: tuple[str, ...], words: str
+) -> None:
+    result = run_command(*arguments, BACKSTORY_WORKSPACE=str(workspace.root))
+    assert result.returncode == 2
+    assert words in " ".join(result.stderr.split())

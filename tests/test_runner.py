@@ -1,0 +1,155 @@
+"""A run: which days it means, what its checks stop, and what it leaves to be said."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+
+import polars as pl
+import pytest
+
+from backstory import pipeline
+from backstory.errors import InputError
+from backstory.inspection.checks import CHECKS, Finding, checks_after
+from backstory.pipeline import STAGES
+from backstory.pipeline.stage_report import StageReport
+from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
+from backstory.tables import list_partitions, write_partition
+from backstory.tables.contracts import conform
+from backstory.tables.schemas import TABLES, Sources
+from backstory.workspace import Workspace, open_workspace
+
+DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
+
+
+def run(
+    workspace: Workspace, days: Sequence[str] = tuple(DAYS)
+) -> tuple[Outcome, list[StageReport | Finding]]:
+    told: list[StageReport | Finding] = []
+    return run_workspace(open_workspace(workspace.root), days, told.append, execute_stages), told
+
+
+def test_a_run_makes_every_table_and_every_check_in_order(workspace: Workspace) -> None:
+    outcome, told = run(workspace)
+    assert outcome.success
+    assert [one.table for one in told if isinstance(one, StageReport)] == [stage.table for stage in STAGES]
+    made = [one.check for one in told if isinstance(one, Finding)]
+    assert sorted((check.table, check.name) for check in made) == sorted(
+        (check.table, check.name) for check in CHECKS
+    )
+    assert outcome.partitions == len(DAYS)
+    assert outcome.computed == sum(len(DAYS) if stage.partitioned else 1 for stage in STAGES)
+
+
+def test_what_was_embedded_is_added_up_and_found_again(workspace: Workspace) -> None:
+    first, _ = run(workspace)
+    chunks = first.total("embedding_texts")
+    assert first.total("embedding_computed") == first.total("embedding_unique") > 0
+    assert first.total("embedding_tokens") > chunks
+    for table in ("hits", "search_index", "runs"):
+        workspace.ledger.forget(table, workspace.ledger.read(table))
+    again, _ = run(workspace)
+    assert again.total("embedding_computed") == 0
+    assert again.total("embedding_cached") == first.total("embedding_computed")
+    assert again.total("embedding_api_calls") == 0
+
+
+def test_nothing_is_executed_when_nothing_has_changed(workspace: Workspace) -> None:
+    run(workspace)
+    outcome, told = run(workspace)
+    assert outcome.fresh
+    assert told == []
+
+
+def test_a_blocking_check_stops_the_stages_after_it_and_is_not_taken_for_done(workspace: Workspace) -> None:
+    run(workspace)
+    path = workspace.tables / "messages" / "2025-03-13.parquet"
+    messages = pl.read_parquet(path)
+    pl.concat([messages, messages.head(1)]).write_parquet(path)
+    (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
+    for _ in range(2):
+        outcome, told = run(workspace)
+        assert not outcome.success
+        assert [one.table for one in told if isinstance(one, StageReport)] == ["messages"]
+        [failure] = outcome.execution.failures
+        assert failure.startswith("messages, check contract_breaches: 1 found")
+    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13"]
+
+
+def test_a_stage_that_fails_ends_the_run_with_its_reason(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\nindex: {language: klingon}\n")
+    outcome, _ = run(workspace)
+    [failure] = outcome.execution.failures
+    assert failure.startswith("search_index: ")
+    assert "klingon" in failure
+    assert list_partitions(workspace.tables, "hits") == []
+
+
+def test_every_check_comes_after_exactly_one_stage() -> None:
+    listed = [check for stage in STAGES for check in checks_after(stage.table)]
+    assert sorted(map(repr, listed)) == sorted(map(repr, CHECKS))
+    assert {check.table for check in CHECKS} == {*TABLES, "search_index"}
+
+
+def test_the_message_of_every_check_names_count_examples_and_remedy(workspace: Workspace) -> None:
+    """The columns that an example names are those that the check gives, whatever it finds."""
+    run(workspace)
+    for check in CHECKS:
+        cases = check.find(workspace, None)
+        case = {name: _example_of(dtype) for name, dtype in cases.schema.items()}
+        message = Finding(check, pl.DataFrame([case, case, case], schema=cases.schema), rows=7).message
+        assert message.startswith(f"3 found among 7 ({check.what}): ")
+        assert message.endswith(f"; .... {check.remedy}")
+        assert Finding(check, cases.clear()).message == "none found"
+
+
+def _example_of(dtype: pl.DataType) -> object:
+    if dtype == pl.String:
+        return "text"
+    return datetime(2025, 3, 13, tzinfo=UTC) if dtype == pl.Datetime else 1
+
+
+def write_sources(workspace: Workspace, *rows: dict[str, object]) -> None:
+    defaults = {"folder": "conversations", "rows": 0, "unread": 0, "status": "read"}
+    columns = Sources.to_schema().columns
+    frame = pl.DataFrame(
+        [{**dict.fromkeys(columns), **defaults, **row} for row in rows], infer_schema_length=None
+    )
+    write_partition(workspace.tables, "sources", "conversations", conform(frame, Sources))
+
+
+def test_files_that_wait_for_a_person_are_found_and_do_not_stop_the_run(workspace: Workspace) -> None:
+    run(workspace)
+    write_sources(
+        workspace,
+        {"source": "chats/garden.txt", "rows": 11},
+        {"source": "chats/notes.rtf", "status": "unsupported", "reason": "no reader knows .rtf"},
+        {"source": "chats/other.txt", "status": "set_aside", "reason": "which date order?"},
+    )
+    outcome, _ = run(workspace)
+    assert outcome.success
+    assert outcome.unfinished["source"].to_list() == ["chats/other.txt"]
+    [check] = [check for check in CHECKS if check.name == "unread_files"]
+    assert check.find(workspace, None)["source"].to_list() == ["chats/other.txt"]
+
+
+def test_a_range_of_days_is_widened_to_whole_partitions(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\npartitions: {grain: week}\n")
+    assert find_wanted(workspace, date(2025, 3, 13), date(2025, 3, 18)) == ["2025-03-10", "2025-03-17"]
+
+
+def test_no_range_means_all_that_the_exports_span(workspace: Workspace) -> None:
+    assert find_wanted(workspace, None, None) == DAYS == pipeline.find_partitions(workspace)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "words"),
+    [
+        (date(2025, 3, 15), date(2025, 3, 13), "--to 2025-03-13 lies before --from 2025-03-15"),
+        (date(2025, 4, 1), None, "--from 2025-04-01 lies after the last message"),
+        (None, date(2025, 2, 1), "--to 2025-02-01 lies before the first message"),
+    ],
+)
+def test_a_range_that_cannot_be_is_named(
+    workspace: Workspace, first: date | None, last: date | None, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        find_wanted(workspace, first, last)
