@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := .demo
+EXTRAS := dagster gemini ibis
 WORKSPACE ?= $(DEMO)
 
 .DEFAULT_GOAL := help
@@ -14,9 +15,9 @@ help: ## Say what the targets are
 
 install: $(STAMP) ## Create .venv from requirements.lock
 
-# The lock is complete, so nothing is resolved: older pips stumble over extras in it otherwise.
+# The lock holds the extras, too, and is complete, so nothing is resolved: older pips stumble over extras in it otherwise.
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Backstory needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 15) else "Backstory needs Python 3.11 to 3.14; name one with: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV) (once, about two minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
@@ -26,8 +27,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Run the main job on the example workspace and show one window's context
 	@$(BIN)/python -m pipelines demo $(DEMO)
 
-test: $(STAMP) ## Run every test, without a network
-	@$(BIN)/python -m pytest
+test: $(STAMP) ## Run every test on every core, without a network
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's)
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) is not a workspace; run make demo first, or name one: make ui WORKSPACE=DIR"; exit 2; }
@@ -39,7 +40,7 @@ check: $(STAMP) ## Formatter, linter, type checker
 	@$(BIN)/mypy
 
 lock: ## Compile requirements.lock again (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --group dev pyproject.toml --output-file requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(EXTRAS:%=--extra %) --group dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove the environment and the demo workspace
 	rm -rf $(VENV) $(DEMO)

@@ -1,24 +1,11 @@
 """What an asset shows in the Dagster UI, made from tables and stage reports."""
 
-from collections.abc import Mapping
-
 import dagster as dg
 import polars as pl
 
 from backstory.pipeline.stage_report import StageReport, format_preview
-from backstory.tables.contracts import describe_table
-from backstory.tables.schemas import TABLES
 
 _EXAMPLE_CHARACTERS = 160
-
-
-def describe_columns(table: str) -> Mapping[str, dg.TableSchema]:
-    """Give the definition metadata that renders as the Columns panel of a table's asset."""
-    columns = describe_table(TABLES[table])
-    schema = dg.TableSchema(
-        [dg.TableColumn(column.name, str(column.dtype), column.description) for column in columns]
-    )
-    return {"dagster/column_schema": schema}
 
 
 def describe_report(report: StageReport) -> dict[str, dg.MetadataValue | int | float | str]:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from backstory.version import VERSION
+
+if sys.platform == "win32":
+    raise ImportError(
+        "Backstory runs on Linux and macOS, not on Windows: it renames files that other processes have open. "
+        "Install it in the Windows Subsystem for Linux (WSL) instead."
+    )
 
 if TYPE_CHECKING:
     from backstory.assessment import evaluate_retrieval

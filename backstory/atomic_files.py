@@ -1,4 +1,8 @@
-"""Replacing a file at once: written beside it by one writer at a time, flushed to disk, renamed."""
+"""Replacing a file at once: written beside it by one writer at a time, flushed to disk, renamed.
+
+Also the locks and the flushing of everything else that several processes share. What POSIX promises is relied
+upon: an open file can be renamed and removed, and a lock ends with the process that holds it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
+from typing import IO
 
 
 def temporary_path(path: Path) -> Path:
@@ -32,7 +37,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
     temporary.parent.mkdir(parents=True, exist_ok=True)
     while True:
         file = os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         if _is_named(file, temporary):
             break
         file.close()  # the writer that was waited for has renamed or dropped this very file
@@ -43,6 +48,27 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
         finally:
             if _is_named(file, temporary):
                 temporary.unlink()
+
+
+def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock an open file against whoever opened it elsewhere, in this process or another.
+
+    The lock ends when the file is closed, at the latest with its process, however that ends.
+
+    Args:
+        file: The open file or its descriptor.
+        shared: Whether others may hold shared locks of it at the same time.
+        wait: Whether to wait for those that hold it.
+
+    Returns:
+        Whether it is locked now; always true after waiting.
+    """
+    operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    try:
+        fcntl.flock(file, operation)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def publish(temporary: Path, path: Path) -> None:

@@ -10,6 +10,10 @@ class BackstoryError(Exception):
     """Base of every condition that the library reports on purpose."""
 
 
+class MissingExtraError(BackstoryError, ImportError):
+    """A feature is asked for whose packages are not installed; the message names the extra to install."""
+
+
 class SettingsError(BackstoryError, ValueError):
     """A setting is unknown, missing or invalid; the message names the file and the line."""
 

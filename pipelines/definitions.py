@@ -5,8 +5,8 @@ import dagster as dg
 from assets.checks import make_checks
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
+from backstory.orchestration import partitions_definition
 from backstory.workspace import Workspace, open_workspace
-from pipelines.partitions import define_partitions
 
 JOB = "materialize_everything"
 
@@ -21,7 +21,7 @@ def define(workspace: Workspace) -> dg.Definitions:
         Definitions that run in one process: the batch is inside the asset, and a process per step would cost
         seconds each.
     """
-    partitions = define_partitions(workspace.settings.partitions)
+    partitions = partitions_definition(workspace.settings.partitions)
     job = dg.define_asset_job(
         JOB,
         selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),

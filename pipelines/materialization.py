@@ -11,13 +11,13 @@ from rich.console import Console
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
+from backstory.orchestration import partitions_definition
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.runner import Execution, Outcome, Tell, find_wanted, list_failures, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
-from pipelines.partitions import define_partitions
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -82,7 +82,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
 
 
 def _require_offered(workspace: Workspace, first: str) -> None:
-    offered = define_partitions(workspace.settings.partitions).get_first_partition_key()
+    offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
     if offered is not None and first < offered:
         raise SettingsError(
             f"partitions.start is {workspace.settings.partitions.start}, after {first}, the first partition of "

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,10 @@ pytest_plugins = ["tests.privileges", "tests.workspaces"]
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
 settings.register_profile("backstory", derandomize=True, deadline=None)
 settings.load_profile("backstory")
+
+# Consoles take their width from here when they are made, which is when a test first imports them.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
 
 KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -44,9 +49,17 @@ def count_granite_tokens() -> CountTokens:
     return count
 
 
+@pytest.fixture(scope="session")
+def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give one cache folder to all workers of a run: one of them builds a model's graph, the others wait for it."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep a developer's workspace and keys out of the tests."""
+def _own_environment(monkeypatch: pytest.MonkeyPatch, model_cache: Path) -> None:
+    """Keep a developer's workspace, keys and cache out of the tests."""
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     for variable in ("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"):
         monkeypatch.delenv(variable, raising=False)
 

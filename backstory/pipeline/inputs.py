@@ -163,6 +163,7 @@ def _hits(workspace: Workspace) -> SettingsRead:
             "document_ids",
             "tenant",
         ),
+        *(("undated",) if settings.as_of else ()),
         *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
         *(("keyword_terms",) if settings.ranking != "dense" else ()),
         *(("keyword_weight",) if settings.ranking == "hybrid" else ()),

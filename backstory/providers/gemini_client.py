@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import tenacity
-
 from backstory.errors import ModelError
+from backstory.extras import require_extra
 from backstory.providers.failures import TransientError, interpret_api_error, redact
 from backstory.providers.rate_limit import RateLimiter
 from backstory.settings.environment import read_api_key
+
+require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
+import tenacity  # noqa: E402 - where it is absent, the line above names the extra that brings it
 
 if TYPE_CHECKING:
     from google import genai

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from backstory.errors import SettingsError
+from backstory.extras import require_extra
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -32,7 +32,7 @@ def open_model(path: Path, runtime: Runtime) -> RunModel:
         What runs it.
 
     Raises:
-        SettingsError: The runtime is not installed.
+        MissingExtraError: The runtime is not installed.
     """
     if runtime == "openvino":
         return _open_openvino(path)
@@ -64,13 +64,9 @@ def open_session(path: Path) -> InferenceSession:
 
 
 def _open_openvino(path: Path) -> RunModel:
-    try:
-        import openvino
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            "embedding.runtime is openvino, which is not installed; run `pip install 'openvino>=2026.4,<2027'` in "
-            "Backstory's environment, or set embedding.runtime: onnxruntime"
-        ) from error
+    require_extra("openvino", "The setting `runtime: openvino`", "set `runtime: onnxruntime`")
+    import openvino
+
     precise = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": _available_cores()}
     model = openvino.Core().compile_model(path, "CPU", precise)
 

@@ -155,7 +155,7 @@ class EmbeddingSettings(SettingsGroup):
     model_dir: str | None = None
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
-    """What runs the model of `local`; `openvino` is faster and needs `pip install 'openvino>=2026.4,<2027'`."""
+    """What runs the model of `local`; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from backstory.atomic_files import exclusive_temporary, publish
+from backstory.extras import require_extra
 from backstory.tables import replace_file
 from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import TABLES
@@ -34,7 +35,11 @@ def connect(root: Path) -> ibis.BaseBackend:
 
     Returns:
         An Ibis backend; ``connect(root).table("windows")`` is a table expression.
+
+    Raises:
+        MissingExtraError: Ibis is not installed.
     """
+    require_extra("ibis", "Opening the tables through Ibis", "read them with backstory.tables.read_table")
     import ibis
 
     backend = ibis.duckdb.connect()

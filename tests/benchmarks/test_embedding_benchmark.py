@@ -8,10 +8,10 @@ from benchmarks import embedding
 
 
 def test_library_and_bare_session_give_the_same_vectors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "TOKENS_OF_A_TURN", 300)
-    figures = embedding.measure(words=12, runtime="onnxruntime", repeats=1, graphs=tmp_path)
+    figures = embedding.measure(words=12, runtime="onnxruntime", repeats=1, graphs=model_cache / "models")
     assert figures["texts"] > 2
     assert figures["largest_difference"] < 1e-6
     assert figures["ratio"] > 0

@@ -78,10 +78,10 @@ def test_files_set_aside_are_named_with_their_reason_and_exit_with_3_until_they_
 
 
 def test_a_stage_that_fails_exits_with_1_and_names_it(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace("embedding: {provider: hashing}\nindex: {language: klingon}\n")
+    workspace = make_workspace("embedding: {model_dir: nowhere}\n")
     result = run_command("-w", str(workspace.root))
     assert result.returncode == 1
-    assert "failed: search_index: " in result.stdout
+    assert "failed: windows: " in result.stdout
 
 
 @pytest.mark.parametrize(

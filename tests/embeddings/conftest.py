@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from tests.providers.instant_time import InstantTime
 
 
 @pytest.fixture(scope="session")
-def granite(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
-    return LocalEmbedder(read_granite_pack(), graphs=tmp_path_factory.mktemp("models"))
+def granite(model_cache: Path) -> LocalEmbedder:
+    return LocalEmbedder(read_granite_pack(), graphs=model_cache / "models")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def test_the_settings_choose_the_provider() -> None:
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_the_settings_choose_the_runtime(
-    runtime: Literal["onnxruntime", "openvino"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Literal["onnxruntime", "openvino"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -35,7 +35,6 @@ def test_the_settings_choose_the_runtime(
         return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
 
     monkeypatch.setattr("backstory.embeddings.local.embedder.open_model", open_model)
-    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path))
     make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
     assert asked == [runtime]
 

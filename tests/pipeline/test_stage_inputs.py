@@ -84,6 +84,7 @@ CHANGES = (
     Change("documents.folder", "blog", "documents", rename=("posts", "blog")),
     Change("documents.pattern", "**/*.md", "documents"),
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
+    Change("documents.drafts", True, "documents"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
     Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0}),
@@ -138,6 +139,8 @@ CHANGES = (
     Change("rag.mmr_lambda", 0.1, NOTHING),
     Change("rag.mmr_lambda", 0.1, SHOWN, {"rag.strategy": "mmr"}),
     Change("rag.as_of", False, SEARCHED),
+    Change("rag.undated", "hide", "hits window_contexts"),
+    Change("rag.undated", "hide", NOTHING, {"rag.as_of": False}),
     Change("rag.kinds", ["post"], "hits window_contexts"),
     Change("rag.tags", ["drip"], SEARCHED),
     Change("rag.document_ids", ["none"], SEARCHED),
@@ -325,9 +328,9 @@ def test_another_version_of_the_readers_parses_unchanged_documents_again(
         shutil.copytree(made.root, tmp_path / name, ignore=shutil.ignore_patterns(*ignored.split()))
     read = MarkdownReader.read
 
-    def read_loudly(self: MarkdownReader, content: bytes, uri: str) -> ParsedDocument:
-        document = read(self, content, uri)
-        return replace(document, title=(document.title or "").upper())
+    def read_loudly(self: MarkdownReader, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
+        document = read(self, content, uri, drafts=drafts)
+        return replace(document, title=(document.title or "").upper()) if document else None
 
     monkeypatch.setattr(MarkdownReader, "read", read_loudly)
     raise_version(monkeypatch, "documents")

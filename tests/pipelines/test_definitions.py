@@ -15,8 +15,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.tables import PRESENTATIONS
 from backstory.inspection.checks import CHECKS
+from backstory.orchestration import partitions_definition
 from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
@@ -24,7 +24,6 @@ from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import prepare_home
-from pipelines.partitions import define_partitions
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Path(__file__).with_name("asset_graph.json")
@@ -59,7 +58,7 @@ def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
 def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
     assets = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
-    assert set(assets) == {*TABLES, "search_index"} == set(PRESENTATIONS)
+    assert set(assets) == {*TABLES, "search_index"}
     assert all("dagster/column_schema" in assets[table].metadata for table in TABLES)
     assert {name for name, asset in assets.items() if asset.is_materializable} == {
         stage.table for stage in STAGES
@@ -80,7 +79,7 @@ def test_every_check_of_the_library_is_a_check_of_its_asset(workspace: Workspace
 @pytest.mark.parametrize("grain", ["hour", "day", "week", "month"])
 def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
     settings = PartitionSettings.model_validate({"grain": grain, "start": "2025-03-01"})
-    partitions = define_partitions(settings)
+    partitions = partitions_definition(settings)
     start, end = datetime(2025, 4, 7, 0, tzinfo=UTC), datetime(2025, 6, 2, 0, tzinfo=UTC)
     keys = partitions.get_partition_keys(current_time=end)
     wanted = partition_range(partition_key(start, settings.grain), keys[-1], settings.grain)

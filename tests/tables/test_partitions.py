@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from backstory.errors import InputError
+from backstory.orchestration import partitions_definition
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import (
     Grain,
@@ -20,7 +21,6 @@ from backstory.tables.partitions import (
     partition_range,
     previous_partition,
 )
-from pipelines.partitions import define_partitions
 
 GRAINS: tuple[Grain, ...] = get_args(Grain)
 grains = st.sampled_from(GRAINS)
@@ -63,7 +63,7 @@ def test_a_range_holds_both_ends_and_all_between(grain: Grain, keys: list[str]) 
 @pytest.mark.parametrize("grain", GRAINS)
 def test_the_keys_are_those_of_dagster(grain: Grain) -> None:
     # 2024-01-01 is a Monday, so it begins a partition of every grain.
-    dagster = define_partitions(PartitionSettings(grain=grain, start="2024-01-01"))
+    dagster = partitions_definition(PartitionSettings(grain=grain, start="2024-01-01"))
     keys = list(dagster.get_partition_keys(current_time=datetime(2025, 3, 5, tzinfo=UTC)))
     assert partition_range(keys[0], keys[-1], grain) == keys
     for key in [*keys[:40], *keys[-40:]]:

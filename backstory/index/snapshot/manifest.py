@@ -7,7 +7,6 @@ BM25 index. Rows are ordered by the document's date of publication, undated ones
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import weakref
@@ -20,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from backstory.atomic_files import lock
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.settings import IndexSettings
@@ -168,7 +168,7 @@ def _lock_manifest(folder: Path) -> int:
         descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
     except FileNotFoundError as error:
         raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    lock(descriptor, shared=True)
     return descriptor
 
 
@@ -185,12 +185,7 @@ def closed_to_readers(folder: Path) -> Iterator[bool]:
         yield True
         return
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield lock(file, wait=False)
 
 
 def write_mapped(path: Path, frame: pl.DataFrame) -> None:

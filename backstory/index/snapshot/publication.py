@@ -5,13 +5,13 @@ Whoever publishes holds the folder's lock. Readers need no lock to find the curr
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError
 from backstory.index.snapshot.manifest import REBUILD_COMMAND, closed_to_readers
 
@@ -31,8 +31,8 @@ def publishing(folder: Path) -> Iterator[None]:
         folder: The folder of the index; made if absent.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK_FILE).open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (folder / _LOCK_FILE).open("ab") as lock_file:
+        lock(lock_file)
         for path in folder.iterdir():
             if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
                 _remove(path)
@@ -78,17 +78,17 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
     target = folder / version
     if built is not None:
         for path in [*built.rglob("*"), built]:
-            _sync(path)
+            flush(path)
         if target.exists():
             _discard(folder, target)
         built.rename(target)
-        _sync(folder)
+        flush(folder)
     os.utime(target)
     pointer = folder / f"{_UNPUBLISHED}{CURRENT_FILE}"
     pointer.write_text(f"{version}\n", encoding="utf-8")
-    _sync(pointer)
+    flush(pointer)
     pointer.replace(folder / CURRENT_FILE)
-    _sync(folder)
+    flush(folder)
 
 
 def prune(folder: Path, keep: int) -> list[str]:
@@ -125,11 +125,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

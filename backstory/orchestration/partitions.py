@@ -15,11 +15,11 @@ _SCHEDULES = {
 }
 
 
-def define_partitions(settings: PartitionSettings) -> dg.TimeWindowPartitionsDefinition:
+def partitions_definition(settings: PartitionSettings) -> dg.TimeWindowPartitionsDefinition:
     """Make the time partitions of a workspace, in UTC.
 
     Args:
-        settings: Grain and first day.
+        settings: Grain and first day: the part ``partitions`` of a workspace's settings.
 
     Returns:
         Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.tables.partitions`.

@@ -1,0 +1,53 @@
+"""The extras: packages that only some features need, installed by ``pip install 'backstory[NAME]'``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, TypeAlias
+
+from backstory.errors import MissingExtraError
+
+Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "openvino"]
+
+MODULES: dict[Extra, tuple[str, ...]] = {
+    "dagster": ("dagster",),
+    "gemini": ("google.genai", "tenacity"),
+    "ibis": ("ibis",),
+    "openvino": ("openvino",),
+}
+"""The modules that each extra brings."""
+
+
+def is_installed(extra: Extra) -> bool:
+    """Say whether every module of an extra can be imported; none is loaded."""
+    return not _absent_modules(extra)
+
+
+def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
+    """Stop where a feature's packages are not installed; none of them is loaded.
+
+    Args:
+        extra: The extra that brings them.
+        feature: What needs them, as the beginning of a sentence.
+        otherwise: What to do instead of installing them, after "or".
+
+    Raises:
+        MissingExtraError: At least one of them is absent; the message says what to install.
+    """
+    absent = _absent_modules(extra)
+    if absent:
+        raise MissingExtraError(
+            f"{feature} needs the Python package {' and '.join(absent)}, which is not installed; "
+            f"run `pip install 'backstory[{extra}]'` in the environment that runs Backstory, or {otherwise}"
+        )
+
+
+def _absent_modules(extra: Extra) -> list[str]:
+    return [module for module in MODULES[extra] if not _can_be_found(module)]
+
+
+def _can_be_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is absent
+        return False

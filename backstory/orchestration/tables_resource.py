@@ -1,0 +1,56 @@
+"""The tables of a workspace as a Dagster resource."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import polars as pl
+
+from backstory.tables import read_table
+from backstory.tables.views import connect
+from backstory.workspace import open_workspace
+
+if TYPE_CHECKING:
+    import ibis
+
+
+class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Reads the tables of a workspace; never writes.
+
+    Attributes:
+        root: Folder of the workspace.
+    """
+
+    root: str
+
+    def read(self, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+        """Read partitions of a table.
+
+        Args:
+            table: Name of the table, one of :data:`backstory.tables.schemas.TABLES`.
+            partitions: Keys of the wanted partitions, such as ``context.partition_keys``; None for all of them.
+
+        Returns:
+            Their rows, partition by partition in the order of their keys; no rows where a partition is absent.
+
+        Raises:
+            WorkspaceError: The folder is not a workspace.
+            InputError: The table or a partition's key is not valid.
+            ContractError: A file is damaged, or was written by another version of Backstory.
+        """
+        return read_table(self._tables, table, partitions)
+
+    def connect(self) -> "ibis.BaseBackend":
+        """Open the tables through Ibis: a DuckDB in memory with one view per table, over the files in place.
+
+        Raises:
+            WorkspaceError: The folder is not a workspace.
+            MissingExtraError: Ibis is not installed.
+        """
+        return connect(self._tables)
+
+    @cached_property
+    def _tables(self) -> Path:
+        return open_workspace(Path(self.root)).tables

@@ -1,0 +1,51 @@
+"""What other code locations are given agrees with the assets of this project, and reads what these wrote."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.errors import InputError, WorkspaceError
+from backstory.orchestration import TablesResource, asset_specs
+from backstory.pipeline.run import run_pipeline
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+from pipelines.definitions import define
+
+
+def test_the_specs_describe_the_assets_of_this_project(workspace: Workspace) -> None:
+    graph = define(workspace).resolve_asset_graph()
+    specs = {spec.key: spec for spec in asset_specs(workspace.root)}
+    assert set(specs) == set(graph.get_all_asset_keys())
+    for key, spec in specs.items():
+        asset = graph.get(key)
+        assert spec.group_name == asset.group_name
+        assert spec.partitions_def == asset.partitions_def
+        assert spec.kinds == asset.kinds
+        assert spec.metadata.get("dagster/column_schema") == asset.metadata.get("dagster/column_schema")
+        assert spec.description == asset.description
+        assert {dep.asset_key for dep in spec.deps} == asset.parent_keys
+
+
+def test_the_resource_reads_the_wanted_partitions(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    tables = TablesResource(root=str(workspace.root))
+    day = tables.read("window_contexts", ["2025-03-15"])
+    assert day.equals(read_table(workspace.tables, "window_contexts", ["2025-03-15"]))
+    assert 0 < day.height < tables.read("window_contexts").height
+    through_ibis = tables.connect().table("windows").to_polars()
+    assert isinstance(through_ibis, pl.DataFrame)
+    assert through_ibis.equals(tables.read("windows"))
+
+
+def test_a_folder_that_is_no_workspace_is_named_and_not_read_as_empty(tmp_path: Path) -> None:
+    tables = TablesResource(root=str(tmp_path))
+    with pytest.raises(WorkspaceError, match=str(tmp_path)):
+        tables.read("windows")
+    with pytest.raises(WorkspaceError, match=str(tmp_path)):
+        tables.connect()
+
+
+def test_a_table_that_does_not_exist_is_named(workspace: Workspace) -> None:
+    with pytest.raises(InputError, match="window_context"):
+        TablesResource(root=str(workspace.root)).read("window_context")

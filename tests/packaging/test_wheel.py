@@ -1,0 +1,140 @@
+"""The wheel works where there is no checkout and nothing but what it requires, with and without its extras."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from backstory.pipeline.run import run_pipeline
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+from tests.packaging.installation import ROOT, Installation, build_wheel, install
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Installation:
+    """The wheel without any extra."""
+    return install(wheel, tmp_path_factory.mktemp("plain"), [], model_cache)
+
+
+@pytest.fixture(scope="module")
+def with_dagster(wheel: Path, tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Installation:
+    """The wheel with what a code location needs."""
+    return install(wheel, tmp_path_factory.mktemp("dagster"), ["dagster", "ibis"], model_cache)
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    here = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "backstory").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert held == here
+    assert "backstory/py.typed" in held
+    assert "backstory/report/templates/page.html" in held
+
+
+def test_the_environment_holds_neither_the_checkout_nor_what_only_extras_need(plain: Installation) -> None:
+    unwanted = ["assets", "pipelines", "tests", "dagster", "google.genai", "ibis", "pandas", "tenacity"]
+    code = f"""
+import importlib, backstory
+print(backstory.__file__)
+for name in {unwanted}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        continue
+    print(name)
+"""
+    assert plain.run("python", "-c", code).stdout.splitlines() == [
+        str(next(plain.bin.parent.glob("lib/*/site-packages/backstory/__init__.py")))
+    ]
+
+
+def run(installation: Installation, *arguments: str) -> str:
+    result = installation.run("backstory", *arguments)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
+    plain: Installation, workspace: Workspace
+) -> None:
+    folder = plain.working_folder / "mychat"
+    run(plain, "init", "mychat")
+    for content in (workspace.exports, workspace.posts):
+        for file in content.iterdir():
+            (folder / content.name / file.name).write_bytes(file.read_bytes())
+
+    run(plain, "run", "--workspace", "mychat")
+
+    windows = json.loads(run(plain, "windows", "-w", "mychat", "--json"))
+    assert [window["status"] for window in windows] == ["ok", "ok"]
+    context = json.loads(run(plain, "context", windows[0]["window_id"], "-w", "mychat", "--json"))
+    assert "A backup disk" in context["text"]
+    page = Path(run(plain, "report", windows[0]["window_id"], "-w", "mychat").strip())
+    assert "<html" in page.read_text(encoding="utf-8")
+    assert "backup-disk" in run(plain, "query", "a clicking disk", "-w", "mychat", "--json")
+
+
+ABSENT = {
+    "dagster": "import backstory.orchestration",
+    "gemini": "from backstory.embeddings import resolve_embedder as make; make('gemini-embedding-001')",
+    "ibis": "from backstory.tables.views import connect; from pathlib import Path; connect(Path())",
+    "openvino": "from backstory.providers.onnx_sessions import open_model; open_model('x.onnx', 'openvino')",
+}
+
+
+@pytest.mark.parametrize("extra", ABSENT)
+def test_what_is_not_installed_is_told_by_the_name_of_its_extra(plain: Installation, extra: str) -> None:
+    result = plain.run("python", "-c", f"import os; os.environ['GEMINI_API_KEY'] = 'key'; {ABSENT[extra]}")
+    last = result.stderr.splitlines()[-1]
+    assert "MissingExtraError" in last
+    assert f"pip install 'backstory[{extra}]'" in last
+
+
+LOCATION = """
+import dagster as dg
+from backstory.orchestration import TablesResource, asset_specs
+
+specs = {spec.key.to_user_string(): spec for spec in asset_specs("mychat")}
+
+
+@dg.asset(deps=[specs["window_contexts"]], partitions_def=specs["window_contexts"].partitions_def)
+def post(context: dg.AssetExecutionContext, tables: TablesResource) -> None:
+    contexts = tables.read("window_contexts", context.partition_keys)
+    everything = tables.connect().table("window_contexts").count().to_pyarrow().as_py()
+    with open(f"post-{context.partition_key}.txt", "w") as file:
+        file.write(f"{everything}\\n" + "".join(contexts["text"]))
+
+
+defs = dg.Definitions([*specs.values(), post], resources={"tables": TablesResource(root="mychat")})
+"""
+
+
+def test_another_code_location_builds_on_the_tables(
+    with_dagster: Installation, make_workspace: Callable[..., Workspace]
+) -> None:
+    workspace = make_workspace()
+    run_pipeline(workspace)
+    folder = with_dagster.working_folder
+    workspace.root.rename(folder / "mychat")
+    (folder / "location.py").write_text(LOCATION, encoding="utf-8")
+    materialize = ("-m", "dagster", "asset", "materialize", "-f", "location.py", "--select", "post")
+    result = with_dagster.run("python", *materialize, "--partition", "2025-03-15")
+    assert result.returncode == 0, result.stdout + result.stderr
+    count, text = (folder / "post-2025-03-15.txt").read_text(encoding="utf-8").split("\n", 1)
+    assert count == "3"
+    assert [text] == read_table(folder / "mychat" / "data", "window_contexts", ["2025-03-15"])[
+        "text"
+    ].to_list()
+    assert "[Night train]" in text

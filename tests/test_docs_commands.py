@@ -1,0 +1,133 @@
+"""What the pages of ``docs/`` tell readers to run exists: their Python runs, their commands take their options."""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from backstory.cli import app as backstory_cli
+from backstory.extras import MODULES
+from backstory.pipeline.run import run_pipeline
+from backstory.workspace import Workspace
+from benchmarks.machine import PINNED_KERNELS
+from pipelines import __main__ as pipelines_cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+STARTS = ("backstory ", "python -m ", "make ", "pip ", "python docs/")
+NOT_OURS = ("pip", "pytest", "hatchling")
+APPS = {"backstory": backstory_cli.app, "pipelines": pipelines_cli.app}
+
+
+def python_blocks() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for language, code in FENCED.findall(page.read_text(encoding="utf-8")):
+            if language == "python":
+                yield page.name, code
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Give every command of the pages, from blocks of the console and from the running text."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for language, block in FENCED.findall(text):
+            if language in ("console", "sh", "bash"):
+                for line in block.splitlines():
+                    command = line.removeprefix("$ ").split("  #")[0].strip()
+                    if command.startswith(STARTS):
+                        yield page.name, command
+        for span in INLINE.findall(FENCED.sub("", text)):
+            if span.startswith(STARTS):
+                yield page.name, span
+
+
+def words_of(command: str) -> list[str]:
+    """Split a command as a shell does, without the marks of what is optional or repeated."""
+    return (
+        shlex.split(re.sub(r"[\[\]|]|\.\.\.|…", " ", command)) if "'" not in command else shlex.split(command)
+    )
+
+
+def options_in(words: list[str]) -> set[str]:
+    return {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+
+
+def options_of_application(application: typer.Typer, words: list[str]) -> set[str]:
+    """Give the options that a command of an application takes; the command must exist."""
+    group = typer.main.get_command(application)
+    assert isinstance(group, TyperGroup)
+    subcommands = [word for word in words if not word.startswith("-")]
+    if not subcommands:
+        parameters = group.params
+    else:
+        assert subcommands[0] in group.commands, f"there is no command {subcommands[0]!r}"
+        parameters = group.commands[subcommands[0]].params
+    return {option for parameter in parameters for option in parameter.opts} | {"--help"}
+
+
+def options_of_module(module: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Give the options that the help of a module names, run as ``python -m`` runs it."""
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    for variable in PINNED_KERNELS:  # a benchmark that finds them starts itself again without them
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
+        runpy.run_module(module, run_name="__main__")
+    assert ended.value.code == 0
+    return set(re.findall(r"--?[a-z][a-z-]*", printed.getvalue()))
+
+
+@pytest.mark.parametrize(("page", "command"), sorted(set(commands())))
+def test_a_command_exists_and_takes_its_options(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = words_of(command)
+    for extras in re.findall(r"(?:backstory|\.whl)\[([a-z,]+)\]", command):
+        assert set(extras.split(",")) <= set(MODULES), page
+    if words[0] == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        for word in words[1:]:
+            name, assigned, _ = word.partition("=")
+            line = rf"^{name} [?:]?=" if assigned else rf"^{name}:"
+            assert re.search(line, makefile, re.MULTILINE), f"{page}: make knows no {name}"
+        return
+    program, arguments = (words[2], words[3:]) if words[:2] == ["python", "-m"] else (words[0], words[1:])
+    if program in NOT_OURS:
+        return
+    if program in APPS:
+        known = options_of_application(APPS[program], arguments)
+    elif program == "python":
+        script = ROOT / arguments[0]
+        assert script.is_file(), f"{page}: there is no {script}"
+        known = set()
+    else:
+        known = options_of_module(program, monkeypatch)
+    assert options_in(arguments) <= known, f"{page}: {command}"
+
+
+@pytest.mark.parametrize(("page", "code"), [pytest.param(*block, id=block[0]) for block in python_blocks()])
+def test_the_python_of_a_page_runs(
+    page: str,
+    code: str,
+    make_workspace: Callable[..., Workspace],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workspace = make_workspace(name="mychat")
+    run_pipeline(workspace)
+    monkeypatch.chdir(workspace.root.parent)
+    exec(compile(code, page, "exec"), {"__name__": "page"})
+
+
+def test_the_pages_have_something_to_try() -> None:
+    assert len(list(commands())) > 20
+    assert len(list(python_blocks())) >= 1
