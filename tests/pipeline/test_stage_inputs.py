@@ -85,6 +85,7 @@ CHANGES = (
     Change("documents.pattern", "**/*.md", "documents"),
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
+    Change("documents.drafts", True, "documents"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
     Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0}),
     Change("chunks.overlap_tokens", 10, f"document_chunks {INDEXED}"),
@@ -138,6 +139,7 @@ CHANGES = (
     Change("rag.mmr_lambda", 0.1, NOTHING),
     Change("rag.mmr_lambda", 0.1, SHOWN, {"rag.strategy": "mmr"}),
     Change("rag.as_of", False, SEARCHED),
+    Change("rag.undated", "hide", "hits window_contexts"),
     Change("rag.kinds", ["post"], "hits window_contexts"),
     Change("rag.tags", ["drip"], SEARCHED),
     Change("rag.document_ids", ["none"], SEARCHED),
@@ -325,8 +327,9 @@ def test_another_version_of_the_readers_parses_unchanged_documents_again(
         shutil.copytree(made.root, tmp_path / name, ignore=shutil.ignore_patterns(*ignored.split()))
     read = MarkdownReader.read
 
-    def read_loudly(self: MarkdownReader, content: bytes, uri: str) -> ParsedDocument:
-        document = read(self, content, uri)
+    def read_loudly(self: MarkdownReader, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument:
+        document = read(self, content, uri, drafts=drafts)
+        assert document is not None
         return replace(document, title=(document.title or "").upper())
 
     monkeypatch.setattr(MarkdownReader, "read", read_loudly)
