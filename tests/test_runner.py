@@ -75,11 +75,14 @@ def test_a_blocking_check_stops_the_stages_after_it_and_is_not_taken_for_done(wo
 
 
 def test_a_stage_that_fails_ends_the_run_with_its_reason(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace("embedding: {model_dir: nowhere}\n")
+    workspace = make_workspace(
+        "embedding: {provider: hashing}\nchunks: {max_tokens: 16, overlap_tokens: 0}\n"
+    )
+    (workspace.posts / "long.md").write_text(f"# {'a very long title ' * 6}\n\ntext\n", encoding="utf-8")
     outcome, _ = run(workspace)
     [failure] = outcome.execution.failures
-    assert failure.startswith("windows: ")
-    assert "nowhere" in failure
+    assert failure.startswith("document_chunks: ")
+    assert "shorten the title" in failure
     assert list_partitions(workspace.tables, "hits") == []
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from backstory.pipeline.stage_report import StageReport
     from backstory.runner import Execute, Outcome
 
-_STATUS_WORDS = {"set_aside": "set aside"}
+_NOTE = "notice"
+"""Count of a stage that is a sentence for whoever runs it."""
 
 
 def _read_day(text: str) -> date:
@@ -112,6 +113,8 @@ def print_progress(console: Console, told: StageReport | Finding) -> None:
     if isinstance(told, StageReport):
         done = "unchanged" if told.unchanged else f"{told.computed} of {told.partitions} made"
         console.print(f"  {told.table:<16} {told.rows:>8,} rows   {done:<18} {told.seconds:6.1f} s")
+        if _NOTE in told.counts:
+            console.print(Text.assemble(("  note: ", "yellow"), str(told.counts[_NOTE])), soft_wrap=True)
     elif not told.passed:
         style = "red" if told.check.blocking else "yellow"
         console.print(Text.assemble((f"  check {told.check.name}: ", style), told.message), soft_wrap=True)
@@ -135,16 +138,18 @@ def describe_sources(outcome: Outcome) -> list[str]:
     Returns:
         A line for each folder that has files, each followed by the lines of its files.
     """
+    from backstory.inspection.files import STATUS_WORDS
+
     lines = []
     for (folder,), files in outcome.sources.group_by("folder", maintain_order=True):
-        counts = files["status"].value_counts().sort("status").iter_rows()
-        words = ", ".join(f"{count} {_status_words(status)}" for status, count in counts)
+        counts = dict(files["status"].value_counts().iter_rows())
+        words = ", ".join(f"{counts[key]} {words}" for key, words in STATUS_WORDS.items() if key in counts)
         unit = "messages" if folder == "conversations" else "documents"
-        lines.append(f"{str(folder).capitalize()}: {words}; {files['rows'].sum():,} {unit}")
+        lines.append(f"Files of {folder}: {words}; {files['rows'].sum():,} {unit}")
         for row in files.sort("source").iter_rows(named=True):
             if row["status"] != "read" or row["reason"]:
                 reason = f": {row['reason']}" if row["reason"] else ""
-                lines.append(f"  {row['source']}: {_status_words(row['status'])}{reason}")
+                lines.append(f"  {row['source']}: {STATUS_WORDS[row['status']]}{reason}")
     return lines
 
 
@@ -159,10 +164,6 @@ def describe_cost(outcome: Outcome) -> str:
         f"{outcome.total('embedding_api_calls') + outcome.total('rerank_api_calls'):,} API calls."
     )
     return f"{made} {cost}"
-
-
-def _status_words(status: object) -> str:
-    return _STATUS_WORDS.get(str(status), str(status))
 
 
 def _load_execute_stages() -> Execute:

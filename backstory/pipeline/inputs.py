@@ -152,18 +152,9 @@ def _hits(workspace: Workspace) -> SettingsRead:
     approximate = settings.mode == "ann" and settings.ranking != "keyword" and _has_hnsw(workspace)
     return _rag(
         workspace,
-        *(
-            "enabled",
-            "chunks_per_query",
-            "plan",
-            "ranking",
-            "as_of",
-            "kinds",
-            "tags",
-            "document_ids",
-            "tenant",
-        ),
-        *(("undated",) if settings.as_of else ()),
+        *("enabled", "chunks_per_query", "plan", "ranking"),
+        *(("as_of", "undated") if settings.as_of else ("as_of",)),
+        *("kinds", "tags", "document_ids", "tenant"),
         *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
         *(("keyword_terms",) if settings.ranking != "dense" else ()),
         *(("keyword_weight",) if settings.ranking == "hybrid" else ()),

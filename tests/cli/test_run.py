@@ -71,17 +71,20 @@ def test_files_set_aside_are_named_with_their_reason_and_exit_with_3_until_they_
     result = run_command("-w", str(workspace.root))
     assert result.returncode == 3
     assert result.stdout.splitlines()[2:5] == [
-        "Conversations: 1 empty, 1 read, 1 set aside; 11 messages",
-        "  chats/empty.txt: empty: no line of it is a message",
-        "  chats/other.txt: set aside: which date order?",
+        "Files of conversations: 1 read, 1 without text, 1 waiting for your answer; 11 messages",
+        "  chats/empty.txt: without text: no line of it is a message",
+        "  chats/other.txt: waiting for your answer: which date order?",
     ]
 
 
 def test_a_stage_that_fails_exits_with_1_and_names_it(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace("embedding: {model_dir: nowhere}\n")
+    workspace = make_workspace(
+        "embedding: {provider: hashing}\nchunks: {max_tokens: 16, overlap_tokens: 0}\n"
+    )
+    (workspace.posts / "long.md").write_text(f"# {'a very long title ' * 6}\n\ntext\n", encoding="utf-8")
     result = run_command("-w", str(workspace.root))
     assert result.returncode == 1
-    assert "failed: windows: " in result.stdout
+    assert "failed: document_chunks: " in result.stdout
 
 
 @pytest.mark.parametrize(

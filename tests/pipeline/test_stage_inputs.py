@@ -84,8 +84,8 @@ CHANGES = (
     Change("documents.folder", "blog", "documents", rename=("posts", "blog")),
     Change("documents.pattern", "**/*.md", "documents"),
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
-    Change("documents.drafts", True, "documents"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
+    Change("documents.drafts", True, "documents"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
     Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0}),
     Change("chunks.overlap_tokens", 10, f"document_chunks {INDEXED}"),
@@ -328,9 +328,10 @@ def test_another_version_of_the_readers_parses_unchanged_documents_again(
         shutil.copytree(made.root, tmp_path / name, ignore=shutil.ignore_patterns(*ignored.split()))
     read = MarkdownReader.read
 
-    def read_loudly(self: MarkdownReader, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
+    def read_loudly(self: MarkdownReader, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument:
         document = read(self, content, uri, drafts=drafts)
-        return replace(document, title=(document.title or "").upper()) if document else None
+        assert document is not None
+        return replace(document, title=(document.title or "").upper())
 
     monkeypatch.setattr(MarkdownReader, "read", read_loudly)
     raise_version(monkeypatch, "documents")
