@@ -43,7 +43,9 @@ def test_a_day_of_several_windows_lists_them_with_ids_that_can_be_pasted(made: W
     ) as error:
         find_window(made, "2025-03-13")
     listed = re.findall(
-        r"^  (\w+)  2025-03-13 \d\d:\d\d to \d\d:\d\d UTC, (\d+) messages of garden$", str(error.value), re.MULTILINE
+        r"^  (\w+)  2025-03-13 \d\d:\d\d to \d\d:\d\d UTC, (\d+) messages of garden$",
+        str(error.value),
+        re.MULTILINE,
     )
     found = [find_window(made, window_id) for window_id, _ in listed]
     assert [window["partition"] for window in found] == ["2025-03-13"] * 2
