@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from backstory.cli.options import JsonOption, WorkspaceOption
+from backstory.cli.options import JsonOption
 from backstory.cli.terminal import make_table, open_console, plain, plain_line, print_json
 from backstory.errors import InputError
 
 if TYPE_CHECKING:
     from backstory.evaluation import Comparison
+
+_GAIN = "gain in ncov@5"
 
 
 def evaluate(
@@ -30,7 +32,15 @@ def evaluate(
             "--html", metavar="FILE", help="Draw the methods with their intervals as one HTML page."
         ),
     ] = None,
-    workspace: WorkspaceOption = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="DIR",
+            help="Measure the settings of this workspace. Default: the defaults.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval on labelled data, beside a single query for each whole window."""
@@ -61,36 +71,41 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     from backstory.evaluation import METRICS
 
     for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
-        windows = by_group["windows"][0]
-        console.print(plain_line(f"{group}: {windows} window{'' if windows == 1 else 's'}", "bold"))
-        table = make_table("method", *METRICS, "gain in ncov@5", right=(*METRICS, "gain in ncov@5"))
+        console.print(plain_line(f"{group}: {_count(by_group['windows'][0])}", "bold"))
+        table = make_table("method", *METRICS, _GAIN, right=(*METRICS, _GAIN))
+        table.columns[0].no_wrap = False
         for (method,), rows in by_group.group_by("method", maintain_order=True):
             by_metric = {row["metric"]: row for row in rows.to_dicts()}
-            ncov = by_metric["ncov@5"]
-            means = [f"{by_metric[metric]['mean']:.3f}" for metric in METRICS]
-            intervals = [
-                f"[{by_metric[metric]['low']:.2f}, {by_metric[metric]['high']:.2f}]" for metric in METRICS
+            scores = [
+                f"{row['mean']:.3f}\n{row['low']:.2f}-{row['high']:.2f}"
+                for row in (by_metric[metric] for metric in METRICS)
             ]
-            is_baseline = ncov["gain"] is not None
-            gain = f"{ncov['gain']:+.3f}" if is_baseline else ""
-            gain_interval = f"[{ncov['gain_low']:+.2f}, {ncov['gain_high']:+.2f}]" if is_baseline else ""
-            table.add_row(str(method).removeprefix("whole window, "), *means, gain)
-            table.add_row("", *intervals, gain_interval, style="dim")
+            ncov = by_metric["ncov@5"]
+            gain = (
+                ""
+                if ncov["gain"] is None
+                else f"{ncov['gain']:+.3f}\n{ncov['gain_low']:+.2f} to {ncov['gain_high']:+.2f}"
+            )
+            table.add_row(str(method).removeprefix("whole window, "), *scores, gain)
         console.print(table)
         console.print()
     console.print(
         "backstory: this library. The other methods ask one query for the whole window.\n"
         "ncov@5: topics covered by the first five documents, divided by min(5, topics).\n"
-        "gain: backstory minus the method. Brackets: 95% bootstrap intervals over windows."
+        "gain: backstory minus the method. Second lines: 95% bootstrap intervals.\n"
     )
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())
     console.print(plain(f"Figures: {figures}"), soft_wrap=True)
     for row in comparison.prediction.to_dicts():
         console.print(
             f"Correlation of the verdict's probability with {row['metric']}: Spearman "
-            f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({row['windows']} windows)."
+            f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."
         )
 
 
 def _figure(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"
+
+
+def _count(windows: int) -> str:
+    return "1 window" if windows == 1 else f"{windows} windows"
