@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := .demo
 EXTRAS := dagster gemini ibis
 WORKSPACE ?= $(DEMO)
+PORT ?= 3000
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test ui check lock clean
@@ -24,15 +25,15 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP) ## Run the main job on the example workspace and show one window's context
+demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics that it covers
 	@$(BIN)/python -m pipelines demo $(DEMO)
 
 test: $(STAMP) ## Run every test on every core, without a network
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's)
-	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) is not a workspace; run make demo first, or name one: make ui WORKSPACE=DIR"; exit 2; }
-	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE)
+ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT (default: 3000)
+	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }
+	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE) --port $(PORT)
 
 check: $(STAMP) ## Formatter, linter, type checker
 	@$(BIN)/ruff format --check .

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from backstory.cli.failure import FAILED, run_command
-from backstory.cli.run import FirstOption, LastOption, WorkspaceOption, exit_code, run_and_tell
+from backstory.cli.options import WorkspaceOption
+from backstory.cli.run import FirstOption, LastOption, exit_code, run_and_tell
 
 if TYPE_CHECKING:
     from backstory.runner import Execute
@@ -26,7 +27,7 @@ def materialize_command(
 
 @app.command("demo")
 def demo_command(folder: Path) -> None:
-    """Copy the example workspace to FOLDER, materialize it, and show one window's context."""
+    """Copy the example workspace to FOLDER, run the pipeline on it, and count the topics that it covers."""
     from pipelines.demo import prepare_demo, show_demo
     from pipelines.materialization import materialize
 
@@ -35,7 +36,7 @@ def demo_command(folder: Path) -> None:
     outcome = materialize(workspace, None, None, console)
     if not outcome.success:
         raise typer.Exit(FAILED)
-    show_demo(workspace, outcome, console)
+    show_demo(workspace, console)
 
 
 @app.command("ui")

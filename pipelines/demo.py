@@ -1,22 +1,31 @@
-"""The example workspace: copied, materialized, and shown for one window."""
+"""The example workspace: copied, materialized, and measured against the topics of its chat."""
 
+import hashlib
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+from ruamel.yaml import YAML
 
-from backstory.inspection.comparison import WindowComparison, compare_with_whole_window
-from backstory.prompt_text import cut_snippet
-from backstory.runner import Outcome
+from backstory.cli.terminal import make_table, plain_line
+from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
+from backstory.inspection.comparison import compare_with_whole_windows as compare
+from backstory.inspection.windows import list_windows
 from backstory.settings import SETTINGS_FILE
-from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
 
-_EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-_ASKED_CHARACTERS = 110
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
+
+Topics = Mapping[str, Mapping[str, Sequence[str]]]
+"""By day, by topic: the slugs of the posts that a writer should have at hand."""
+
+_TOPICS_FILE = "topics.yaml"
+_HEADINGS = {BACKSTORY: "Backstory", ONE_VECTOR: "one vector", ONE_KEYWORD_QUERY: "keywords"}
+_CAPTIONS = {BACKSTORY: "Backstory gives", ONE_VECTOR: "One vector for the whole window gives"}
 
 
 def prepare_demo(folder: Path) -> Workspace:
@@ -29,79 +38,129 @@ def prepare_demo(folder: Path) -> Workspace:
         The workspace.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for source in sorted(_EXAMPLES.rglob("*")):
-        target = folder / source.relative_to(_EXAMPLES)
+    for source in sorted(EXAMPLES.rglob("*")):
+        target = folder / source.relative_to(EXAMPLES)
         if source.is_dir():
             target.mkdir(parents=True, exist_ok=True)
-        elif source.parent != _EXAMPLES or source.name == SETTINGS_FILE:
+        elif source.parent != EXAMPLES or source.name == SETTINGS_FILE:
             shutil.copyfile(source, target)
-    return open_workspace(folder)
+    workspace = open_workspace(folder)
+    _fix_pseudonyms(workspace.secret)
+    return workspace
 
 
-def show_demo(workspace: Workspace, outcome: Outcome, console: Console) -> None:
-    """Print one window's context beside that of a single whole-window query, and where to go on.
+def _fix_pseudonyms(secret: Path) -> None:
+    """Give every copy the same pseudonyms, so that it gives the same contexts: nobody in the example is real."""
+    if not secret.exists():
+        secret.parent.mkdir(parents=True, exist_ok=True)
+        secret.touch(mode=0o600)
+        secret.write_text(f"{hashlib.sha256(b'Quarry Lane, Plot 14').hexdigest()}\n", encoding="ascii")
+
+
+def read_topics() -> Topics:
+    """Read what the example chat talks about on each of its days, and the posts that tell of it."""
+    days = YAML(typ="safe").load(EXAMPLES / _TOPICS_FILE)
+    return {day.isoformat(): topics for day, topics in days.items()}
+
+
+def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -> pl.DataFrame:
+    """Count the topics of each window for which a method gives a document that tells of it.
+
+    Args:
+        answers: From :func:`backstory.inspection.comparison.compare_with_whole_windows`.
+        windows: ``window_id``, ``partition`` (a day) and any further columns.
+        topics: The topics of each day.
+
+    Returns:
+        The windows, with ``topics``, their number, and for each method the number that it covers.
+    """
+    given = answers.group_by("window_id", "method").agg("slug")
+    slugs = {(window_id, method): set(found) for window_id, method, found in given.iter_rows()}
+    counts = [
+        [
+            sum(
+                not posts.isdisjoint(slugs.get((window_id, method), ()))
+                for posts in map(set, topics[day].values())
+            )
+            for window_id, day in windows.select("window_id", "partition").iter_rows()
+        ]
+        for method in METHODS
+    ]
+    return windows.with_columns(
+        pl.Series("topics", [len(topics[day]) for day in windows["partition"]]),
+        *(pl.Series(method, values) for method, values in zip(METHODS, counts, strict=True)),
+    )
+
+
+def show_demo(workspace: Workspace, console: Console) -> None:
+    """Print how many topics the contexts cover, the documents of the clearest window, and where to go on.
 
     Args:
         workspace: The materialized workspace.
-        outcome: What the run did.
         console: Where to print.
     """
-    windows = read_table(workspace.tables, "windows").sort(
-        ["message_count", "window_id"], descending=[True, False]
-    )
-    comparison = compare_with_whole_window(workspace, windows["window_id"][0])
-    console.print(f"\nThe window with the most messages: {_describe(comparison)}", highlight=False)
-    console.print(_side_by_side(workspace, comparison))
+    topics = read_topics()
+    answers = compare(workspace)
+    counted = count_topics(answers, pl.DataFrame(list_windows(workspace)), topics)
+    _show_counts(counted, console)
+    gain = pl.col(BACKSTORY) - pl.col(ONE_VECTOR)
+    clearest = counted.sort(
+        [gain, BACKSTORY, ONE_KEYWORD_QUERY, "started_at"], descending=[True, True, False, False]
+    ).row(0, named=True)
     console.print(
-        f"Searched by [bold]{comparison.engine}[/bold] ({comparison.reason}); "
-        f"{comparison.agreement:.1%} of the exact hits found.",
+        f"\nThe clearest window, {clearest['started_at']:%Y-%m-%d %H:%M} to {clearest['ended_at']:%H:%M}, "
+        f"{clearest['message_count']} messages:",
         highlight=False,
     )
-    tables = workspace.tables
+    for method in (BACKSTORY, ONE_VECTOR):
+        mine = answers.filter(window_id=clearest["window_id"], method=method)
+        _show_documents(_CAPTIONS[method], mine, topics[clearest["partition"]], console)
+    _show_ways_on(workspace, clearest["short_id"], console)
+
+
+def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     console.print(
-        f"\nTables:  {tables}/<table>/<day>.parquet   (all as views in {tables / 'backstory.duckdb'})\n"
-        f"Context: {Path('.venv/bin/backstory')} context {comparison.window['window_id']} -w {workspace.root}\n"
-        "UI:      make ui   (then http://127.0.0.1:3000)\n"
-        f"\nDone in {outcome.seconds:.1f} s: {outcome.partitions} days, {outcome.computed} partitions made.",
+        "\nEach day of the chat is a window. How many of its topics do the documents tell\n"
+        "of that its writer is given? In every column it is given the same number of\n"
+        "documents, none newer than the window.\n",
+        highlight=False,
+    )
+    headings = [_HEADINGS[method] for method in METHODS]
+    table = make_table("window", "topics", *headings, right=("topics", *headings))
+    columns = ["topics", *METHODS]
+    for row in counted.iter_rows(named=True):
+        table.add_row(f"{row['started_at']:%Y-%m-%d %H:%M}", *(str(row[name]) for name in columns))
+    table.add_row("all", *(str(counted[name].sum()) for name in columns), style="bold")
+    console.print(table)
+    console.print(
+        "\nBackstory searches for every part of a window, and chooses documents that serve\n"
+        "all parts together. The other columns search once for the whole window: by the\n"
+        "mean of its vectors, or by all of its words.",
+        highlight=False,
+    )
+
+
+def _show_documents(
+    caption: str, answer: pl.DataFrame, topics: Mapping[str, Sequence[str]], console: Console
+) -> None:
+    table = make_table("", caption, "which tells of")
+    for row in answer.iter_rows(named=True):
+        told = [topic for topic, posts in topics.items() if row["slug"] in posts]
+        table.add_row(str(row["rank"]), plain_line(row["title"]), Text(", ".join(told) or "-"))
+    console.print()
+    console.print(table)
+
+
+def _show_ways_on(workspace: Workspace, window: str, console: Console) -> None:
+    here = Path.cwd()
+    root = workspace.root.relative_to(here) if workspace.root.is_relative_to(here) else workspace.root
+    chosen = "" if workspace.root == DEFAULT_FOLDER else f" WORKSPACE={root}"
+    console.print(
+        f"\nIts context:   .venv/bin/backstory context {window} -w {root}\n"
+        f"As a picture:  .venv/bin/backstory report {window} -w {root} --open\n"
+        f"All tables:    {root / 'data' / '<table>'}, as views in {root / 'data' / 'backstory.duckdb'}\n"
+        f"Dagster UI:    make ui{chosen}",
         highlight=False,
         soft_wrap=True,
+        markup=False,
     )
-
-
-def _describe(comparison: WindowComparison) -> str:
-    window = comparison.window
-    return f"{window['message_count']} messages, {window['started_at']:%Y-%m-%d %H:%M} to {window['ended_at']:%H:%M}"
-
-
-def _side_by_side(workspace: Workspace, comparison: WindowComparison) -> Table:
-    asked = _asked_texts(workspace, comparison)
-    table = Table(show_lines=True, expand=False)
-    table.add_column("#")
-    table.add_column("Backstory: a document for every topic")
-    table.add_column("asked for by")
-    table.add_column("One query for the whole window")
-    whole = comparison.whole_window.to_dicts()
-    chosen = comparison.chosen.to_dicts()
-    for place in range(max(len(chosen), len(whole))):
-        left = chosen[place] if place < len(chosen) else None
-        right = whole[place] if place < len(whole) else None
-        table.add_row(
-            str(place + 1),
-            _entry(left),
-            Text(asked.get(left["matched_query_chunks"][0], "") if left else ""),
-            _entry(right),
-        )
-    return table
-
-
-def _entry(row: dict[str, object] | None) -> Text:
-    if row is None:
-        return Text("")
-    return Text(f"{row['title']}\n{row['slug']}, similarity {row['similarity']:.2f}")
-
-
-def _asked_texts(workspace: Workspace, comparison: WindowComparison) -> dict[str, str]:
-    chunks = read_table(workspace.tables, "window_chunks", [str(comparison.window["partition"])])
-    wanted = comparison.chosen.select(pl.col("matched_query_chunks").list.first().alias("chunk_id"))
-    rows = chunks.join(wanted, on="chunk_id", how="semi").select("chunk_id", "text").iter_rows()
-    return {chunk_id: cut_snippet(text.replace("\n", " "), _ASKED_CHARACTERS) for chunk_id, text in rows}

@@ -58,7 +58,8 @@ def start_ui(workspace: Workspace, port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise InputError(
-                f"port {port} cannot be used ({error.strerror}); give another with --port"
+                f"port {port} cannot be used ({error.strerror}); stop what uses it, perhaps another `make ui`, or "
+                "give another port with --port (`make ui PORT=...`)"
             ) from error
     command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
     environment = {**os.environ, **prepare_home(workspace)}

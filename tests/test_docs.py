@@ -1,13 +1,27 @@
-"""Pages that are generated are up to date, and the README's commands exist."""
+"""Pages that are generated are up to date; commands, code and figures of the pages are what they claim to be."""
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 
+import duckdb
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from backstory.cli.app import app
+from tests.workspaces import CHAT, POSTS
 
 ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
+]
+OWN_CHAT = README.partition("\n## Your own chat and posts\n")[2].partition("\n## ")[0]
 
 
 def load_generator() -> ModuleType:
@@ -19,6 +33,23 @@ def load_generator() -> ModuleType:
     return module
 
 
+def list_blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def list_commands(text: str) -> list[list[str]]:
+    """Give the words of every `backstory` command in console blocks and inline code."""
+    lines = [line[2:] for block in list_blocks(text, "console") for line in block.splitlines()]
+    inline = [" ".join(code.split()) for code in re.findall(r"`(backstory [^`]+)`", text)]
+    commands = [shlex.split(line, comments=True) for line in [*lines, *inline]]
+    return [words[1:] for words in commands if words[:1] == ["backstory"]]
+
+
+DOCUMENTED = sorted(
+    {tuple(words) for page in PAGES for words in list_commands(page.read_text(encoding="utf-8"))}
+)
+
+
 @pytest.mark.parametrize("name", ["tables.md", "configuration.md"])
 def test_a_generated_page_follows_the_code(name: str) -> None:
     written = (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -26,14 +57,84 @@ def test_a_generated_page_follows_the_code(name: str) -> None:
 
 
 def test_every_target_that_the_readme_names_is_in_the_makefile() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"`?make ([a-z]+)`?", readme))
-    assert named
+    named = set(re.findall(r"(?:`|\$ )make ([a-z]+)", README))
+    assert named == {"demo", "test", "ui"}
     assert named <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
 
 
 def test_every_relative_link_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("words", DOCUMENTED, ids=" ".join)
+def test_a_documented_command_exists_with_its_options(words: tuple[str, ...]) -> None:
+    program = typer.main.get_command(app)
+    command = program if words[0].startswith("-") else typer.main.get_group(app).commands[words[0]]
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= options
+
+
+def test_the_readme_names_every_command_that_a_newcomer_needs() -> None:
+    named = {words[0] for words in list_commands(README)}
+    assert {"init", "run", "windows", "context", "report", "query", "doctor"} <= named
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in an empty folder, with a browser that opens nothing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda _address: True)
+    return tmp_path
+
+
+def put_own_chat_into(workspace: Path) -> None:
+    """Do what the `cp` lines do, and choose an embedder that loads no model."""
+    (workspace / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
+    (workspace / "chats" / "us.txt").write_text(CHAT, encoding="utf-8")
+    for name, (title, date, text) in POSTS.items():
+        front = f"---\ntitle: {title}\ndate: {date}\n---\n"
+        (workspace / "posts" / name).write_text(f"{front}{text}\n", encoding="utf-8")
+
+
+def test_the_commands_code_and_query_for_ones_own_chat_work(here: Path) -> None:
+    printed = {}
+    for words in list_commands(
+        "".join(f"```console\n{block}```\n" for block in list_blocks(OWN_CHAT, "console"))
+    ):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"{words}: {result.output} {result.exception}"
+        printed[words[0]] = result.stdout
+        if words[0] == "init":
+            put_own_chat_into(here / words[1])
+    assert "2025-03-15" in printed["windows"]
+    assert "Related Previous Posts" in printed["context"]
+    assert Path(printed["report"].strip()).is_file()
+    assert printed["query"].startswith("1. Night train")
+
+    [code] = list_blocks(OWN_CHAT, "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["reports"]
+
+    [query] = list_blocks(OWN_CHAT, "sql")
+    [database] = re.findall(r"^-- duckdb (\S+)$", query, re.MULTILINE)
+    with duckdb.connect(str(here / database), read_only=True) as connection:
+        assert len(connection.sql(query).fetchall()) == 2
+
+
+def test_the_figures_of_the_readme_are_those_of_the_quality_page() -> None:
+    quality = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| [^|]+ \| ([^|]+) \| (\d+) \| \*\*([.\d]+)\*\* \| ([.\d]+) \|$", README, re.MULTILINE
+    )
+    assert len(rows) == 5
+    for name, windows, own, best in rows:
+        measured = re.search(
+            rf"^\| {re.escape(name)} \| {windows} \| \*\*{own}\*\*[^|]+\|(.*)$", quality, re.MULTILINE
+        )
+        assert measured is not None, name
+        single_searches = [float(cell) for cell in measured[1].split("|")[:4]]
+        assert max(single_searches) == float(best)

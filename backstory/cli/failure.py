@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from rich.console import Console
 from rich.text import Text
 
+from backstory.cli.terminal import open_console, plain
 from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
 
 FAILED: Final = 1
@@ -36,5 +36,5 @@ def run_command(command: Callable[[], object]) -> None:
 
 
 def _fail(error: BackstoryError, code: int) -> None:
-    Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
+    open_console(stderr=True).print(Text.assemble(("error: ", "red"), plain(str(error))), soft_wrap=True)
     sys.exit(code)

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.cli.failure import FAILED, INCOMPLETE
+from backstory.cli.options import WorkspaceOption, read_day
+from backstory.cli.terminal import open_console, plain
 from backstory.settings.environment import find_workspace
 
 if TYPE_CHECKING:
@@ -23,32 +25,19 @@ _NOTE = "notice"
 """Count of a stage that is a sentence for whoever runs it."""
 
 
-def _read_day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
-
-
 FirstOption = Annotated[
     date | None,
     typer.Option(
         "--from",
         metavar="DATE",
-        parser=_read_day,
+        parser=read_day,
         help="First day (UTC). Default: that of the first message.",
     ),
 ]
 LastOption = Annotated[
     date | None,
     typer.Option(
-        "--to", metavar="DATE", parser=_read_day, help="Last day (UTC). Default: that of the last message."
-    ),
-]
-WorkspaceOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--workspace", "-w", help="Folder of the workspace; else BACKSTORY_WORKSPACE, else this folder."
+        "--to", metavar="DATE", parser=read_day, help="Last day (UTC). Default: that of the last message."
     ),
 ]
 
@@ -83,9 +72,9 @@ def run_and_tell(
     Raises:
         BackstoryError: The workspace, its settings or the range cannot be used.
     """
-    console = Console(highlight=False)
+    console = open_console()
     root = find_workspace(given)
-    console.print(Text(f"Reading {root}"), soft_wrap=True)
+    console.print(plain(f"Reading {root}"), soft_wrap=True)
     from backstory.runner import find_wanted, run_workspace
     from backstory.workspace import open_workspace
 
@@ -114,18 +103,22 @@ def print_progress(console: Console, told: StageReport | Finding) -> None:
         done = "unchanged" if told.unchanged else f"{told.computed} of {told.partitions} made"
         console.print(f"  {told.table:<16} {told.rows:>8,} rows   {done:<18} {told.seconds:6.1f} s")
         if _NOTE in told.counts:
-            console.print(Text.assemble(("  note: ", "yellow"), str(told.counts[_NOTE])), soft_wrap=True)
+            console.print(
+                Text.assemble(("  note: ", "yellow"), plain(str(told.counts[_NOTE]))), soft_wrap=True
+            )
     elif not told.passed:
         style = "red" if told.check.blocking else "yellow"
-        console.print(Text.assemble((f"  check {told.check.name}: ", style), told.message), soft_wrap=True)
+        console.print(
+            Text.assemble((f"  check {told.check.name}: ", style), plain(told.message)), soft_wrap=True
+        )
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """Print what was read and what was not, what the run cost, and how it ended."""
     for line in describe_sources(outcome):
-        console.print(Text(line), soft_wrap=True)
+        console.print(plain(line), soft_wrap=True)
     for failure in outcome.execution.failures:
-        console.print(Text.assemble(("failed: ", "red"), failure), soft_wrap=True)
+        console.print(Text.assemble(("failed: ", "red"), plain(failure)), soft_wrap=True)
     console.print(Text(describe_cost(outcome)), soft_wrap=True)
 
 

@@ -1,113 +1,111 @@
-"""One window's context beside what a single query of the whole window would have given."""
+"""The documents of every context beside those that one query for the whole window would have given."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
-from backstory.contexts import make_contexts
-from backstory.decisions import make_decisions
-from backstory.embeddings import embed_texts
-from backstory.errors import InputError
-from backstory.hits import FoundHits, Queries, find_hits, plan_queries
-from backstory.index import SearchIndex, open_index
-from backstory.settings import RAGSettings
+from backstory.embeddings import Vectors, embed_texts
+from backstory.hits import mean_vectors
+from backstory.index import Filters, SearchIndex, open_index
+from backstory.index.result import Ranking
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
-_ANY_SIZE = 2**62
-_BASELINE_HITS = 100
+BACKSTORY: Final = "backstory"
+ONE_VECTOR: Final = "one vector"
+ONE_KEYWORD_QUERY: Final = "keywords"
+METHODS: Final = (BACKSTORY, ONE_VECTOR, ONE_KEYWORD_QUERY)
+
+# Enough for the best chunks to come from as many documents as a context holds.
+_CHUNKS = 100
 
 
-@dataclass(frozen=True)
-class WindowComparison:
-    """What two ways of asking give for one window.
+def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
+    """Ask one query for each whole window, in two usual ways, and set the answers beside the contexts.
 
-    Attributes:
-        window: The row of ``windows``.
-        chosen: Rows of ``contexts`` by the workspace's settings, as materialized.
-        whole_window: Rows of ``contexts`` by one query of the whole window and the top by similarity.
-        engine: The engine that the settings lead to, and the reason.
-        agreement: Share of the hits nearest by exact search that this engine found, over all query chunks.
-    """
-
-    window: dict[str, object]
-    chosen: pl.DataFrame
-    whole_window: pl.DataFrame
-    engine: str
-    reason: str
-    agreement: float
-
-
-def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowComparison:
-    """Ask for one window in both ways.
+    The methods are ``backstory``, the contexts as they were materialized; ``one vector``, a search by the mean of
+    the vectors of a window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly,
+    give a document once, as many documents as the context holds (or fewer, where fewer share a word with the window),
+    and under ``rag.as_of`` none that was published after the window began.
 
     Args:
         workspace: A materialized workspace.
-        window_id: The window.
 
     Returns:
-        Both answers, and how far the engine agrees with an exact search.
+        One row per window, method and document, in this order, the best document first: ``window_id``,
+        ``method``, ``rank`` (from 1), ``document_id``, ``slug``, ``title``.
 
     Raises:
-        InputError: There is no such window.
+        NoIndexError: No snapshot is published yet.
     """
-    windows = read_table(workspace.tables, "windows").filter(pl.col("window_id") == window_id)
-    if windows.is_empty():
-        raise InputError(f"no window {window_id!r}; `backstory windows` lists them")
-    partition = windows["partition"].to_list()
-    chunks, contexts = (
-        read_table(workspace.tables, table, partition).filter(pl.col("window_id") == window_id)
-        for table in ("window_chunks", "contexts")
+    windows = read_table(workspace.tables, "windows").sort("started_at", "window_id")
+    contexts = read_table(workspace.tables, "contexts").sort("window_id", "rank")
+    chunks = read_table(workspace.tables, "window_chunks")
+    embedded = embed_texts(
+        workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )
+    window_ids, means = mean_vectors(chunks["window_id"], embedded.vectors)
+    asked = (
+        pl.DataFrame({"window_id": window_ids})
+        .join(windows.select("window_id", "started_at"), on="window_id", maintain_order="left")
+        .join(_join_texts(workspace, windows), on="window_id", maintain_order="left")
+    )
+    kept = contexts.group_by("window_id").agg(places=pl.col("document_id").n_unique())
+    as_of = workspace.settings.rag.as_of
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
-        embedded = embed_texts(
-            workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
-        )
-        settings = workspace.settings.rag
-        whole = settings.model_copy(
-            update={
-                "plan": "adaptive",
-                "adaptive_max_messages": _ANY_SIZE,
-                "strategy": "similarity",
-                "chunks_per_query": _BASELINE_HITS,
-            }
-        )
-        asked = plan_queries(windows, chunks, embedded.vectors, settings)
-        found = find_hits(asked, index, settings)
-        # Both rankings together look at a hundred candidates; the vectors alone show what the engine misses.
-        dense = settings.model_copy(update={"ranking": "dense"})
-        approximate = find_hits(asked, index, dense)
-        exact = find_hits(asked, index, dense.model_copy(update={"mode": "exact"}))
-        return WindowComparison(
-            window=windows.row(0, named=True),
-            chosen=contexts,
-            whole_window=_answer(
-                workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole
-            ),
-            engine=found.engine,
-            reason=found.reason,
-            agreement=_agreement(approximate, exact),
-        )
-
-
-def _answer(
-    workspace: Workspace, index: SearchIndex, queries: Queries, settings: RAGSettings
-) -> pl.DataFrame:
-    hits = find_hits(queries, index, settings).frame
-    decisions = make_decisions(
-        hits,
-        index,
-        queries.vectors_of,
-        settings,
-        workspace.settings.context,
-        min_similarity=workspace.min_similarity,
+        by_vector = _ask_once(index, asked, means, "dense", as_of=as_of)
+        by_keywords = _ask_once(index, asked, means, "keyword", as_of=as_of)
+    answers = [
+        _rank_documents(contexts, BACKSTORY),
+        _rank_documents(by_vector, ONE_VECTOR),
+        _rank_documents(by_keywords, ONE_KEYWORD_QUERY),
+    ]
+    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    return (
+        windows.select("window_id")
+        .join(pl.concat(answers), on="window_id", maintain_order="left_right")
+        .join(kept, on="window_id", maintain_order="left")
+        .filter(pl.col("rank") <= pl.col("places"))
+        .join(documents.select("document_id", "slug", "title"), on="document_id", maintain_order="left")
+        .drop("places")
     )
-    kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-    return make_contexts(decisions, index.describe(kept))
 
 
-def _agreement(found: FoundHits, exact: FoundHits) -> float:
-    shared = exact.frame.join(found.frame, on=["query_chunk_id", "chunk_id"], how="semi")
-    return len(shared) / len(exact.frame) if len(exact.frame) else 1.0
+def _join_texts(workspace: Workspace, windows: pl.DataFrame) -> pl.DataFrame:
+    """Give the texts of each window's messages as one: ``window_id``, ``text``."""
+    messages = read_table(workspace.tables, "messages").select("message_id", "text").drop_nulls("text")
+    named = windows.select("window_id", message_id="message_ids").explode("message_id")
+    said = named.join(messages, on="message_id", maintain_order="left")
+    return said.group_by("window_id", maintain_order=True).agg(pl.col("text").str.join("\n\n"))
+
+
+def _ask_once(
+    index: SearchIndex, asked: pl.DataFrame, vectors: Vectors, ranking: Ranking, *, as_of: bool
+) -> pl.DataFrame:
+    """Search once for each window; the hits, best first."""
+    result = index.search(
+        vectors,
+        texts=asked["text"].to_list(),
+        ranking=ranking,
+        keyword_terms=None,
+        top_k=_CHUNKS,
+        mode="exact",
+        filters=Filters(as_of=asked["started_at"].to_list() if as_of else None),
+    )
+    return (
+        asked.select("window_id")
+        .with_row_index("query")
+        .cast({"query": pl.Int64})
+        .join(result.hits, on="query", maintain_order="left_right")
+    )
+
+
+def _rank_documents(found: pl.DataFrame, method: str) -> pl.DataFrame:
+    """Give each document of a window once, in the order in which it was found."""
+    return (
+        found.unique(["window_id", "document_id"], keep="first", maintain_order=True)
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"), method=pl.lit(method))
+        .select("window_id", "method", "rank", "document_id")
+    )

@@ -107,19 +107,19 @@ def _writable(folder: Path) -> str:
 def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
-    return f"{embedder.id}, {vectors.shape[1]} wide, at most {embedder.max_input_tokens} tokens"
+    return f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens"
 
 
 def _try_reranker(workspace: Workspace) -> str:
     reranker = workspace.reranker
     if reranker is None:
-        return "none is set"
+        return "none is configured"
     texts = ("Trains to Lisbon.", "Soup with beans.")
     candidates = tuple(Candidate(text, "", text, asked_by=texts[1]) for text in texts)
     [result] = reranker.rerank([RerankRequest("", texts[1], candidates)])
     if result.note is not None:
-        raise BackstoryError(f"{reranker.id} answered a harmless question with nothing: {result.note}")
-    return f"{reranker.id} puts {result.chunk_ids[0]!r} first when asked for soup"
+        raise BackstoryError(f"{reranker.id} could not order two short texts: {result.note}")
+    return f"{reranker.id} works: asked for soup, it put {result.chunk_ids[0]!r} first"
 
 
 def _describe_index(workspace: Workspace) -> str:
@@ -127,7 +127,7 @@ def _describe_index(workspace: Workspace) -> str:
         return "not built yet; `backstory run` builds it"
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         index.verify()
-        described = f"snapshot {index.version}, {index.rows} chunks, every file as its checksum says"
+        described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
         hnsw = index.manifest.hnsw
     if hnsw is None:
         return f"{described}; searched exactly"
@@ -140,7 +140,8 @@ def _describe_table(workspace: Workspace, name: str) -> str:
     breaches = integrity.find_contract_breaches(workspace, name)
     if len(breaches):
         raise BackstoryError(f"{breaches['breach'][0]}; materialize the table again")
-    return f"{len(list_partitions(workspace.tables, name))} partitions keep their contract"
+    count = len(list_partitions(workspace.tables, name))
+    return f"{count} partition{'' if count == 1 else 's'}, every row valid"
 
 
 def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
@@ -151,7 +152,7 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
             f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
             "`backstory run`"
         )
-    return "every row does"
+    return "no row that they name is missing"
 
 
 def _describe_secret(path: Path) -> str:

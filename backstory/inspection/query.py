@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -13,32 +15,49 @@ from backstory.index import open_index
 from backstory.workspace import Workspace
 
 
-def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
+def query_text(
+    workspace: Workspace,
+    text: str,
+    *,
+    top_k: int | None = None,
+    as_of: datetime | None = None,
+    tags: Sequence[str] = (),
+) -> dict[str, Any]:
     """Search for a text by the settings of the workspace.
 
     Args:
         workspace: A workspace with a published snapshot.
         text: What to look for.
+        top_k: Most documents; None for the setting ``rag.top_k``.
+        as_of: Leave out documents that were published later; None leaves out none.
+        tags: Leave out documents without any of these tags; none for the setting ``rag.tags``.
 
     Returns:
-        ``engine``, ``reason``, ``index_version``, and ``documents``: at most ``top_k`` rows, one per document,
-        best first, with ``similarity`` and ``above_threshold``.
+        ``engine``, ``reason``, ``index_version``, the conditions ``as_of`` and ``tags`` in force, and
+        ``documents``: one row per document, best first, with ``similarity`` and ``above_threshold``.
 
     Raises:
-        InputError: The text is blank.
+        InputError: The text is blank, or ``top_k`` is below 1.
         NoIndexError: No snapshot is published yet.
         EmbeddingInputError: The text is over the model's limit.
     """
     if not text.strip():
         raise InputError("the query is blank; give some words to look for")
-    settings = workspace.settings.rag
+    given = workspace.settings.rag
+    settings = given.model_copy(update={"tags": list(tags)}) if tags else given
+    most = settings.top_k if top_k is None else top_k
     threshold = workspace.min_similarity
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
         result = search_by_settings(
-            index, embedded.vectors, [text], settings, top_k=settings.top_k * settings.chunks_per_query
+            index,
+            embedded.vectors,
+            [text],
+            settings,
+            top_k=most * settings.chunks_per_query,
+            as_of=None if as_of is None else [as_of],
         )
-        best = result.hits.unique("document_id", keep="first", maintain_order=True).head(settings.top_k)
+        best = result.hits.unique("document_id", keep="first", maintain_order=True).head(most)
         rows = best.join(
             index.describe(best["chunk_id"]).drop("document_id"), on="chunk_id", maintain_order="left"
         ).with_columns(above_threshold=pl.col("similarity") >= threshold)
@@ -48,6 +67,8 @@ def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
         "reason": result.reason,
         "index_version": index.version,
         "min_similarity": threshold,
+        "as_of": as_of,
+        "tags": list(settings.tags),
         "documents": rows.select(
             "rank",
             "document_id",

@@ -48,17 +48,3 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
     }
-
-
-def read_windows(workspace: Workspace) -> list[dict[str, Any]]:
-    """List all windows with the state of their contexts, oldest first."""
-    states = scan_table(workspace.tables, "window_contexts").select(
-        "window_id", "status", "kept_count", "coverage"
-    )
-    windows = scan_table(workspace.tables, "windows").select(
-        "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"
-    )
-    joined = windows.join(states, on="window_id", how="left").with_columns(
-        pl.col("status").fill_null("not materialized")
-    )
-    return joined.sort("started_at", "window_id").collect().to_dicts()

@@ -1,8 +1,10 @@
-"""The context of one window, with the reasons for every choice."""
+"""The windows of a workspace, and the context of one with the reasons for every choice."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from datetime import date
+from typing import Any, Final
 
 import polars as pl
 
@@ -10,32 +12,156 @@ from backstory.errors import InputError
 from backstory.tables import read_table, scan_table
 from backstory.workspace import Workspace
 
+LATEST: Final = "latest"
+"""Names the window that began last."""
 
-def find_window(workspace: Workspace, window_id: str) -> dict[str, Any]:
-    """Find a window by its id or a unique beginning of it.
+_SHORTEST_ID = 8
+_MOST_NAMED = 10
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def list_windows(
+    workspace: Workspace, *, first: date | None = None, last: date | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """List windows with the state of their contexts, oldest first.
+
+    Args:
+        workspace: The workspace.
+        first: Leave out windows that began before this day, in UTC.
+        last: Leave out windows that began after this day, in UTC.
+        limit: Of the others, list the latest so many.
+
+    Returns:
+        Per window its ``window_id``, ``short_id`` (enough of it to name the window in this workspace),
+        ``conversation_id``, ``partition``, ``started_at``, ``ended_at``, ``message_count``, and of its context
+        ``status`` (``not made`` before it is materialized), ``kept_count`` and ``coverage``.
 
     Raises:
-        InputError: No window, or more than one, is meant.
+        InputError: The workspace has windows, and none of them began in this range.
     """
-    windows = (
-        scan_table(workspace.tables, "windows")
-        .filter(pl.col("window_id").str.starts_with(window_id))
+    states = scan_table(workspace.tables, "window_contexts").select(
+        "window_id", "status", "kept_count", "coverage"
+    )
+    windows = scan_table(workspace.tables, "windows").select(
+        "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"
+    )
+    table = (
+        windows.join(states, on="window_id", how="left")
+        .with_columns(pl.col("status").fill_null("not made"))
+        .sort("started_at", "window_id")
         .collect()
     )
-    exact = windows.filter(pl.col("window_id") == window_id)
-    found = exact if len(exact) else windows
-    if len(found) != 1:
-        what = "no window" if found.is_empty() else f"{len(found)} windows"
-        raise InputError(f"{what} with an id that begins with {window_id!r}; `backstory windows` lists them")
-    return found.row(0, named=True)
+    table.insert_column(1, shorten_ids(table["window_id"]))
+    day = pl.col("started_at").dt.date()
+    chosen = table.filter(day >= (first or date.min), day <= (last or date.max))
+    if chosen.is_empty() and not table.is_empty():
+        began = table["started_at"].dt.date()
+        raise InputError(
+            f"no window began {_describe_range(first, last)}; the first began on {began[0]} and the last on {began[-1]}"
+        )
+    return (chosen if limit is None else chosen.tail(limit)).to_dicts()
 
 
-def read_window_context(workspace: Workspace, window_id: str) -> dict[str, Any]:
+def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
+    """Find the window that someone means.
+
+    Args:
+        workspace: The workspace.
+        reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, in UTC, on which one window
+            began; or the id of a window or its first characters.
+
+    Returns:
+        The row of ``windows``.
+
+    Raises:
+        InputError: No window is meant, or more than one; the message names those that may be meant.
+    """
+    windows = scan_table(workspace.tables, "windows").sort("started_at", "window_id").collect()
+    windows = windows.with_columns(shorten_ids(windows["window_id"]))
+    if windows.is_empty():
+        raise InputError("there are no windows yet; run `backstory run`")
+    found = _choose(windows, reference)
+    if len(found) > 1:
+        raise InputError(
+            f"{len(found)} windows {_describe_choice(reference)}; name one of them by its id:\n"
+            f"{_list_choices(found)}"
+        )
+    return found.drop("short_id").row(0, named=True)
+
+
+def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
+    """Give the windows that a reference may mean, at least one."""
+    if reference == LATEST:
+        return windows.tail(1)
+    if _DAY.fullmatch(reference):
+        return _choose_day(windows, reference)
+    exact = windows.filter(window_id=reference)
+    found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
+    if found.is_empty() or not reference:
+        raise InputError(
+            f"no window has an id that begins with {reference!r}; `backstory windows` lists them, and a date "
+            f"(YYYY-MM-DD) or '{LATEST}' names one, too"
+        )
+    return found
+
+
+def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
+    try:
+        day = date.fromisoformat(reference)
+    except ValueError as error:
+        raise InputError(f"{reference} is not a date: {error}") from error
+    began = windows["started_at"].dt.date()
+    found = windows.filter(began == day)
+    if found.is_empty():
+        nearest = [*began.filter(began < day).tail(1), *began.filter(began > day).head(1)]
+        raise InputError(f"no window began on {day}; the nearest began on {' and '.join(map(str, nearest))}")
+    return found
+
+
+def _describe_choice(reference: str) -> str:
+    if _DAY.fullmatch(reference):
+        return f"began on {reference}"
+    return f"have an id that begins with {reference!r}"
+
+
+def _list_choices(found: pl.DataFrame) -> str:
+    lines = [
+        f"  {row['short_id']}  {row['started_at']:%Y-%m-%d %H:%M} to {row['ended_at']:%H:%M} UTC, "
+        f"{row['message_count']} messages of {row['conversation_id']}"
+        for row in found.head(_MOST_NAMED).to_dicts()
+    ]
+    if len(found) > _MOST_NAMED:
+        lines.append(f"  and {len(found) - _MOST_NAMED} more, which `backstory windows` lists")
+    return "\n".join(lines)
+
+
+def shorten_ids(window_ids: pl.Series) -> pl.Series:
+    """Shorten ids as far as they can still be told apart.
+
+    Args:
+        window_ids: All ids of a workspace.
+
+    Returns:
+        Their first characters, at least eight and equally many of each, in the same order.
+    """
+    length = _SHORTEST_ID
+    while window_ids.str.head(length).n_unique() < window_ids.n_unique():
+        length += 1
+    return window_ids.str.head(length).alias("short_id")
+
+
+def _describe_range(first: date | None, last: date | None) -> str:
+    if first is None or last is None:
+        return f"on {last} or before" if first is None else f"on {first} or later"
+    return f"from {first} to {last}"
+
+
+def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
     """Read what was materialized for a window.
 
     Args:
         workspace: The workspace.
-        window_id: Id of the window, or a unique beginning of it.
+        reference: The window, as for :func:`find_window`.
 
     Returns:
         The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``
@@ -44,7 +170,7 @@ def read_window_context(workspace: Workspace, window_id: str) -> dict[str, Any]:
     Raises:
         InputError: There is no such window, or its context was not materialized.
     """
-    window = find_window(workspace, window_id)
+    window = find_window(workspace, reference)
     partition = [window["partition"]]
     mine = pl.col("window_id") == window["window_id"]
     summary, contexts, chunks, decisions = (

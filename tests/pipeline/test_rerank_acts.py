@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from backstory import run_pipeline
-from backstory.cli.views import print_context
+from backstory.cli.windows import print_context
 from backstory.errors import AuthenticationError, QuotaExhaustedError
 from backstory.inspection.windows import read_window_context
 from backstory.tables import list_partitions, read_table

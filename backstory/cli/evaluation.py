@@ -1,0 +1,111 @@
+"""The command ``eval``: retrieval measured on labelled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from backstory.cli.options import JsonOption
+from backstory.cli.terminal import make_table, open_console, plain, plain_line, print_json
+from backstory.errors import InputError
+
+if TYPE_CHECKING:
+    from backstory.evaluation import Comparison
+
+_GAIN = "gain in ncov@5"
+
+
+def evaluate(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with docs.parquet, windows.parquet and qrels.parquet."),
+    ],
+    runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="FILE", help="Write the ranked lists as Parquet.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Draw the methods with their intervals as one HTML page."
+        ),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="DIR",
+            help="Measure the settings of this workspace. Default: the defaults.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure retrieval on labelled data, beside a single query for each whole window."""
+    from backstory.evaluation import evaluate_folder
+    from backstory.report import write_comparison_page
+    from backstory.settings import Settings
+    from backstory.workspace import open_workspace
+
+    settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
+    for file in (runs, html):
+        if file is not None and not file.parent.is_dir():
+            raise InputError(f"{file.parent} does not exist; make the folder that {file.name} is written to")
+        if file is not None and file.is_dir():
+            raise InputError(f"{file} is a folder; name a file in it")
+    comparison = evaluate_folder(folder, settings)
+    if runs is not None:
+        comparison.runs.write_parquet(runs)
+    if html is not None:
+        write_comparison_page(html, comparison)
+    if as_json:
+        print_json(comparison.as_record())
+    else:
+        print_comparison(open_console(), comparison)
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Show the scores of each group with their intervals, and the gain over each baseline."""
+    from backstory.evaluation import METRICS
+
+    for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
+        console.print(plain_line(f"{group}: {_count(by_group['windows'][0])}", "bold"))
+        table = make_table("method", *METRICS, _GAIN, right=(*METRICS, _GAIN))
+        table.columns[0].no_wrap = False
+        for (method,), rows in by_group.group_by("method", maintain_order=True):
+            by_metric = {row["metric"]: row for row in rows.to_dicts()}
+            scores = [
+                f"{row['mean']:.3f}\n{row['low']:.2f}-{row['high']:.2f}"
+                for row in (by_metric[metric] for metric in METRICS)
+            ]
+            ncov = by_metric["ncov@5"]
+            gain = (
+                ""
+                if ncov["gain"] is None
+                else f"{ncov['gain']:+.3f}\n{ncov['gain_low']:+.2f} to {ncov['gain_high']:+.2f}"
+            )
+            table.add_row(str(method).removeprefix("whole window, "), *scores, gain)
+        console.print(table)
+        console.print()
+    console.print(
+        "backstory: this library. The other methods ask one query for the whole window.\n"
+        "ncov@5: topics covered by the first five documents, divided by min(5, topics).\n"
+        "gain: backstory minus the method. Second lines: 95% bootstrap intervals.\n"
+    )
+    figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())
+    console.print(plain(f"Figures: {figures}"), soft_wrap=True)
+    for row in comparison.prediction.to_dicts():
+        console.print(
+            f"Correlation of the verdict's probability with {row['metric']}: Spearman "
+            f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."
+        )
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def _count(windows: int) -> str:
+    return "1 window" if windows == 1 else f"{windows} windows"

@@ -1,0 +1,40 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def read_day(text: str) -> date:
+    """Read a day as it is given on the command line.
+
+    Raises:
+        typer.BadParameter: It is not written as YYYY-MM-DD, or there is no such day.
+    """
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
+
+
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="DIR",
+        help="Folder of the workspace. Default: BACKSTORY_WORKSPACE, else the current folder.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+WindowArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WINDOW",
+        help="'latest', a date (YYYY-MM-DD) on which the window began, or the first characters of its id.",
+    ),
+]

@@ -1,0 +1,66 @@
+"""Where the commands print: as wide as a terminal, unbroken into a pipe, and never what a document smuggles in."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# C0 without tab and line feed, DEL and C1, by which a text could move the cursor, recolour or rename the terminal;
+# and the marks that reverse the order of what follows them.
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# JSON escapes C0 itself; a terminal takes C1 for commands, too.
+_RAW_IN_JSON: Final = re.compile(r"[\x7f-\x9f]")
+_UNBROKEN: Final = 100_000
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """Open a console on standard output or standard error.
+
+    Returns:
+        A console as wide as the terminal; where there is none, one so wide that no line is ever broken or cut.
+    """
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.width = _UNBROKEN
+    return console
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Make a text of a document or chat safe to print: without control characters, and not read as markup.
+
+    Args:
+        text: Any text; tabs and line feeds stay.
+        style: A rich style for all of it.
+    """
+    return Text(_CONTROLS.sub("", text), style=style)
+
+
+def plain_line(text: str, style: str = "") -> Text:
+    """Make a text safe to print, and put it on one line."""
+    return plain(" ".join(text.split()), style)
+
+
+def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
+    """Make a table of aligned columns without lines.
+
+    Args:
+        headers: One for each column.
+        right: Headers of the columns that are aligned to the right.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left", no_wrap=True)
+    return table
+
+
+def print_json(record: Any) -> None:
+    """Print a record as one JSON document; what JSON does not know, such as a moment, as its text."""
+    text = json.dumps(record, ensure_ascii=False, indent=2, default=str)
+    escaped = _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(f"{escaped}\n")

@@ -1,0 +1,92 @@
+"""The commands on a whole workspace: ``init``, ``status`` and ``doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from backstory.cli.failure import BAD_USAGE, FAILED
+from backstory.cli.options import JsonOption, WorkspaceOption
+from backstory.cli.terminal import make_table, open_console, plain, print_json
+
+
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")]) -> None:
+    """Make a workspace: folders for chats and posts, and a commented backstory.yaml."""
+    from backstory.settings.template import create_workspace
+
+    created = create_workspace(folder)
+    console = open_console()
+    for line in (
+        f"Made {created}",
+        f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
+        f"2. backstory run --workspace {created}",
+    ):
+        console.print(plain(line), soft_wrap=True)
+
+
+def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Say how many rows each table holds, and which search index is in use."""
+    from backstory.inspection.status import read_status
+    from backstory.workspace import open_workspace
+
+    report = read_status(open_workspace(workspace))
+    if as_json:
+        print_json(report)
+    else:
+        print_status(open_console(), report)
+
+
+def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Check that everything is installed, readable, writable and consistent."""
+    from backstory.inspection.doctor import examine
+
+    examinations = examine(workspace)
+    records = [examination.as_record() for examination in examinations]
+    if as_json:
+        print_json(records)
+    else:
+        print_examinations(open_console(), records)
+    failed = {examination.name for examination in examinations if not examination.passed}
+    if failed:
+        raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
+
+
+def print_status(console: Console, status: Mapping[str, Any]) -> None:
+    """Show the search index and the tables of a workspace."""
+    console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
+    console.print(plain(f"Embedding: {status['embedder']}"))
+    if status["index_error"]:
+        console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
+    else:
+        console.print(plain(f"Search index: {_describe_index(status)}"), soft_wrap=True)
+    table = make_table("table", "rows", "partitions", "first", "last", right=("rows", "partitions"))
+    for name, facts in status["tables"].items():
+        dated = facts["first"] != facts["last"] or facts["first"] not in (None, "all")
+        first, last = (facts["first"], facts["last"]) if dated else ("", "")
+        table.add_row(name, f"{facts['rows']:,}", f"{facts['partitions']:,}", first, last)
+    console.print()
+    console.print(table)
+
+
+def _describe_index(status: Mapping[str, Any]) -> str:
+    if status["index_version"] is None:
+        return "not built yet; `backstory run` builds it"
+    recall = status["index_recall"]
+    if recall is None:
+        return f"version {status['index_version']}, searched exactly"
+    return (
+        f"version {status['index_version']}, searched approximately: finds {recall['recall_at_5']:.1%} of the best "
+        "five that an exact search finds"
+    )
+
+
+def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]]) -> None:
+    """Show what was examined, one line each."""
+    for row in examinations:
+        mark = ("ok  ", "green") if row["passed"] else ("FAIL", "red")
+        console.print(Text.assemble(mark, " ", plain(f"{row['name']}: {row['detail']}")), soft_wrap=True)

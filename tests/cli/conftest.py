@@ -1,0 +1,37 @@
+"""A workspace of two messages and two posts."""
+
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.workspace import open_workspace
+from tests.cli.invocation import run
+
+CHAT = """\
+13/03/2025, 09:01 - Ada Lind: The drip irrigation line broke again
+13/03/2025, 09:02 - Ben Okri: My backup disk makes a clicking noise
+"""
+POSTS = {"irrigation": "The drip irrigation line and its elbow.", "disk": "A clicking backup disk."}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    run("init", str(folder))
+    (folder / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
+    (folder / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
+    for name, text in POSTS.items():
+        (folder / "posts" / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def made(root: Path) -> Path:
+    run_pipeline(open_workspace(root))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _models_elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

@@ -1,0 +1,87 @@
+"""The example workspace: what its topics name, what its contexts cover, and what the demo prints of it."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from backstory import run_pipeline
+from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_VECTOR, compare_with_whole_windows
+from backstory.inspection.windows import list_windows
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+CHAT_BEGINS = datetime(2025, 3, 3, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    workspace = prepare_demo(tmp_path_factory.mktemp("demo") / ".demo")
+    run_pipeline(workspace)
+    return workspace
+
+
+def test_the_topics_are_of_the_windows_and_name_posts_older_than_the_chat(demo: Workspace) -> None:
+    topics = read_topics()
+    assert list(topics) == [window["partition"] for window in list_windows(demo)]
+    documents = read_table(demo.tables, "documents").filter(pl.col("published_at") < CHAT_BEGINS)
+    named = {slug for day in topics.values() for posts in day.values() for slug in posts}
+    assert named <= set(documents["slug"])
+
+
+def test_the_contexts_cover_nearly_all_topics_and_single_queries_fewer(demo: Workspace) -> None:
+    topics = read_topics()
+    counted = count_topics(compare_with_whole_windows(demo), pl.DataFrame(list_windows(demo)), topics)
+    covered = {method: counted[method].sum() for method in METHODS}
+    assert counted["topics"].sum() == sum(map(len, topics.values())) == 52
+    assert covered[BACKSTORY] >= 49
+    assert all(covered[method] < covered[BACKSTORY] for method in METHODS[1:])
+    assert covered[ONE_VECTOR] <= 26
+
+
+def test_a_topic_is_counted_once_and_only_by_the_posts_that_tell_of_it() -> None:
+    windows = pl.DataFrame({"window_id": ["w", "empty"], "partition": ["2025-03-03", "2025-03-03"]})
+    topics = {"2025-03-03": {"bread": ["loaf", "starter"], "trains": ["pass"], "rats": ["heap"]}}
+    answers = pl.DataFrame(
+        {
+            "window_id": ["w"] * 4,
+            "method": [BACKSTORY] * 3 + [ONE_VECTOR],
+            "slug": ["loaf", "starter", "pass", "moths"],
+        }
+    )
+    counted = count_topics(answers, windows, topics)
+    assert counted.select("topics", BACKSTORY, ONE_VECTOR).rows() == [(3, 2, 0), (3, 0, 0)]
+
+
+def test_every_copy_has_the_same_pseudonyms(demo: Workspace, tmp_path: Path) -> None:
+    copy = prepare_demo(tmp_path / "copy")
+    assert copy.secret.read_bytes() == demo.secret.read_bytes()
+    assert copy.secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_keeps_the_secret_that_it_has(tmp_path: Path) -> None:
+    secret = prepare_demo(tmp_path / "copy").secret
+    secret.write_text("ab" * 32, encoding="ascii")
+    prepare_demo(tmp_path / "copy")
+    assert secret.read_text(encoding="ascii") == "ab" * 32
+
+
+def test_the_readme_shows_what_the_demo_prints(demo: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(demo.root.parent)
+    monkeypatch.setattr("pipelines.demo.DEFAULT_FOLDER", demo.root)
+    stream = io.StringIO()
+    show_demo(demo, Console(file=stream, width=80))
+    printed = [line.rstrip() for line in stream.getvalue().strip().splitlines()]
+    assert max(map(len, printed)) <= 80
+    assert "\n".join(printed) in README.read_text(encoding="utf-8")
+
+
+def test_the_ways_on_name_the_workspace_where_it_is_not_the_default(demo: Workspace) -> None:
+    stream = io.StringIO()
+    show_demo(demo, Console(file=stream, width=200))
+    assert f"make ui WORKSPACE={demo.root}" in stream.getvalue()
