@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from backstory.contexts import make_contexts
-from backstory.decisions import make_decisions
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.hits import FoundHits, Queries, find_hits, plan_queries
-from backstory.index import SearchIndex, open_index
-from backstory.settings import RAGSettings
+from backstory.hits import FoundHits, find_hits, plan_queries
+from backstory.index import open_index
+from backstory.retrieval import Retrieval
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -74,6 +72,12 @@ def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowCom
                 "chunks_per_query": _BASELINE_HITS,
             }
         )
+        by_whole_window = Retrieval(
+            index=index,
+            rag=whole,
+            context=workspace.settings.context,
+            min_similarity=workspace.min_similarity,
+        )
         asked = plan_queries(windows, chunks, embedded.vectors, settings)
         found = find_hits(asked, index, settings)
         # Both rankings together look at a hundred candidates; the vectors alone show what the engine misses.
@@ -83,29 +87,11 @@ def compare_with_whole_window(workspace: Workspace, window_id: str) -> WindowCom
         return WindowComparison(
             window=windows.row(0, named=True),
             chosen=contexts,
-            whole_window=_answer(
-                workspace, index, plan_queries(windows, chunks, embedded.vectors, whole), whole
-            ),
+            whole_window=by_whole_window.run(windows, chunks, embedded.vectors).contexts,
             engine=found.engine,
             reason=found.reason,
             agreement=_agreement(approximate, exact),
         )
-
-
-def _answer(
-    workspace: Workspace, index: SearchIndex, queries: Queries, settings: RAGSettings
-) -> pl.DataFrame:
-    hits = find_hits(queries, index, settings).frame
-    decisions = make_decisions(
-        hits,
-        index,
-        queries.vectors_of,
-        settings,
-        workspace.settings.context,
-        min_similarity=workspace.min_similarity,
-    )
-    kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-    return make_contexts(decisions, index.describe(kept))
 
 
 def _agreement(found: FoundHits, exact: FoundHits) -> float:

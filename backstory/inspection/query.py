@@ -8,8 +8,7 @@ import polars as pl
 
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.hits import search_by_settings
-from backstory.index import open_index
+from backstory.index import SearchRequest, open_index
 from backstory.workspace import Workspace
 
 
@@ -35,9 +34,8 @@ def query_text(workspace: Workspace, text: str) -> dict[str, Any]:
     threshold = workspace.min_similarity
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
-        result = search_by_settings(
-            index, embedded.vectors, [text], settings, top_k=settings.top_k * settings.chunks_per_query
-        )
+        request = SearchRequest.from_settings(settings, top_k=settings.top_k * settings.chunks_per_query)
+        result = index.search(embedded.vectors, request, texts=[text])
         best = result.hits.unique("document_id", keep="first", maintain_order=True).head(settings.top_k)
         rows = best.join(
             index.describe(best["chunk_id"]).drop("document_id"), on="chunk_id", maintain_order="left"

@@ -16,7 +16,7 @@ from backstory.errors import (
     SearchIndexError,
     SettingsError,
 )
-from backstory.index import build_index, current_version, open_index
+from backstory.index import SearchRequest, build_index, current_version, open_index
 from backstory.settings import IndexSettings
 
 
@@ -119,7 +119,7 @@ def test_only_documents_that_are_searched_are_indexed(small: Any, tmp_path: Path
     )
     assert (build.documents, build.rows) == (9, 18)
     with open_index(tmp_path) as index:
-        found = index.search(small.vectors, top_k=100, mode="exact").hits
+        found = index.search(small.vectors, SearchRequest(top_k=100, mode="exact")).hits
         assert set(found["document_id"]) == {f"doc{number:05d}" for number in range(9)}
 
 
@@ -137,7 +137,12 @@ def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None
         new_corpus(4).build(tmp_path, keep_snapshots=1)
         # What is only read when it is needed must still be there.
         assert index.describe(first.chunks["chunk_id"]).height == 6
-        assert index.search(first.vectors, texts=["item1"] * 6, top_k=1, ranking="keyword").hits.height == 6
+        assert (
+            index.search(
+                first.vectors, SearchRequest(top_k=1, ranking="keyword"), texts=["item1"] * 6
+            ).hits.height
+            == 6
+        )
         assert (tmp_path / index.version).is_dir()
         kept = index.version
     new_corpus(5).build(tmp_path, keep_snapshots=1)
@@ -249,6 +254,6 @@ def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) 
     )  # fmt: skip
     assert (build.rows, build.recall) == (1, 1.0)
     with open_index(tmp_path / "a folder", embedder_id="it's") as index:
-        result = index.search(one.vectors, top_k=5)
+        result = index.search(one.vectors, SearchRequest(top_k=5))
     assert result.engine == "vss"
     assert result.hits["similarity"].to_list() == pytest.approx([1.0], abs=1e-7)

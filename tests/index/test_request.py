@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backstory.errors import InputError
-from backstory.index import Filters, SearchIndex
+from backstory.index import Filters, SearchIndex, SearchRequest
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ def test_filters_admit_what_they_say(
     least: float | None,
 ) -> None:
     queries = corpus.queries(4)
-    result = index.search(queries, top_k=top_k, min_similarity=least, filters=filters)
+    result = index.search(queries, SearchRequest(top_k=top_k, min_similarity=least, filters=filters))
     found, expected = listed(result.hits, 4), corpus.nearest(queries, top_k, least, filters)
     if result.engine == "exact":
         assert found == expected
@@ -50,7 +50,7 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
     document, moment = dated.select("document_id", "published_at").row(0)
     query = index.vectors_of([f"{document}#rev:r1#p:0#m:t#c:0"])
     just_then, before = (
-        index.search(query, top_k=1, filters=Filters(as_of=[at])).hits["document_id"].to_list()
+        index.search(query, SearchRequest(top_k=1, filters=Filters(as_of=[at]))).hits["document_id"].to_list()
         for at in (moment, moment - timedelta(microseconds=1))
     )
     assert just_then == [document]
