@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -205,10 +206,41 @@ def test_a_changed_byte_is_found_by_its_checksum(small: Any, tmp_path: Path) -> 
         index.verify()
 
 
+def columns_of_chunks(folder: Path) -> list[str]:
+    with duckdb.connect(str(folder / "index.duckdb"), read_only=True) as connection:
+        return [
+            name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
+        ]
+
+
+def test_vectors_are_stored_once_where_no_hnsw_index_needs_them(new_corpus: Any, tmp_path: Path) -> None:
+    corpus = new_corpus(400)
+    exact, approximate = (
+        corpus.build(tmp_path / str(least), ann_min_rows=least).folder for least in (1_000_000, 0)
+    )
+    assert columns_of_chunks(exact) == ["row", *corpus.chunks.columns]
+    assert columns_of_chunks(approximate) == ["row", *corpus.chunks.columns, "vector"]
+
+
+def test_a_snapshot_of_the_format_before_is_read(small: Any, tmp_path: Path) -> None:
+    folder = small.build(tmp_path).folder
+    with duckdb.connect(str(folder / "index.duckdb")) as connection:
+        connection.execute("ALTER TABLE chunks ADD COLUMN vector FLOAT[24]")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    size = (folder / "index.duckdb").stat().st_size
+    manifest["files"]["index.duckdb"]["size"] = size
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
+    with open_index(tmp_path) as index:
+        assert index.search(small.vectors, SearchRequest(top_k=1)).hits.height == len(small.vectors)
+        assert index.describe(small.chunks["chunk_id"]).select(small.chunks.columns).equals(small.chunks)
+
+
 def test_a_snapshot_of_another_format_is_an_error(small: Any, tmp_path: Path) -> None:
     path = small.build(tmp_path).folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(SearchIndexError, match="has format 99"):
+    with pytest.raises(
+        SearchIndexError, match="has format 99, and this version of Backstory reads 1 and 2; run"
+    ):
         open_index(tmp_path)
 
 
