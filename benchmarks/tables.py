@@ -20,7 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.original.consolidation import consolidate_windows
+from backstory.original.consolidation import consolidate_messages_to_markdown
 from backstory.tables import write_partition
 
 _DISTINCT_TEXTS = 20_000
@@ -50,19 +50,19 @@ def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.Da
     )
 
 
-def join_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
-    """Write windows with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
+def join_with_polars(frame: pl.DataFrame) -> str:
+    """Write a window with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     message = pl.format("**{}** ({}): {}", pl.col("author"), written, pl.col("text"))
-    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+    return str(frame.select(message.str.join("\n\n")).item())
 
 
-def join_alike_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
+def join_alike_with_polars(frame: pl.DataFrame) -> str:
     """Write the library's own format with one plain Polars expression: nothing escaped, nothing checked."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     heading = "## Message {}\n**Author:** {}\n**Timestamp:** {}\n\n{}"
     message = pl.format(heading, pl.int_range(1, pl.len() + 1), pl.col("author"), written, pl.col("text"))
-    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+    return str(frame.select(message.str.join("\n\n")).item())
 
 
 def time_interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -84,17 +84,16 @@ def peak_megabytes() -> float:
 
 def measure_markdown(windows: int, messages: int, repeats: int) -> dict[str, float]:
     """Compare windows to Markdown with the plain Polars forms."""
-    frame = make_messages(windows * messages, words=(5, 60)).with_columns(
-        window_id=pl.format("window-{}", pl.int_range(pl.len()) // messages)
-    )
+    frame = make_messages(windows * messages, words=(5, 60))
+    parts = list(frame.iter_slices(messages))
     before = peak_megabytes()
-    megabytes = sum(consolidate_windows(frame)["markdown"].str.len_bytes()) / 1e6
+    megabytes = sum(len(consolidate_messages_to_markdown(part).encode()) for part in parts) / 1e6
     peak = peak_megabytes() - before
     seconds = time_interleaved(
         {
-            "library": lambda: consolidate_windows(frame),
-            "reference": lambda: join_with_polars(frame),
-            "alike": lambda: join_alike_with_polars(frame),
+            "library": lambda: [consolidate_messages_to_markdown(part) for part in parts],
+            "reference": lambda: [join_with_polars(part) for part in parts],
+            "alike": lambda: [join_alike_with_polars(part) for part in parts],
         },
         repeats,
     )

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory.chunking.cut import Span, chunk_markdown, cut_chunks
+from backstory.chunking.cut import Span, cut_chunks
 from backstory.chunking.tokens import CountTokens, estimate_tokens
 from backstory.errors import InputError
+from backstory.original.chunking import chunk_markdown
 
 
 @pytest.fixture(params=["estimate", "tokenizer"], scope="session")

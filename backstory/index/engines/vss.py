@@ -80,13 +80,6 @@ class VssEngine:
             return None
         return f"the filters leave {fewest} of {scope.row_count} rows to a query, too few for the HNSW index"
 
-    def explain(self, limit: int) -> str:
-        """Give DuckDB's plan of the search."""
-        with self._database.lock:
-            self._load_queries(np.zeros((1, self._vectors.shape[1]), np.float32))
-            plan = self._database.connection.execute(f"EXPLAIN {_nearest(limit)}").fetchall()
-        return "\n".join(str(text) for _, text in plan)
-
     def _fetch(self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, ef_search: int) -> Matches:
         connection = self._database.connection
         with self._database.lock:

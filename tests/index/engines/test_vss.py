@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backstory.index import Filters, SearchRequest, open_index
-from backstory.index.engines.vss import MOST_FETCHED, VssEngine
+from backstory.index.engines.vss import MOST_FETCHED, VssEngine, _nearest
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import DATABASE_FILE, read_manifest
 from backstory.index.snapshot.recall import SAMPLED_QUERIES
@@ -26,16 +26,22 @@ def database(folders: dict[str, Path]) -> Any:
         yield database
 
 
+def explain(database: Database) -> str:
+    """Give DuckDB's plan of the search that the engine makes."""
+    VssEngine(database, ABSENT, 64)._load_queries(np.zeros((1, 24), np.float32))
+    plan = database.connection.execute(f"EXPLAIN {_nearest(5)}").fetchall()
+    return "\n".join(str(text) for _, text in plan)
+
+
 def test_the_plan_uses_the_index(database: Database) -> None:
-    plan = VssEngine(database, ABSENT, 64).explain(5)
+    plan = explain(database)
     assert "HNSW_INDEX_JOIN" in plan
     assert "SEQ_SCAN" in plan  # of the queries
     assert 'Table: "temp".main.queries' in plan or "queries" in plan
 
 
 def test_without_the_setting_the_plan_would_be_a_scan(database: Database) -> None:
-    engine = VssEngine(database, ABSENT, 64)
-    engine.explain(5)
+    explain(database)
     database.connection.execute("SET disabled_optimizers = ''")
     plan = database.connection.execute(
         "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT c.row, "
