@@ -3,7 +3,8 @@
 Headings, code and HTML are found by markdown-it-py, as CommonMark defines them, with two exceptions: a line of any
 whitespace is blank, and an underlined heading is a single line below a blank one (what else stands above a dashed line
 is often a log, or front matter that is out of place). A paragraph is what lies between two blank lines, so that a
-heading and the text right below it are one, and so are the items of a list without blank lines.
+heading and the text right below it are one, and so are the items of a list without blank lines. Only code between
+fences keeps its blank lines.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class MarkdownOutline:
 
     Attributes:
         text: The text.
-        starts: Offset of the first line of each paragraph; code between fences and an HTML block are one paragraph,
-            whatever blank lines they hold.
+        starts: Offset of the first line of each paragraph; code between fences is one, whatever blank lines it holds.
         ends: Offset after the last character of each paragraph, its line end left out.
         heading_starts: Offset of the first line of each heading that stands in no list or quote.
         heading_levels: 1 to 6.
@@ -78,10 +78,14 @@ class MarkdownOutline:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What the parser found: ranges of lines, the last one left out, and headings."""
+    """What the parser found.
+
+    Attributes:
+        fences: First line of code between fences, and the line after its last.
+        headings: First line, level and title of each heading.
+    """
 
     fences: Sequence[tuple[int, int]] = ()
-    html: Sequence[tuple[int, int]] = ()
     headings: Sequence[tuple[int, int, str]] = ()
 
 
@@ -115,8 +119,12 @@ def _find_blocks(lines: Sequence[str]) -> _Blocks:
         return _Blocks()
     tokens = _parser().parse(source)
     return _Blocks(
-        fences=[_lines_of(token, lines) for token in tokens if token.type == "fence"],
-        html=[_lines_of(token, lines) for token in tokens if token.type == "html_block"],
+        fences=[
+            (first, stop)
+            for first, stop in (_lines_of(token, lines) for token in tokens if token.type == "fence")
+            # No line of a quote is blank, so that its code stays in one piece anyway.
+            if not lines[first].lstrip().startswith(">")
+        ],
         headings=[
             (_lines_of(opening, lines)[0], int(opening.tag[1]), " ".join(inline.content.split()))
             for opening, inline in pairwise(tokens)
@@ -152,7 +160,7 @@ def _lines_of(token: Token, lines: Sequence[str]) -> tuple[int, int]:
 def _find_paragraphs(lines: Sequence[str], blocks: _Blocks) -> tuple[list[int], list[int]]:
     """Give the first and the last line of each paragraph."""
     filled = [bool(line.strip()) for line in lines]
-    for first, stop in [*blocks.fences, *blocks.html]:
+    for first, stop in blocks.fences:
         filled[first:stop] = [True] * (stop - first)
     # A paragraph may not run into code, nor out of it.
     divisions = {line for fence in blocks.fences for line in fence}

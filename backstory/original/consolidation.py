@@ -90,7 +90,8 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
         pl.col("text"),
         ignore_nulls=True,
     )
-    return "\n\n".join(columns.select(message).to_series())
+    # Joining a list is much faster than joining strings.
+    return str(columns.select(message.implode().list.join("\n\n")).item())
 
 
 def _to_polars(table: Messages) -> pl.DataFrame:
