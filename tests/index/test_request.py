@@ -1,4 +1,4 @@
-"""Any filters give what the definition gives, through every engine."""
+"""Requests: made of the settings, and any filters give what the definition gives, through every engine."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from backstory.errors import InputError
 from backstory.index import Filters, SearchIndex, SearchRequest
+from backstory.settings import RAGSettings
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -68,3 +69,25 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
 def test_a_malformed_filter_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Filters(**arguments)
+
+
+def test_every_setting_of_a_search_is_in_the_request() -> None:
+    chosen: dict[str, Any] = {
+        "mode": "exact",
+        "ranking": "keyword",
+        "keyword_weight": 0.7,
+        "keyword_terms": 3,
+        "nprobe": 9,
+        "overfetch": 8,
+    }
+    conditions: dict[str, Any] = {
+        "kinds": ("post",),
+        "tags": ("a",),
+        "document_ids": ("d",),
+        "tenant": "north",
+    }
+    rag = RAGSettings.model_validate(chosen | conditions)
+    request = SearchRequest.from_settings(rag, top_k=4, as_of=[EPOCH])
+    expected = SearchRequest(top_k=4, filters=Filters(as_of=[EPOCH], **conditions), **chosen)
+    assert request == expected
+    assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}
