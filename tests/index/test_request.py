@@ -86,8 +86,9 @@ def test_every_setting_of_a_search_is_in_the_request() -> None:
         "document_ids": ("d",),
         "tenant": "north",
     }
-    rag = RAGSettings.model_validate(chosen | conditions)
+    rag = RAGSettings.model_validate(chosen | conditions | {"undated": "hide"})
     request = SearchRequest.from_settings(rag, top_k=4, as_of=[EPOCH])
-    expected = SearchRequest(top_k=4, filters=Filters(as_of=[EPOCH], **conditions), **chosen)
+    filters = Filters(as_of=[EPOCH], undated=False, **conditions)
+    expected = SearchRequest(top_k=4, filters=filters, **chosen)
     assert request == expected
     assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}

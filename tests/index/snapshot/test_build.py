@@ -271,8 +271,13 @@ def test_tables_that_do_not_belong_together_are_refused(small: Any, tmp_path: Pa
 
 def test_an_unknown_language_is_refused_and_leaves_nothing_behind(small: Any, tmp_path: Path) -> None:
     before = small.build(tmp_path)
+    # The settings refuse it on their own, so that only a copy that was not checked gets as far as the index.
+    unknown = IndexSettings().model_copy(update={"language": "klingon"})
+    changed = changed_text(small)
     with pytest.raises(SettingsError, match=r"index.language 'klingon' is not known; use one of arabic"):
-        small.build(tmp_path, language="klingon")
+        build_index(
+            tmp_path, changed.documents, changed.chunks, changed.vectors, embedder_id="e", settings=unknown
+        )
     assert current_version(tmp_path) == before.version
     small.build(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", before.version}
