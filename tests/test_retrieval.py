@@ -26,6 +26,7 @@ class ReversingReranker:
     """Turns every order round."""
 
     id = "reversing"
+    api_calls = 0
 
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
         return [RerankResult(tuple(c.chunk_id for c in request.candidates)[::-1]) for request in requests]
