@@ -16,7 +16,7 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from backstory.assessment import evaluate_retrieval
-    from backstory.chunking.cut import chunk_markdown
+    from backstory.original.chunking import chunk_markdown
     from backstory.original.consolidation import consolidate_messages_to_markdown
     from backstory.original.deduplication import deduplicate_by_document
     from backstory.original.per_chunk import query_rag_per_chunk
@@ -55,7 +55,7 @@ _MODULES = {
     "Settings": "settings",
     "VectorStore": "original.vector_store",
     "Workspace": "workspace",
-    "chunk_markdown": "chunking.cut",
+    "chunk_markdown": "original.chunking",
     "consolidate_messages_to_markdown": "original.consolidation",
     "deduplicate_by_document": "original.deduplication",
     "evaluate_retrieval": "assessment",

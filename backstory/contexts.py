@@ -1,84 +1,14 @@
-"""Decisions -> contexts: the rows that a writer job joins, and the text that a prompt takes."""
+"""Decisions -> contexts: the rows that a writer job joins, and a summary of each window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
-from typing import Any
-
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from backstory.chunking.tokens import estimate_tokens
-from backstory.prompt_text import cut_snippet, escape_block, escape_line
+from backstory.prompt_text import format_context
 from backstory.settings import ContextSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform
-
-HEADING = (
-    "\n\n## Related Previous Posts (for continuity and linking):\n"
-    "You can reference these posts in your writing to maintain conversation continuity.\n\n"
-)
-
-
-def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
-    """Write one chosen chunk as it appears in a prompt.
-
-    Args:
-        record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
-            ``tags`` and ``similarity``.
-        settings: How long the snippet may be.
-
-    Returns:
-        Heading, snippet, tags and similarity, followed by a blank line.
-    """
-    title = escape_line(str(record.get("title") or record.get("post_title") or "Untitled"))
-    published = record.get("published_at") or record.get("post_date")
-    tags = ", ".join(escape_line(str(tag)) for tag in record.get("tags") or []) or "none"
-    snippet = escape_block(cut_snippet(str(record["content"]), settings.snippet_characters))
-    similarity = float(record.get("similarity") or 0.0)
-    return f"### [{title}] ({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
-
-
-def format_context(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
-    """Write the records of one window as a block of a prompt; no records give an empty text."""
-    entries = [format_entry(record, settings) for record in records]
-    return HEADING + "".join(entries) if entries else ""
-
-
-def entry_budget(settings: ContextSettings) -> int:
-    """Give the tokens that the entries of a context may take: what the heading leaves of the budget."""
-    return settings.max_tokens - int(estimate_tokens([HEADING])[0])
-
-
-def make_entry_counter(
-    chunks: pl.DataFrame, settings: ContextSettings
-) -> Callable[[Sequence[str]], NDArray[np.int64]]:
-    """Make a function that says how many tokens each stored chunk takes in a context.
-
-    Args:
-        chunks: Rows of :meth:`backstory.index.SearchIndex.describe`.
-        settings: How entries are written.
-
-    Returns:
-        A function from chunk ids to tokens, shape ``(len(ids),)``; counts are estimates that do not fall below
-        what a model's tokenizer gives.
-    """
-    fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
-    places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
-    counts: dict[str, int] = {}
-
-    def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
-        # Few of the stored chunks are ever asked for, and writing an entry is dear.
-        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
-        if new:
-            rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
-            tokens = estimate_tokens([format_entry(row, settings) for row in rows])
-            counts.update(zip(new, tokens.tolist(), strict=True))
-        return np.array([counts[chunk_id] for chunk_id in chunk_ids], dtype=np.int64)
-
-    return count
 
 
 def make_contexts(decisions: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame:
@@ -213,11 +143,3 @@ def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
         after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
         over_budget_count=(pl.col("cause") == "over_budget").sum(),
     )
-
-
-def _format_date(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.date().isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    return escape_line(str(value)) if value else "undated"

@@ -14,7 +14,7 @@ import polars as pl
 from backstory.embeddings import Vectors
 from backstory.errors import InputError
 from backstory.ids import WHOLE_WINDOW
-from backstory.index import Filters, SearchIndex, SearchResult
+from backstory.index import SearchIndex, SearchRequest
 from backstory.settings import RAGSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform
@@ -44,7 +44,8 @@ class Queries:
             return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
         except KeyError as error:
             raise InputError(
-                f"query chunk {error} is not asked by these settings: the hits are of others; materialize `hits` first"
+                f"query chunk {error} is not asked by these settings, so the hits were found by other "
+                "settings; materialize `hits` first"
             ) from error
 
     @cached_property
@@ -157,9 +158,8 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     frame = queries.frame
     as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
     texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
-    result = search_by_settings(
-        index, queries.vectors, texts, settings, top_k=settings.chunks_per_query, as_of=as_of
-    )
+    request = SearchRequest.from_settings(settings, top_k=settings.chunks_per_query, as_of=as_of)
+    result = index.search(queries.vectors, request, texts=texts)
     asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
     hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(
         engine=pl.lit(result.engine), index_version=pl.lit(index.version)
@@ -168,49 +168,6 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
         "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
     )
     return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
-
-
-def search_by_settings(
-    index: SearchIndex,
-    vectors: Vectors,
-    texts: Sequence[str] | None,
-    settings: RAGSettings,
-    *,
-    top_k: int,
-    as_of: Sequence[datetime | None] | None = None,
-) -> SearchResult:
-    """Search as the settings say, without a threshold.
-
-    Args:
-        index: An open snapshot of the same embedding space.
-        vectors: Unit vectors of the queries, shape ``(queries, dimension)``.
-        texts: Their texts; needed unless the ranking is ``dense``.
-        settings: The ``rag`` settings.
-        top_k: Most hits for one query.
-        as_of: One time per query, after which nothing was published for it; None does not restrict.
-
-    Returns:
-        The hits, the engine that answered and why.
-    """
-    return index.search(
-        vectors,
-        texts=texts,
-        top_k=top_k,
-        mode=settings.mode,
-        ranking=settings.ranking,
-        keyword_weight=settings.keyword_weight,
-        keyword_terms=settings.keyword_terms,
-        filters=Filters(
-            as_of=as_of,
-            kinds=settings.kinds,
-            tags=settings.tags,
-            document_ids=settings.document_ids,
-            tenant=settings.tenant,
-            undated=settings.undated == "serve",
-        ),
-        nprobe=settings.nprobe,
-        overfetch=settings.overfetch,
-    )
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:

@@ -1,13 +1,124 @@
-"""Document text as it appears inside a prompt: short, cut between words, and unable to forge structure."""
+"""All text that is written for a prompt: the entries of a context, the text of a window, and what makes both safe.
+
+Document text is short there, cut between words, and unable to forge structure.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.chunking.tokens import estimate_tokens
+from backstory.settings import ContextSettings
+
+HEADING = (
+    "\n\n## Related Previous Posts (for continuity and linking):\n"
+    "You can reference these posts in your writing to maintain conversation continuity.\n\n"
+)
+
+_SEPARATOR = "\n\n"
 _WHITESPACE = re.compile(r"\s+")
 # Line starts that a Markdown reader takes for structure outside the snippet: headings (ATX and setext), fences,
 # raw HTML, and the two list lines that the context block itself writes.
 _STRUCTURE = re.compile(r"^([ \t]*)(?=#|={2,}|-{2,}|`{3}|~{3}|<|- (?:Tags|Similarity):)", re.MULTILINE)
+
+
+def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
+    """Write one chosen chunk as it appears in a prompt.
+
+    Args:
+        record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
+            ``tags`` and ``similarity``.
+        settings: How long the snippet may be.
+
+    Returns:
+        Heading, snippet, tags and similarity, followed by a blank line.
+    """
+    title = escape_line(str(record.get("title") or record.get("post_title") or "Untitled"))
+    published = record.get("published_at") or record.get("post_date")
+    tags = ", ".join(escape_line(str(tag)) for tag in record.get("tags") or []) or "none"
+    snippet = escape_block(cut_snippet(str(record["content"]), settings.snippet_characters))
+    similarity = float(record.get("similarity") or 0.0)
+    return f"### [{title}] ({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
+
+
+def format_context(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
+    """Write the records of one window as a block of a prompt; no records give an empty text."""
+    entries = [format_entry(record, settings) for record in records]
+    return HEADING + "".join(entries) if entries else ""
+
+
+def entry_budget(settings: ContextSettings) -> int:
+    """Give the tokens that the entries of a context may take: what the heading leaves of the budget."""
+    return settings.max_tokens - int(estimate_tokens([HEADING])[0])
+
+
+def make_entry_counter(
+    chunks: pl.DataFrame, settings: ContextSettings
+) -> Callable[[Sequence[str]], NDArray[np.int64]]:
+    """Make a function that says how many tokens each stored chunk takes in a context.
+
+    Args:
+        chunks: Rows of :meth:`backstory.index.SearchIndex.describe`.
+        settings: How entries are written.
+
+    Returns:
+        A function from chunk ids to tokens, shape ``(len(ids),)``; counts are estimates that do not fall below
+        what a model's tokenizer gives.
+    """
+    fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
+    places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
+    counts: dict[str, int] = {}
+
+    def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
+        # Few of the stored chunks are ever asked for, and writing an entry is expensive.
+        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
+        if new:
+            rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
+            tokens = estimate_tokens([format_entry(row, settings) for row in rows])
+            counts.update(zip(new, tokens.tolist(), strict=True))
+        return np.array([counts[chunk_id] for chunk_id in chunk_ids], dtype=np.int64)
+
+    return count
+
+
+def join_query_chunks(window_chunks: pl.DataFrame, characters: int) -> dict[str, str]:
+    """Write each window as one text within a budget.
+
+    A window within the budget is the texts of its query chunks, in order, joined by blank lines; of several
+    granularities the first. In a longer one the longest chunks are shortened, all to the same length, so that every
+    part of the window is still there.
+
+    Args:
+        window_chunks: Table ``window_chunks``.
+        characters: Most characters of a text, those between the chunks and ellipses not counted.
+
+    Returns:
+        The text by window.
+    """
+    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
+    listed = first.group_by("window_id", maintain_order=True).agg("text")
+    return {window_id: _join_within(texts, characters) for window_id, texts in listed.iter_rows()}
+
+
+def _join_within(texts: Sequence[str], characters: int) -> str:
+    limit = _longest_within([len(text) for text in texts], characters)
+    return _SEPARATOR.join(cut_snippet(text, limit) for text in texts) if limit else ""
+
+
+def _longest_within(lengths: Sequence[int], total: int) -> int:
+    """Give the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
+    ascending = np.sort(np.asarray(lengths, np.int64))
+    before = np.cumsum(ascending) - ascending
+    limits = (total - before) // np.arange(len(ascending), 0, -1)
+    over = np.flatnonzero(limits < ascending)
+    return int(max(limits[over[0]], 0)) if len(over) else int(ascending[-1])
 
 
 def cut_snippet(text: str, characters: int) -> str:
@@ -39,3 +150,11 @@ def escape_block(text: str) -> str:
 def escape_line(text: str) -> str:
     """Fold a text into one line without brackets that would close a title early."""
     return _WHITESPACE.sub(" ", text).strip().replace("[", "(").replace("]", ")")
+
+
+def _format_date(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return escape_line(str(value)) if value else "undated"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from backstory.embeddings import EmbeddingCache, make_embedder
+from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
 from backstory.embeddings.protocol import Embedder
 from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
@@ -92,8 +92,7 @@ class Workspace:
     @property
     def min_similarity(self) -> float:
         """The threshold in force: the setting, else the embedder's own."""
-        given = self.settings.rag.min_similarity
-        return self.embedder.default_min_similarity if given is None else given
+        return find_threshold(self.settings.rag, self.embedder)
 
     @cached_property
     def embeddings(self) -> EmbeddingCache:

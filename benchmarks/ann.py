@@ -25,15 +25,16 @@ import polars as pl
 
 from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
-from backstory.index.filters import Filters, scope_of
+from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.database import Database, write_database
 from backstory.index.snapshot.recall import measure_recall, share_found
 from backstory.settings import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_vectors, seconds_of
 
-TOP_K = 5
+REQUEST = SearchRequest(top_k=5)
 BATCHES = (1, 100, 2_000)
 ROWS_AT_ONCE = 8192
 
@@ -123,11 +124,11 @@ def _compare(
 ) -> Figures:
     exact = ExactEngine(vectors)
     scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
-    recall = share_found(vss.search(queries, TOP_K, None, scope), exact.search(queries, TOP_K, None, scope))
+    recall = share_found(vss.search(queries, REQUEST, scope), exact.search(queries, REQUEST, scope))
     turns = [
         (
-            _milliseconds(lambda: exact.search(queries, TOP_K, None, scope)),
-            _milliseconds(lambda: vss.search(queries, TOP_K, None, scope)),
+            _milliseconds(lambda: exact.search(queries, REQUEST, scope)),
+            _milliseconds(lambda: vss.search(queries, REQUEST, scope)),
         )
         for _ in range(repeats)
     ]

@@ -26,11 +26,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import make_contexts, make_window_contexts
-from backstory.decisions import make_decisions
+from backstory.contexts import make_window_contexts
 from backstory.embeddings.protocol import Vectors
-from backstory.hits import find_hits, plan_queries
 from backstory.index import build_index, open_index
+from backstory.retrieval import Retrieval
 from backstory.settings import ContextSettings, IndexSettings, RAGSettings
 from backstory.tables import schemas, write_partition
 from backstory.tables.contracts import conform
@@ -134,18 +133,13 @@ class Task:
         rag = RAGSettings(ranking="dense", dedup_max_per_doc=1, strategy=self.strategy, top_k=TOP_K)
         context = ContextSettings()
         with open_index(index_folder, embedder_id="given") as index:
-            queries = plan_queries(self.windows, self.window_chunks, self.queries, rag)
-            hits = find_hits(queries, index, rag).frame
-            decisions = make_decisions(
-                hits, index, queries.vectors_of, rag, context, min_similarity=MIN_SIMILARITY
-            )
-            kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-            contexts = make_contexts(decisions, index.describe(kept))
+            retrieval = Retrieval(index=index, rag=rag, context=context, min_similarity=MIN_SIMILARITY)
+            found = retrieval.run(self.windows, self.window_chunks, self.queries)
             assessments = evaluate_retrieval(
                 self.windows,
                 self.window_chunks,
-                decisions,
-                contexts,
+                found.decisions,
+                found.contexts,
                 terms_of=index.terms_of,
                 min_similarity=MIN_SIMILARITY,
                 settings=rag,
@@ -153,17 +147,22 @@ class Task:
             summary = make_window_contexts(
                 self.windows,
                 self.window_chunks,
-                decisions,
-                contexts,
+                found.decisions,
+                found.contexts,
                 assessments,
                 settings=context,
                 enabled=True,
-                hits=hits,
+                hits=found.hits,
                 embedder_id="given",
                 index_version=index.version,
                 settings_hash="none",
             )
-        tables = {"hits": hits, "decisions": decisions, "contexts": contexts, "window_contexts": summary}
+        tables = {
+            "hits": found.hits,
+            "decisions": found.decisions,
+            "contexts": found.contexts,
+            "window_contexts": summary,
+        }
         root = self.folder / f"tables-{next(self.turn)}"
         for name, frame in tables.items():
             write_partition(root, name, "2025-01-15", frame)

@@ -2,8 +2,7 @@
 
 ``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per second of
 processor time, the best of several rounds in which both are measured in turn. The counter is a quarter of the
-characters, so that neither measures a tokenizer: once as a counter that is content with offsets, once as one
-that has to be given every text, as a tokenizer has. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is
+characters, so that neither measures a tokenizer. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is
 given beside them.
 """
 
@@ -20,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.chunking.cut import Span, cut_chunks
-from backstory.chunking.slices import TextSlices
-from backstory.chunking.tokens import CountTokens, accepts_slices, estimate_tokens
+from backstory.chunking.tokens import CountTokens, estimate_tokens
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150
@@ -64,16 +62,8 @@ def _write_message(source: random.Random, words: list[str], number: int) -> str:
     return f"## Message {number}\n**Author:** {author}\n**Timestamp:** {timestamp}\n\n{text}."
 
 
-@accepts_slices
 def count_quarters(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Count a token for every four characters begun, by offsets where they are given."""
-    if isinstance(texts, TextSlices):
-        return texts.lengths // 4 + 1
-    return count_quarters_of_texts(texts)
-
-
-def count_quarters_of_texts(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Count the same, always given the texts."""
+    """Count a token for every four characters begun."""
     return np.fromiter(map(len, texts), np.int64, len(texts)) // 4 + 1
 
 
@@ -139,12 +129,10 @@ def main() -> None:
             texts, max_tokens=MAX_TOKENS, overlap_tokens=OVERLAP_TOKENS, count_tokens=count_tokens
         )
 
-    seconds: dict[str, list[float]] = {"chunks": [], "texts": [], "plain": [], "estimate": []}
+    seconds: dict[str, list[float]] = {"chunks": [], "plain": [], "estimate": []}
     for _ in range(arguments.rounds):
         elapsed, spans = measure(lambda: cut(count_quarters))
         seconds["chunks"].append(elapsed)
-        elapsed, _same = measure(lambda: cut(count_quarters_of_texts))
-        seconds["texts"].append(elapsed)
         elapsed, _plain = measure(
             lambda: [pack_paragraphs(text, MAX_TOKENS, OVERLAP_TOKENS) for text in texts]
         )
@@ -159,7 +147,6 @@ def main() -> None:
         "megabytes": round(megabytes, 1),
         "chunks": sum(map(len, spans)),
         "mb_per_cpu_second": round(speeds["chunks"], 1),
-        "given_texts_mb_per_cpu_second": round(speeds["texts"], 1),
         "reference": "plain paragraph packer",
         "reference_mb_per_cpu_second": round(speeds["plain"], 1),
         "ratio": round(speeds["plain"] / speeds["chunks"], 3),

@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index import SearchIndex, build_index, open_index
-from backstory.index.result import Ranking
+from backstory.index import SearchIndex, SearchRequest, build_index, open_index
+from backstory.index.request import Ranking
 from backstory.settings import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.search import make_tables, make_vectors, seconds_of
@@ -126,11 +126,13 @@ def _ask(
     before = reset_peak_memory()
     engines, memory = {}, {}
     for ranking in rankings:
-        engines[ranking] = index.search(queries, texts=texts, top_k=5, ranking=ranking).engine
+        engines[ranking] = index.search(queries, SearchRequest(top_k=5, ranking=ranking), texts=texts).engine
         memory[ranking] = (peak_memory() - before) / 1e6
     turns = [
         {
-            ranking: seconds_of(partial(index.search, queries, texts=texts, top_k=5, ranking=ranking))
+            ranking: seconds_of(
+                partial(index.search, queries, SearchRequest(top_k=5, ranking=ranking), texts=texts)
+            )
             for ranking in rankings
         }
         for _ in range(repeats)

@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from backstory.index import current_version, open_index
+from backstory.index import SearchRequest, current_version, open_index
 from backstory.index.snapshot.manifest import VECTORS_FILE
 
 
@@ -41,7 +41,7 @@ def measure_first_search(folder: Path) -> dict[str, float]:
     started = time.perf_counter()
     with open_index(folder) as index:
         opened = time.perf_counter() - started
-        found = index.search(query, top_k=5)
+        found = index.search(query, SearchRequest(top_k=5))
         answered = time.perf_counter() - started
     if found.hits.height != len(best):
         raise SystemExit(f"found {found.hits.height} hits in {folder}, and {len(best)} without the index")

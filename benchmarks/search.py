@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index import Filters, SearchIndex, SearchResult, build_index, open_index
+from backstory.index import Filters, SearchIndex, SearchRequest, SearchResult, build_index, open_index
 from backstory.settings import IndexSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform, polars_schema
@@ -210,19 +210,19 @@ def _compare(
     filters, admitted = make_filters(filter_name, len(vectors), len(queries))
 
     def search() -> SearchResult:
-        return index.search(queries, top_k=top_k, filters=filters)
+        return index.search(queries, SearchRequest(top_k=top_k, filters=filters))
 
     buffer = np.empty(SCORES_AT_ONCE, np.float32)
     multiply(queries, vectors, buffer)
     # Reads the rows of the mapped file, so that they are not taken for memory of the search.
-    index.search(queries[:1], top_k=top_k)
+    index.search(queries[:1], SearchRequest(top_k=top_k))
     before = reset_peak_memory()
     result = search()
     extra = peak_memory() - before
     actions = {
         "product": lambda: multiply(queries, vectors, buffer),
         "search": search,
-        "unfiltered": lambda: index.search(queries, top_k=top_k),
+        "unfiltered": lambda: index.search(queries, SearchRequest(top_k=top_k)),
     }
     if filter_name == "none":
         del actions["unfiltered"]

@@ -1,4 +1,4 @@
-"""Tables against plain Polars: windows to Markdown, and writing a partition.
+"""Tables against plain Polars: a conversation to Markdown, and writing a partition.
 
 Run as ``python -m benchmarks.tables``; prints one JSON line. Times are CPU seconds, the median of interleaved
 repeats; a ratio is the library over its reference, measured in the same process.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.original.consolidation import consolidate_windows
+from backstory.original.consolidation import consolidate_messages_to_markdown
 from backstory.tables import write_partition
 
 _DISTINCT_TEXTS = 20_000
@@ -50,19 +50,19 @@ def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.Da
     )
 
 
-def join_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
-    """Write windows with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
+def join_with_polars(frame: pl.DataFrame) -> str:
+    """Write a conversation with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     message = pl.format("**{}** ({}): {}", pl.col("author"), written, pl.col("text"))
-    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+    return str(frame.select(message.str.join("\n\n")).item())
 
 
-def join_alike_with_polars(frame: pl.DataFrame) -> pl.DataFrame:
+def join_alike_with_polars(frame: pl.DataFrame) -> str:
     """Write the library's own format with one plain Polars expression: nothing escaped, nothing checked."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     heading = "## Message {}\n**Author:** {}\n**Timestamp:** {}\n\n{}"
     message = pl.format(heading, pl.int_range(1, pl.len() + 1), pl.col("author"), written, pl.col("text"))
-    return frame.group_by("window_id", maintain_order=True).agg(message.str.join("\n\n"))
+    return str(frame.select(message.str.join("\n\n")).item())
 
 
 def time_interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -82,17 +82,15 @@ def peak_megabytes() -> float:
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def measure_markdown(windows: int, messages: int, repeats: int) -> dict[str, float]:
-    """Compare windows to Markdown with the plain Polars forms."""
-    frame = make_messages(windows * messages, words=(5, 60)).with_columns(
-        window_id=pl.format("window-{}", pl.int_range(pl.len()) // messages)
-    )
+def measure_markdown(messages: int, repeats: int) -> dict[str, float]:
+    """Compare a conversation to Markdown with the plain Polars forms."""
+    frame = make_messages(messages, words=(5, 60))
     before = peak_megabytes()
-    megabytes = sum(consolidate_windows(frame)["markdown"].str.len_bytes()) / 1e6
+    megabytes = len(consolidate_messages_to_markdown(frame).encode()) / 1e6
     peak = peak_megabytes() - before
     seconds = time_interleaved(
         {
-            "library": lambda: consolidate_windows(frame),
+            "library": lambda: consolidate_messages_to_markdown(frame),
             "reference": lambda: join_with_polars(frame),
             "alike": lambda: join_alike_with_polars(frame),
         },
@@ -134,15 +132,16 @@ def measure_writing(rows: int, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--windows", type=int, default=1_000)
-    parser.add_argument("--messages", type=int, default=500, help="per window")
+    parser.add_argument(
+        "--messages", type=int, default=500_000, help="of the conversation that is written as Markdown"
+    )
     parser.add_argument("--rows", type=int, default=50_000, help="of the partition that is written")
     parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
-    markdown = measure_markdown(given.windows, given.messages, given.repeats)
+    markdown = measure_markdown(given.messages, given.repeats)
     writing = measure_writing(given.rows, given.repeats)
     figures = {name: round(value, 4) for name, value in {**markdown, **writing}.items()}
-    sizes = {"windows": given.windows, "messages": given.messages, "rows": given.rows}
+    sizes = {"messages": given.messages, "rows": given.rows}
     print(json.dumps({"benchmark": "tables", **sizes, **figures, "peak_mb": round(peak_megabytes(), 1)}))
 
 

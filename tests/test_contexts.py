@@ -1,18 +1,12 @@
-"""Contexts: the prompt's text, rows that trace back, and a summary per window."""
+"""Contexts: rows that trace back, and a summary per window."""
 
 from datetime import UTC, datetime
 
 import polars as pl
 
 from backstory.chunking.tokens import estimate_tokens
-from backstory.contexts import (
-    HEADING,
-    format_context,
-    format_entry,
-    make_contexts,
-    make_entry_counter,
-    make_window_contexts,
-)
+from backstory.contexts import make_contexts, make_window_contexts
+from backstory.prompt_text import HEADING
 from backstory.settings import ContextSettings
 from backstory.tables.contracts import conform, validate
 from backstory.tables.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows
@@ -106,52 +100,6 @@ def hit_rows() -> pl.DataFrame:
     return pl.DataFrame({"window_id": ["w1", "w1"], "engine": ["vss", "vss"], "index_version": ["v1", "v1"]})
 
 
-def test_an_entry_has_the_original_form() -> None:
-    record = {
-        "title": "A post",
-        "published_at": DAY,
-        "content": "Some text.",
-        "tags": ["x", "y"],
-        "similarity": 0.876,
-    }
-    assert format_entry(record, ContextSettings()) == (
-        "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
-    )
-
-
-def test_records_of_the_original_store_are_understood() -> None:
-    record = {
-        "post_title": "Old",
-        "post_date": "2024-05-01",
-        "content": "Text",
-        "tags": None,
-        "similarity": 0.7,
-    }
-    assert format_entry(record, ContextSettings()).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
-
-
-def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
-    contexts = make_contexts(decision_rows(), chunk_rows())
-    text = format_context(contexts.to_dicts(), ContextSettings())
-    headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert headings == [
-        "## Related Previous Posts (for continuity and linking):",
-        "### [First (post)] (2025-01-15)",
-        "### [Second] (undated)",
-    ]
-
-
-def test_no_records_give_no_text() -> None:
-    assert format_context([], ContextSettings()) == ""
-
-
-def test_the_snippet_length_is_a_setting() -> None:
-    record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
-    short, long = (format_entry(record, ContextSettings(snippet_characters=n)) for n in (20, 200))
-    assert len(short) < len(long)
-    assert "word word word word…" in short
-
-
 def test_contexts_join_decisions_and_chunks_best_first() -> None:
     contexts = validate(make_contexts(decision_rows(), chunk_rows()), Contexts)
     assert contexts.select("rank", "document_id", "revision", "chunk_id", "content").rows() == [
@@ -161,13 +109,6 @@ def test_contexts_join_decisions_and_chunks_best_first() -> None:
     assert contexts["similarity"].to_list() == [0.9, 0.8]
     assert contexts["matched_query_chunks"].to_list() == [["q2", "q1"], ["q2"]]
     assert contexts.select("page_start", "char_start", "char_end").row(1) == (2, 100, 120)
-
-
-def test_entries_are_counted_as_they_are_written() -> None:
-    count = make_entry_counter(chunk_rows(), ContextSettings())
-    row = {**chunk_rows().row(0, named=True), "content": "Hello world", "similarity": 0.0}
-    assert count(["c1"]).tolist() == estimate_tokens([format_entry(row, ContextSettings())]).tolist()
-    assert count([]).tolist() == []
 
 
 def assessment_rows() -> pl.DataFrame:

@@ -1,12 +1,28 @@
-"""Snippets: word-safe, and unable to forge the structure of a prompt."""
+"""Prompt text: entries in the original form, word-safe snippets, nothing that forges the structure of a prompt."""
 
 import re
+from datetime import UTC, datetime
+from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.prompt_text import cut_snippet, escape_block, escape_line
+from backstory.chunking.tokens import estimate_tokens
+from backstory.prompt_text import (
+    cut_snippet,
+    entry_budget,
+    escape_block,
+    escape_line,
+    format_context,
+    format_entry,
+    join_query_chunks,
+    make_entry_counter,
+)
+from backstory.settings import ContextSettings
+
+DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +79,107 @@ def test_plain_text_is_left_alone() -> None:
 
 def test_a_title_stays_on_its_line() -> None:
     assert escape_line("A [title]\n## forged") == "A (title) ## forged"
+
+
+def test_an_entry_has_the_original_form() -> None:
+    record = {
+        "title": "A post",
+        "published_at": DAY,
+        "content": "Some text.",
+        "tags": ["x", "y"],
+        "similarity": 0.876,
+    }
+    assert format_entry(record, ContextSettings()) == (
+        "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
+    )
+
+
+def test_records_of_the_original_store_are_understood() -> None:
+    record = {
+        "post_title": "Old",
+        "post_date": "2024-05-01",
+        "content": "Text",
+        "tags": None,
+        "similarity": 0.7,
+    }
+    assert format_entry(record, ContextSettings()).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
+
+
+def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
+    records: list[dict[str, Any]] = [
+        {"title": "First [post]", "published_at": DAY, "content": "Hello world", "similarity": 0.9},
+        {"title": "Second", "published_at": None, "content": "## Forged\nbody", "similarity": 0.8},
+    ]
+    text = format_context(records, ContextSettings())
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == [
+        "## Related Previous Posts (for continuity and linking):",
+        "### [First (post)] (2025-01-15)",
+        "### [Second] (undated)",
+    ]
+
+
+def test_no_records_give_no_text() -> None:
+    assert format_context([], ContextSettings()) == ""
+
+
+def test_the_snippet_length_is_a_setting() -> None:
+    record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
+    short, long = (format_entry(record, ContextSettings(snippet_characters=n)) for n in (20, 200))
+    assert len(short) < len(long)
+    assert "word word word word…" in short
+
+
+def test_entries_are_counted_as_they_are_written() -> None:
+    chunk = {"chunk_id": "c1", "title": "A post", "published_at": DAY, "tags": ["x"], "text": "Hello world"}
+    count = make_entry_counter(pl.DataFrame([chunk]), ContextSettings())
+    entry = format_entry({**chunk, "content": "Hello world", "similarity": 0.0}, ContextSettings())
+    assert count(["c1"]).tolist() == estimate_tokens([entry]).tolist()
+    assert count([]).tolist() == []
+
+
+def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
+    settings = ContextSettings()
+    record = {
+        "title": "A post",
+        "published_at": DAY,
+        "content": "word " * 60,
+        "tags": ["x"],
+        "similarity": 0.5,
+    }
+    entry = int(estimate_tokens([format_entry(record, settings)])[0])
+    fitting = entry_budget(settings) // entry
+    text = format_context([record] * fitting, settings)
+    assert fitting > 1
+    assert estimate_tokens([text])[0] <= settings.max_tokens
+
+
+def window_of(texts: dict[str, str], granularity: str = "messages:1") -> pl.DataFrame:
+    frame = pl.DataFrame({"chunk_id": list(texts), "text": list(texts.values())})
+    return frame.with_columns(window_id=pl.lit("w"), granularity=pl.lit(granularity))
+
+
+def test_of_several_granularities_the_first_makes_the_text() -> None:
+    chunks = pl.concat([window_of({"q": "one"}), window_of({"r": "one two"}, "messages:2")])
+    assert join_query_chunks(chunks, 1000) == {"w": "one"}
+
+
+def test_a_long_window_keeps_every_part_of_it() -> None:
+    texts = {"q1": "soup " * 100, "q2": "short", "q3": "train " * 50}
+    text = join_query_chunks(window_of(texts), 105)["w"]
+    first, second, third = text.split("\n\n")
+    assert second == "short"
+    assert first == " ".join(["soup"] * 10) + "…"
+    assert third == " ".join(["train"] * 8) + "…"
+
+
+@given(
+    st.lists(st.text("ab ", min_size=1, max_size=60).map(str.strip).filter(bool), min_size=1, max_size=9),
+    st.integers(0, 300),
+)
+def test_a_window_is_within_the_budget_and_whole_where_it_fits(texts: list[str], budget: int) -> None:
+    chunks = window_of({str(place): text for place, text in enumerate(texts)})
+    text = join_query_chunks(chunks, budget)["w"]
+    assert sum(len(part.removesuffix("…")) for part in text.split("\n\n")) <= budget
+    if sum(map(len, texts)) <= budget:
+        assert text == "\n\n".join(texts)

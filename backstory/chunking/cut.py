@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backstory.chunking.outline import outline_all
+from backstory.chunking.outline import outline_markdown
 from backstory.chunking.pieces import cut_pieces, measure_paragraphs, split_pieces
 from backstory.chunking.plans import Draft, correct_draft, plan_chunks
-from backstory.chunking.tokens import CountTokens, estimate_tokens
+from backstory.chunking.tokens import CountTokens
 from backstory.errors import InputError
 
 _GROUP_CHARACTERS = 500_000  # bounds memory; smaller groups make no tokenizer slower
@@ -38,33 +38,6 @@ class Span(NamedTuple):
     heading: str
 
 
-def chunk_markdown(
-    content: str,
-    max_tokens: int = 1800,
-    overlap_tokens: int = 150,
-    *,
-    count_tokens: CountTokens = estimate_tokens,
-) -> list[str]:
-    """Cut a text into chunks.
-
-    Args:
-        content: Markdown, or plain text.
-        max_tokens: Most tokens of a chunk, overlap and special tokens included.
-        overlap_tokens: Most tokens of a chunk that are repeated from the one before.
-        count_tokens: Counts many texts at once.
-
-    Returns:
-        The chunks in order, none for a text of whitespace only.
-
-    Raises:
-        InputError: The limits contradict each other, or a single character is over the ceiling.
-    """
-    (spans,) = cut_chunks(
-        [content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, count_tokens=count_tokens
-    )
-    return [content[span.start : span.end] for span in spans]
-
-
 def cut_chunks(
     texts: Sequence[str],
     *,
@@ -83,8 +56,7 @@ def cut_chunks(
         texts: Markdown or plain texts.
         max_tokens: Most tokens of a chunk, overlap and special tokens included: one for all, or one per text.
         overlap_tokens: Most tokens of a chunk that are repeated from the one before.
-        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches. One
-            marked with :func:`~backstory.chunking.tokens.accepts_slices` is passed their offsets.
+        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches.
 
     Returns:
         The chunks of each text in order. Together they hold all but whitespace between paragraphs.
@@ -114,7 +86,7 @@ def _group(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _cut_group(
     texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
 ) -> list[list[Span]]:
-    outlines = outline_all(texts)
+    outlines = [outline_markdown(text) for text in texts]
     measured, bounds, specials = measure_paragraphs(outlines, count_tokens)
     limits = [ceiling - specials for ceiling in ceilings]
     over_limit = measured.tokens > np.repeat(np.array(limits, np.int64), np.diff(bounds))

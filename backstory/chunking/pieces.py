@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.chunking.outline import MarkdownOutline
-from backstory.chunking.slices import TextSlices
-from backstory.chunking.tokens import CountTokens, count_slices
+from backstory.chunking.tokens import CountTokens
 from backstory.chunking.units import Range, split_graphemes, split_sentences, split_words
 from backstory.errors import InputError
 
@@ -81,15 +80,12 @@ def measure_paragraphs(
     ]
     distinct = sorted({_PARAGRAPH_GAP, *gaps})
     probes = [*_probe_gaps(distinct), ""]
-    counts = count_slices(
-        count_tokens,
-        TextSlices(
-            [*(outline.text for outline in outlines), *probes],
-            np.concatenate([owners, len(outlines) + np.arange(len(probes))]),
-            np.concatenate([starts, np.zeros(len(probes), np.int64)]),
-            np.concatenate([ends, np.fromiter(map(len, probes), np.int64)]),
-        ),
-    )
+    paragraphs = [
+        outline.text[start:end]
+        for outline in outlines
+        for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
+    ]
+    counts = count_tokens([*paragraphs, *probes])
     specials = int(counts[-1])
     tokens = np.maximum(counts[:-1] - specials, 0)
     gap_counts = dict(zip(distinct, _read_gaps(tokens[len(starts) :]), strict=True))

@@ -11,8 +11,7 @@ import numpy as np
 
 from backstory.chunking.outline import MarkdownOutline
 from backstory.chunking.pieces import Integers, Pieces, join_pieces
-from backstory.chunking.slices import TextSlices
-from backstory.chunking.tokens import CountTokens, count_slices
+from backstory.chunking.tokens import CountTokens
 from backstory.chunking.units import split_sentences, split_words
 
 _CHARACTERS_PER_OVERLAP_TOKEN = 8
@@ -85,7 +84,8 @@ def plan_chunks(drafts: Sequence[Draft], count_tokens: CountTokens, specials: in
     starts = np.concatenate([plan.starts[recounted], plan.starts[overlaps]])
     stops = np.concatenate([ends[recounted], ends[overlaps - 1]])
     if len(starts):
-        counts = count_slices(count_tokens, TextSlices(texts, owners, starts, stops))
+        places = zip(owners.tolist(), starts.tolist(), stops.tolist(), strict=True)
+        counts = count_tokens([texts[owner][start:stop] for owner, start, stop in places])
         plan.token_counts[recounted] = counts[: len(recounted)]
         plan.overlap_counts[overlaps] = counts[len(recounted) :]
     return plan

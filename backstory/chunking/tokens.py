@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.chunking.slices import TextSlices
-
-Counter = TypeVar("Counter", bound=Callable[..., NDArray[np.int64]])
 CountTokens: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
 
-_MARK = "accepts_slices"
 _SPECIAL_TOKENS = 2
 _UNITS_PER_TOKEN = 32
 _SPACE = ord(" ")
 _REPEATED_SPACE_UNITS = 18
 _SEPARATOR = b"\xc0"  # never part of UTF-8, so it can stand between texts
 _BLOCK_CHARACTERS = 200_000  # a block and its weights stay in the processor's cache
-_JOINED_CHARACTERS = 1_000_000  # bounds memory, which may be ten times as large
 
 
 def _weigh_bytes() -> bytes:
@@ -45,33 +40,6 @@ def _weigh_bytes() -> bytes:
 _WEIGHTS = _weigh_bytes()
 
 
-def accepts_slices(counter: Counter) -> Counter:
-    """Mark a counter that takes :class:`~backstory.chunking.slices.TextSlices`, which it may count by offsets.
-
-    Args:
-        counter: A function or method that counts the tokens of texts.
-
-    Returns:
-        The same counter. One without the mark is given lists.
-    """
-    setattr(counter, _MARK, True)
-    return counter
-
-
-def count_slices(count_tokens: CountTokens, slices: TextSlices) -> NDArray[np.int64]:
-    """Count slices in the form that the counter takes.
-
-    Args:
-        count_tokens: Counts many texts at once.
-        slices: What to count.
-
-    Returns:
-        One count per slice.
-    """
-    return count_tokens(slices if getattr(count_tokens, _MARK, False) else slices.to_list())
-
-
-@accepts_slices
 def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     """Estimate the tokens of each text without a tokenizer, erring towards too many.
 
@@ -86,10 +54,6 @@ def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     Returns:
         One estimate per text, two special tokens included, shape ``(len(texts),)``.
     """
-    if isinstance(texts, TextSlices):
-        if sum(map(len, texts.texts)) <= _JOINED_CHARACTERS:
-            return _estimate_slices(texts)
-        texts = texts.to_list()
     estimates = np.empty(len(texts), np.int64)
     average = sum(map(len, texts)) // max(len(texts), 1)
     block = max(1, _BLOCK_CHARACTERS // (average + 1))
@@ -103,38 +67,19 @@ def _estimate_block(texts: Sequence[str]) -> NDArray[np.int64]:
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     starts = np.zeros(len(encoded), np.int64)
     np.cumsum(lengths[:-1] + 1, out=starts[1:])
-    weights, _ = _weigh(_SEPARATOR.join(encoded) + _SEPARATOR)
+    weights = _weigh(_SEPARATOR.join(encoded) + _SEPARATOR)
     return _round_up(np.add.reduceat(weights, starts, dtype=np.int64))
 
 
-def _estimate_slices(slices: TextSlices) -> NDArray[np.int64]:
-    """Weigh each text once, and add up what lies in each slice."""
-    if not len(slices):
-        return np.zeros(0, np.int64)
-    encoded = [text.encode("utf-8", "surrogatepass") for text in slices.texts]
-    joined = _SEPARATOR.join(encoded) + _SEPARATOR
-    weights, repeated = _weigh(joined)
-    characters = np.cumsum([0, *(len(text) + 1 for text in slices.texts[:-1])])[slices.owners]
-    bounds = np.stack([slices.starts + characters, slices.ends + characters], axis=1)
-    if len(joined) > sum(map(len, slices.texts)) + len(encoded):
-        codes = np.frombuffer(joined, np.uint8)
-        bounds = ((codes & 0xC0) != 0x80).nonzero()[0][bounds]
-    totals = np.add.reduceat(weights, bounds.ravel(), dtype=np.int64)[::2]
-    # The space before a slice is not part of it, so that a space at its start repeats none.
-    totals -= repeated[bounds[:, 0]] * np.int64(_REPEATED_SPACE_UNITS)
-    totals[bounds[:, 0] == bounds[:, 1]] = 0
-    return _round_up(totals)
-
-
-def _weigh(encoded: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Give the weight of each byte, and whether it is a space after a space."""
+def _weigh(encoded: bytes) -> NDArray[np.uint8]:
+    """Give the weight of each byte; a space after a space weighs more than the first."""
     weights = np.frombuffer(encoded.translate(_WEIGHTS), np.uint8)
     spaces = np.frombuffer(encoded, np.uint8) == _SPACE
     repeated = np.zeros(len(encoded), np.uint8)
     repeated[1:] = spaces[1:] & spaces[:-1]
     if repeated.any():
         weights = weights + repeated * np.uint8(_REPEATED_SPACE_UNITS)
-    return weights, repeated
+    return weights
 
 
 def _round_up(totals: NDArray[np.int64]) -> NDArray[np.int64]:

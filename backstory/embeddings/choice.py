@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backstory.embeddings.protocol import Embedder
 from backstory.errors import InputError
-from backstory.settings import EmbeddingSettings
+from backstory.settings import EmbeddingSettings, RAGSettings
 from backstory.settings.environment import cache_folder, read_api_key
 
 if TYPE_CHECKING:
@@ -90,3 +90,8 @@ def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr 
     from backstory.embeddings.gemini import GeminiEmbedder
 
     return GeminiEmbedder(EmbeddingSettings(provider="gemini", model=model), client=client, api_key=api_key)
+
+
+def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:
+    """Give the cosine below which a hit is no evidence: that of the settings, else the embedder's own."""
+    return embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity

@@ -16,6 +16,7 @@ from backstory.evaluation.library_path import OWN, ask_windows, embed_windows, i
 from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
+from backstory.retrieval import Retrieval
 from backstory.settings import Settings
 from backstory.settings.environment import cache_folder
 
@@ -86,10 +87,11 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
             indexed = time.perf_counter()
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
             embedded = time.perf_counter()
-            queries, hits = ask_windows(labelled, chunks, vectors, settings, index)
-            own = rank_documents(chunks, queries, hits, settings, embedder, index)
+            retrieval = Retrieval.from_settings(settings, embedder, index)
+            queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
+            own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()
-            assessments = assess_windows(labelled, chunks, queries, hits, settings, embedder, index)
+            assessments = assess_windows(labelled, chunks, queries, hits, retrieval)
             whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
     runs = pl.concat([own, whole])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
-from backstory.decisions import make_decisions
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.embeddings import EmbeddingCache, embed_texts
 from backstory.embeddings.protocol import Embedder, Task, Vectors
 from backstory.evaluation.labelled_set import LabelledSet
-from backstory.hits import Queries, find_hits, plan_queries
+from backstory.hits import Queries, plan_queries
 from backstory.index import SearchIndex, build_index, open_index
 from backstory.progress import show_progress
-from backstory.rerankers import make_reranker
-from backstory.rerankers.reranking import Reranking
-from backstory.settings import RAGSettings, Settings
+from backstory.retrieval import Retrieval
+from backstory.settings import Settings
 from backstory.window_chunks import cut_window_chunks
 
 OWN = "backstory"
@@ -89,7 +88,7 @@ def embed_windows(
 
 
 def ask_windows(
-    labelled: LabelledSet, chunks: pl.DataFrame, vectors: Vectors, settings: Settings, index: SearchIndex
+    labelled: LabelledSet, chunks: pl.DataFrame, vectors: Vectors, retrieval: Retrieval
 ) -> tuple[Queries, pl.DataFrame]:
     """Search with the query chunks; at least ten hits are taken for each.
 
@@ -97,24 +96,18 @@ def ask_windows(
         labelled: The set.
         chunks: Table ``window_chunks``.
         vectors: The vector of each chunk.
-        settings: The settings.
-        index: The documents.
+        retrieval: The documents, and how they are asked for.
 
     Returns:
         What was asked, and table ``hits``.
     """
-    rag = _as_deep(settings.rag)
-    queries = plan_queries(labelled.windows, chunks, vectors, rag)
-    return queries, find_hits(queries, index, rag).frame
+    deep = _as_deep(retrieval)
+    queries = plan_queries(labelled.windows, chunks, vectors, deep.rag)
+    return queries, deep.find_hits(queries).frame
 
 
 def rank_documents(
-    window_chunks: pl.DataFrame,
-    queries: Queries,
-    hits: pl.DataFrame,
-    settings: Settings,
-    embedder: Embedder,
-    index: SearchIndex,
+    window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
 ) -> pl.DataFrame:
     """Choose documents from hits, as the pipeline does; ten places may be filled.
 
@@ -122,26 +115,15 @@ def rank_documents(
         window_chunks: Table ``window_chunks``.
         queries: What was asked.
         hits: Table ``hits``.
-        settings: The settings.
-        embedder: Gives the threshold where the settings do not.
-        index: The documents.
+        retrieval: The documents, and how hits are judged.
 
     Returns:
         ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
     """
-    rag = _as_deep(settings.rag)
-    decisions = make_decisions(
-        hits,
-        index,
-        queries.vectors_of,
-        rag,
-        settings.context,
-        min_similarity=find_threshold(rag, embedder),
-        max_tokens=2 * settings.context.max_tokens,
-        reranking=find_reranking(window_chunks, hits, settings, index),
-    )
+    budget = 2 * retrieval.context.max_tokens
+    judged = _as_deep(retrieval).judge(hits, window_chunks, queries.vectors_of, max_tokens=budget)
     kept = (
-        decisions.filter("kept")
+        judged.frame.filter("kept")
         .group_by("window_id", "document_id")
         .agg(pl.col("rank").min(), pl.col("score").max())
         .sort("window_id", "rank")
@@ -150,27 +132,10 @@ def rank_documents(
     return as_runs(kept, OWN)
 
 
-def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:
-    """Give the cosine below which a hit is no evidence: that of the settings, else the embedder's own."""
-    return embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity
-
-
-def find_reranking(
-    window_chunks: pl.DataFrame, hits: pl.DataFrame, settings: Settings, index: SearchIndex
-) -> Reranking | None:
-    """Make the last step of the selection, where the settings name a reranker."""
-    reranker = make_reranker(settings.rerank)
-    if reranker is None:
-        return None
-    return Reranking(
-        reranker, settings.rerank, hits=hits, window_chunks=window_chunks, describe=index.describe
-    )
-
-
-def _as_deep(rag: RAGSettings) -> RAGSettings:
-    return rag.model_copy(
-        update={"top_k": max(DEPTH, rag.top_k), "chunks_per_query": max(DEPTH, rag.chunks_per_query)}
-    )
+def _as_deep(retrieval: Retrieval) -> Retrieval:
+    rag = retrieval.rag
+    deep = {"top_k": max(DEPTH, rag.top_k), "chunks_per_query": max(DEPTH, rag.chunks_per_query)}
+    return replace(retrieval, rag=rag.model_copy(update=deep))
 
 
 def as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:

@@ -5,27 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import make_contexts
-from backstory.decisions import make_decisions
-from backstory.embeddings.protocol import Embedder
 from backstory.evaluation.labelled_set import LabelledSet
-from backstory.evaluation.library_path import find_reranking, find_threshold
 from backstory.evaluation.scoring import score_runs
 from backstory.hits import Queries
-from backstory.index import SearchIndex
-from backstory.settings import Settings
+from backstory.retrieval import Retrieval
 
 PREDICTED = ("ncov@5", "coverage@5")
 
 
 def assess_windows(
-    labelled: LabelledSet,
-    chunks: pl.DataFrame,
-    queries: Queries,
-    hits: pl.DataFrame,
-    settings: Settings,
-    embedder: Embedder,
-    index: SearchIndex,
+    labelled: LabelledSet, chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
 ) -> pl.DataFrame:
     """Make the contexts that these settings lead to, assess them, and score them by the labels.
 
@@ -34,36 +23,23 @@ def assess_windows(
         chunks: Table ``window_chunks``.
         queries: What was asked.
         hits: Table ``hits``; those beyond ``chunks_per_query`` are passed over.
-        settings: The settings.
-        embedder: The embedder of the hits.
-        index: The index that was searched.
+        retrieval: The index that was searched, and how hits are judged.
 
     Returns:
         The columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
         :func:`backstory.evaluation.score_runs` over the context's documents.
     """
-    rag = settings.rag
-    asked = hits.filter(pl.col("rank") <= rag.chunks_per_query)
-    min_similarity = find_threshold(rag, embedder)
-    decisions = make_decisions(
-        asked,
-        index,
-        queries.vectors_of,
-        rag,
-        settings.context,
-        min_similarity=min_similarity,
-        reranking=find_reranking(chunks, asked, settings, index),
-    )
-    kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-    contexts = make_contexts(decisions, index.describe(kept))
+    asked = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
+    decisions = retrieval.judge(asked, chunks, queries.vectors_of).frame
+    contexts = retrieval.gather(decisions)
     assessments = evaluate_retrieval(
         labelled.windows,
         chunks,
         decisions,
         contexts,
-        terms_of=index.terms_of,
-        min_similarity=min_similarity,
-        settings=rag,
+        terms_of=retrieval.index.terms_of,
+        min_similarity=retrieval.min_similarity,
+        settings=retrieval.rag,
     )
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(
         "window_id",

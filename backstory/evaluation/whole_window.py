@@ -12,7 +12,7 @@ from backstory.embeddings.protocol import Embedder, Vectors
 from backstory.evaluation.labelled_set import LabelledSet
 from backstory.evaluation.library_path import as_runs, embed_with_progress
 from backstory.hits import mean_vectors
-from backstory.index import Filters, SearchIndex
+from backstory.index import Filters, SearchIndex, SearchRequest
 from backstory.settings import RAGSettings
 
 WHOLE_TEXT = "whole window, one vector"
@@ -104,15 +104,14 @@ def _ask_once(
     """Ask each window's one vector, or its keywords where they are given; the best documents, ranked."""
     starts = labelled.windows.select("window_id", "started_at")
     asked = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
-    result = index.search(
-        vectors,
-        texts=None if keywords is None else keywords.to_list(),
-        ranking="dense" if keywords is None else "keyword",
-        keyword_terms=None,
+    request = SearchRequest(
         top_k=_BASELINE_HITS,
         mode="exact",
+        ranking="dense" if keywords is None else "keyword",
+        keyword_terms=None,
         filters=Filters(as_of=asked["started_at"].to_list() if rag.as_of else None),
     )
+    result = index.search(vectors, request, texts=None if keywords is None else keywords.to_list())
     return (
         asked.with_row_index("query")
         .cast({"query": pl.Int64})

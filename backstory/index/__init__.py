@@ -1,6 +1,6 @@
 """The search index: chunks and vectors to a published, immutable snapshot, and the search over it."""
 
-from backstory.index.filters import Filters
+from backstory.index.request import Filters, SearchRequest
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.build import IndexBuild, build_index
@@ -12,6 +12,7 @@ __all__ = [
     "Filters",
     "IndexBuild",
     "SearchIndex",
+    "SearchRequest",
     "SearchResult",
     "build_index",
     "current_version",

@@ -16,17 +16,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.errors import InputError, SearchIndexError
+from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
+from backstory.index.engines.matches import Matches, find_stray_vector, pair_similarities
+from backstory.index.engines.scope import Scope, scope_of
 from backstory.index.engines.vss import LOW_RECALL, VssEngine
-from backstory.index.filters import Filters, Scope, scope_of
-from backstory.index.matches import Matches, pair_similarities
-from backstory.index.result import Mode, Ranking, SearchRequest, SearchResult, check_queries, tabulate
+from backstory.index.request import Mode, SearchRequest
+from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import (
     DATABASE_FILE,
     KEYWORDS_FOLDER,
+    REBUILD_COMMAND,
     Manifest,
     Snapshot,
     find_damage,
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from backstory.index.engines.keywords import KeywordIndex
 
 logger = logging.getLogger(__name__)
-
-_NO_FILTERS = Filters()
 
 
 class SearchIndex:
@@ -95,36 +95,14 @@ class SearchIndex:
         return self.manifest.dimension
 
     def search(
-        self,
-        queries: Vectors,
-        *,
-        texts: Sequence[str] | None = None,
-        top_k: int,
-        min_similarity: float | None = None,
-        mode: Mode = "ann",
-        ranking: Ranking = "dense",
-        keyword_weight: float = 0.1,
-        keyword_terms: int | None = 32,
-        filters: Filters = _NO_FILTERS,
-        nprobe: int | None = None,
-        overfetch: int | None = None,
+        self, queries: Vectors, request: SearchRequest, *, texts: Sequence[str] | None = None
     ) -> SearchResult:
         """Find the best chunks for each query of a batch.
 
         Args:
             queries: Unit rows, float32, shape ``(queries, dimension)``.
+            request: How they are searched.
             texts: The queries' texts, needed unless the ranking is ``dense``.
-            top_k: Most hits for one query.
-            min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
-            mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
-            ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both: over every chunk,
-                or over the best 100 of each (or ``overfetch * top_k``) where the approximate index serves.
-            keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
-            keyword_terms: Most distinct words of a query that keywords compare, the rarest, each once; None for
-                all, each weighing 1 + ln(its count), which suits a query as long as a window.
-            filters: Which documents may be returned.
-            nprobe: Of another kind of index; taken as ``ef_search`` of this one, with a warning.
-            overfetch: How many times ``top_k`` the approximate index fetches, in place of its own default.
 
         Returns:
             The hits, the engine that answered and why. Equal scores are ordered by similarity, then by date
@@ -132,27 +110,24 @@ class SearchIndex:
 
         Raises:
             EmbedderMismatchError: The queries have another width than the index.
-            InputError: An argument is out of its range.
+            InputError: The queries are not finite unit rows, or texts or times are not one per query.
         """
         started = time.perf_counter()
-        request = SearchRequest(
-            top_k, min_similarity, mode, ranking, keyword_weight, keyword_terms, nprobe, overfetch
-        )
-        check_queries(queries, self.manifest)
-        if nprobe is not None:
+        _check_queries(queries, self.manifest)
+        if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes; the HNSW index takes it as ef_search, and the exact "
                 "search ignores it: set index.ef_search instead",
                 stacklevel=2,
             )
-        scope = scope_of(filters, self._snapshot.documents, self._row_documents, len(queries))
+        scope = scope_of(request.filters, self._snapshot.documents, self._row_documents, len(queries))
         engine, reason, ranked = self._find(queries, texts, request, scope)
-        keyword = None if ranking == "dense" else ranked.where(ranked.score > 0)
+        keyword = None if request.ranking == "dense" else ranked.where(ranked.score > 0)
         similarity = ranked.score
-        if ranking != "dense":
+        if request.ranking != "dense":
             similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
-        if ranking == "hybrid":
-            ranked = replace(ranked, score=fuse(similarity, ranked.score, keyword_weight))
+        if request.ranking == "hybrid":
+            ranked = replace(ranked, score=fuse(similarity, ranked.score, request.keyword_weight))
         hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)
         counts = {"queries": len(queries), "hits": hits.height, "engine": engine}
         seconds = time.perf_counter() - started
@@ -248,7 +223,7 @@ class SearchIndex:
         if request.ranking == "dense":
             engine, reason, near = self._approximate(queries, request, scope)
             if near is None:
-                near = self._exact.search(queries, request.top_k, request.min_similarity, scope)
+                near = self._exact.search(queries, request, scope)
             return engine, reason, near
         if texts is None or len(texts) != len(queries):
             count = "none" if texts is None else len(texts)
@@ -257,28 +232,23 @@ class SearchIndex:
             )
         terms = self._keywords.find_terms(texts, request.keyword_terms)
         if request.ranking == "keyword":
-            found = self._keywords.search(terms, request.candidates, scope)
+            found = self._keywords.search(terms, request, scope)
             return "bm25", "ranking keyword compares words only", found
         engine, reason, near = self._approximate(queries, request, scope)
         if near is None:
             return engine, reason, self._hybrid.search(queries, terms, request, scope)
-        found = self._keywords.search(terms, request.candidates, scope, besides=near)
+        found = self._keywords.search(terms, request, scope, besides=near)
         return engine, reason, unite(near, found)
 
     def _approximate(
         self, queries: Vectors, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches | None]:
         """Search the HNSW index; give no pairs, and why, where that does not serve."""
-        limit, least = request.candidates, request.min_similarity
-        ef_search = request.nprobe or self.manifest.settings.ef_search
-        reason = self._reason_for_exact(request.mode) or self._vss.starves(limit, scope)
-        found: Matches | str = reason or ""
-        if reason is None:
-            found = self._vss.search(
-                queries, limit, least, scope, ef_search=ef_search, overfetch=request.overfetch
-            )
+        reason = self._reason_for_exact(request.mode) or self._vss.starves(request.candidates, scope)
+        found = reason if reason is not None else self._vss.search(queries, request, scope)
         if isinstance(found, str):
             return "exact", found, None
+        ef_search = request.nprobe or self.manifest.settings.ef_search
         return "vss", f"HNSW index of {self.rows} rows with ef_search {ef_search}", found
 
     def _reason_for_exact(self, mode: Mode) -> str | None:
@@ -298,3 +268,19 @@ class SearchIndex:
             return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
         except KeyError as error:
             raise InputError(f"chunk {error} is not in search index {self.version}") from error
+
+
+def _check_queries(queries: Vectors, manifest: Manifest) -> None:
+    """See that queries can be compared with the vectors of a snapshot."""
+    if queries.ndim != 2 or queries.dtype != np.float32:
+        raise InputError(
+            f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
+            "(queries, dimension)"
+        )
+    if queries.shape[1] != manifest.dimension:
+        raise EmbedderMismatchError(
+            f"queries are {queries.shape[1]} wide, and the index {manifest.dimension}, made with embedder "
+            f"{manifest.embedder_id!r}; use that embedder, or run `{REBUILD_COMMAND}` to build it again"
+        )
+    if (stray := find_stray_vector(queries)) is not None:
+        raise InputError(f"query {stray} is not a finite unit vector; normalise the rows")

@@ -8,8 +8,8 @@ import polars as pl
 
 from backstory.embeddings import Vectors, embed_texts
 from backstory.hits import mean_vectors
-from backstory.index import Filters, SearchIndex, open_index
-from backstory.index.result import Ranking
+from backstory.index import Filters, SearchIndex, SearchRequest, open_index
+from backstory.index.request import Ranking
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
@@ -85,15 +85,14 @@ def _ask_once(
     index: SearchIndex, asked: pl.DataFrame, vectors: Vectors, ranking: Ranking, *, as_of: bool
 ) -> pl.DataFrame:
     """Search once for each window; the hits, best first."""
-    result = index.search(
-        vectors,
-        texts=asked["text"].to_list(),
-        ranking=ranking,
-        keyword_terms=None,
+    request = SearchRequest(
         top_k=_CHUNKS,
         mode="exact",
+        ranking=ranking,
+        keyword_terms=None,
         filters=Filters(as_of=asked["started_at"].to_list() if as_of else None),
     )
+    result = index.search(vectors, request, texts=asked["text"].to_list())
     return (
         asked.select("window_id")
         .with_row_index("query")

@@ -10,8 +10,7 @@ import polars as pl
 
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.hits import search_by_settings
-from backstory.index import open_index
+from backstory.index import SearchRequest, open_index
 from backstory.workspace import Workspace
 
 
@@ -49,14 +48,10 @@ def query_text(
     threshold = workspace.min_similarity
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
-        result = search_by_settings(
-            index,
-            embedded.vectors,
-            [text],
-            settings,
-            top_k=most * settings.chunks_per_query,
-            as_of=None if as_of is None else [as_of],
+        request = SearchRequest.from_settings(
+            settings, top_k=most * settings.chunks_per_query, as_of=None if as_of is None else [as_of]
         )
+        result = index.search(embedded.vectors, request, texts=[text])
         best = result.hits.unique("document_id", keep="first", maintain_order=True).head(most)
         rows = best.join(
             index.describe(best["chunk_id"]).drop("document_id"), on="chunk_id", maintain_order="left"

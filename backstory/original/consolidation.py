@@ -1,4 +1,4 @@
-"""Windows -> Markdown: messages under numbered headings that no message can forge."""
+"""A conversation -> Markdown: messages under numbered headings that no message can forge."""
 
 from __future__ import annotations
 
@@ -59,49 +59,28 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
         UnsupportedTableError: A pandas DataFrame, or something that is no table, was passed.
         InputError: A column is absent.
     """
-    frame = to_polars(table)
+    frame = _to_polars(table)
     if frame.is_empty():
         return ""
-    markdown: str = consolidate_windows(frame.with_columns(window_id=pl.lit(""))).item(0, "markdown")
-    return markdown
-
-
-def consolidate_windows(frame: pl.DataFrame, by: str = "window_id") -> pl.DataFrame:
-    """Write many windows as Markdown, each as :func:`consolidate_messages_to_markdown` would.
-
-    Args:
-        frame: One row per window and message, with the columns of that function and ``by``. The messages of a
-            window are taken in the order of the rows.
-        by: Column that names the window.
-
-    Returns:
-        Columns ``by`` and ``markdown``, one row per window, in the order of their first messages.
-
-    Raises:
-        InputError: A column is absent.
-    """
     text = next((name for name in _TEXT_COLUMNS if name in frame.columns), _TEXT_COLUMNS[0])
-    absent = [name for name in (by, "author", "timestamp", text) if name not in frame.columns]
+    absent = [name for name in ("author", "timestamp", text) if name not in frame.columns]
     if absent:
         raise InputError(
             f"the messages have no column {', '.join(absent)}; found {', '.join(frame.columns) or 'none'}"
         )
     date, time = _format_timestamps(frame["timestamp"])
-    runs = frame.select(
-        by,
-        run=pl.col(by).rle_id(),
-        author=_fold_lines(frame["author"].cast(pl.String)),
-        date=date,
-        time=time,
-        text=_escape(frame[text].cast(pl.String)),
+    columns = pl.DataFrame(
+        {
+            "number": range(1, len(frame) + 1),
+            "author": _fold_lines(frame["author"].cast(pl.String)),
+            "date": date,
+            "time": time,
+            "text": _escape(frame[text].cast(pl.String)),
+        }
     )
-    if runs["run"].n_unique() != runs[by].n_unique():
-        first = runs.select(pl.col("run").min().over(by)).to_series()
-        runs = runs.with_columns(run=first).sort("run", maintain_order=True)
-    lengths = runs["run"].rle().struct.field("len")
     message = pl.concat_str(
         pl.lit("## Message "),
-        pl.int_ranges(1, lengths + 1, eager=True).explode(),
+        pl.col("number"),
         pl.when(pl.col("author").is_not_null()).then(pl.lit("\n**Author:** ")),
         pl.col("author"),
         pl.when(pl.col("date").is_not_null()).then(pl.lit("\n**Timestamp:** ")),
@@ -111,25 +90,12 @@ def consolidate_windows(frame: pl.DataFrame, by: str = "window_id") -> pl.DataFr
         pl.col("text"),
         ignore_nulls=True,
     )
-    # Runs ascend, so that groups are slices of the frame. Joining lists is much faster than joining strings.
-    written = runs.select(by, "run", messages=message).set_sorted("run")
-    listed = written.group_by("run", maintain_order=True).agg(pl.col(by).first(), "messages")
-    return listed.select(by, markdown=pl.col("messages").list.join("\n\n"))
+    # Joining a list is much faster than joining strings.
+    return str(columns.select(message.implode().list.join("\n\n")).item())
 
 
-def to_polars(table: Messages) -> pl.DataFrame:
-    """Take a table in any accepted form.
-
-    Args:
-        table: A Polars frame, an object with the Arrow stream interface (pyarrow.Table, Ibis table), or an
-            iterable of mappings, of which author, timestamp and text are taken, as text.
-
-    Returns:
-        The same rows.
-
-    Raises:
-        UnsupportedTableError: It is a pandas DataFrame, or no table.
-    """
+def _to_polars(table: Messages) -> pl.DataFrame:
+    """Take a table in any accepted form; of mappings, author, timestamp and text are taken, as text."""
     if any(base.__module__.partition(".")[0] == "pandas" for base in type(table).__mro__):
         raise UnsupportedTableError(
             f"a pandas {type(table).__name__} is not accepted; pass pyarrow.Table.from_pandas(df), "
@@ -193,7 +159,7 @@ def _escape(texts: pl.Series) -> pl.Series:
 
 
 def _replace_where(values: pl.Series, mask: pl.Series, pattern: str, replacement: str) -> pl.Series:
-    """Replace a pattern in the rows of a mask only: it is dear, and they are few."""
+    """Replace a pattern in the rows of a mask only: it is expensive, and they are few."""
     rows = mask.fill_null(value=False).arg_true()
     if rows.is_empty():
         return values

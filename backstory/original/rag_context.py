@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from returns.result import Failure, Result, Success, safe
 
-from backstory.chunking.cut import chunk_markdown
-from backstory.contexts import format_context
 from backstory.embeddings import Embedder, resolve_embedder
+from backstory.original.chunking import chunk_markdown
 from backstory.original.consolidation import consolidate_messages_to_markdown
 from backstory.original.deduplication import deduplicate_by_document
 from backstory.original.per_chunk import query_rag_per_chunk
 from backstory.original.vector_store import VectorStore
+from backstory.prompt_text import format_context
 from backstory.settings import ContextSettings, RAGSettings
 
 if TYPE_CHECKING:

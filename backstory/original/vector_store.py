@@ -14,8 +14,8 @@ import polars as pl
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
 from backstory.index.engines.exact import ExactEngine
-from backstory.index.filters import Scope
-from backstory.index.result import Mode
+from backstory.index.engines.scope import Scope
+from backstory.index.request import Mode, SearchRequest
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.opening import open_index
 
@@ -142,19 +142,22 @@ class VectorStore:
                 f"the query is {queries.shape[1]} wide and {self.path} is {self.dimension} wide; "
                 "use the model that the store was made with"
             )
+        request = SearchRequest(
+            top_k=top_k,
+            min_similarity=min_similarity_threshold,
+            mode=mode,
+            nprobe=nprobe,
+            overfetch=overfetch,
+        )
         if self._index is not None:
-            return _search_snapshot(
-                self._index, queries, top_k, min_similarity_threshold, mode, nprobe, overfetch
-            )
+            return _search_snapshot(self._index, queries, request)
         if nprobe is not None:
             warnings.warn("nprobe has no effect: a chunks.parquet is searched exactly", stacklevel=2)
-        return self._search_chunks(queries, top_k, min_similarity_threshold)
+        return self._search_chunks(queries, request)
 
-    def _search_chunks(self, queries: Vectors, top_k: int, min_similarity: float) -> pl.DataFrame:
+    def _search_chunks(self, queries: Vectors, request: SearchRequest) -> pl.DataFrame:
         count = np.full(len(queries), len(self._chunks), dtype=np.int64)
-        matches = self._engine.search(
-            queries, top_k, min_similarity, Scope(len(self._chunks), count, None, count)
-        )
+        matches = self._engine.search(queries, request, Scope(len(self._chunks), count, None, count))
         logger.debug(
             "searched store=%s queries=%d engine=exact results=%d", self.path, len(queries), len(matches)
         )
@@ -169,18 +172,8 @@ class VectorStore:
         return ExactEngine(self._vectors)
 
 
-def _search_snapshot(
-    index: SearchIndex,
-    queries: Vectors,
-    top_k: int,
-    min_similarity: float,
-    mode: Mode,
-    nprobe: int | None,
-    overfetch: int | None,
-) -> pl.DataFrame:
-    result = index.search(
-        queries, top_k=top_k, min_similarity=min_similarity, mode=mode, nprobe=nprobe, overfetch=overfetch
-    )
+def _search_snapshot(index: SearchIndex, queries: Vectors, request: SearchRequest) -> pl.DataFrame:
+    result = index.search(queries, request)
     described = index.describe(result.hits["chunk_id"].unique(maintain_order=True)).drop("document_id")
     rows = result.hits.join(described, on="chunk_id", maintain_order="left")
     return rows.select(

@@ -10,10 +10,9 @@ from math import ceil
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
-from backstory.contexts import make_contexts, make_window_contexts
-from backstory.decisions import make_decisions
+from backstory.contexts import make_window_contexts
 from backstory.embeddings import EmbeddingStats, embed_texts
-from backstory.hits import Queries, find_hits, plan_queries
+from backstory.hits import Queries, plan_queries
 from backstory.ids import digest, digest_json
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.pipeline.incremental import (
@@ -27,7 +26,7 @@ from backstory.pipeline.incremental import (
 from backstory.pipeline.inputs import hash_dependencies, read_by_serving
 from backstory.pipeline.stage_report import StageReport
 from backstory.progress import show_progress
-from backstory.rerankers.reranking import Reranking
+from backstory.retrieval import Retrieval
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
 from backstory.tables.schemas import Hits
@@ -48,7 +47,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
             if not settings.enabled:
                 return dict.fromkeys(pending, empty(Hits))
             queries, stats = _ask(workspace, windows, chunks)
-            found = find_hits(queries, index(), settings)
+            found = _retrieval(workspace, index()).find_hits(queries)
             add_counts(counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
             add_counts(counts, stats.as_counts())
             return _split(found.frame, windows, pending)
@@ -70,25 +69,14 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
                 read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
             )
             queries = cache(lambda: _ask(workspace, windows, chunks)[0])
-            reranking = None
-            if reranker is not None:
-                reranking = Reranking(
-                    reranker, settings.rerank, hits=hits, window_chunks=chunks, describe=index().describe
-                )
-            decisions = make_decisions(
-                hits,
-                index(),
-                lambda asked: queries().vectors_of(asked),
-                settings.rag,
-                settings.context,
-                min_similarity=workspace.min_similarity,
-                reranking=reranking,
+            judged = _retrieval(workspace, index()).judge(
+                hits, chunks, lambda asked: queries().vectors_of(asked)
             )
+            decisions = judged.frame
             add_counts(
                 counts, {f"cause_{cause}": n for cause, n in decisions["cause"].value_counts().iter_rows()}
             )
-            if reranking:
-                add_counts(counts, reranking.counts)
+            add_counts(counts, judged.counts)
             return _split(decisions, windows, pending)
 
         if reranker is None:
@@ -112,8 +100,7 @@ def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
             decisions = read_table(workspace.tables, "decisions", pending)
-            kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-            contexts = make_contexts(decisions, index().describe(kept))
+            contexts = _retrieval(workspace, index()).gather(decisions)
             return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
 
         return _materialize(workspace, "contexts", inputs, compute, {})
@@ -164,6 +151,18 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             return _split(summary, windows, pending)
 
         return _materialize(workspace, "window_contexts", inputs, compute, counts)
+
+
+def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
+    settings = workspace.settings
+    return Retrieval(
+        index=index,
+        rag=settings.rag,
+        context=settings.context,
+        min_similarity=workspace.min_similarity,
+        reranker=workspace.reranker,
+        rerank=settings.rerank,
+    )
 
 
 def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from backstory.ids import WHOLE_WINDOW
-from backstory.prompt_text import cut_snippet
+from backstory.prompt_text import cut_snippet, join_query_chunks
 from backstory.rerankers import Candidate, Reranker, RerankRequest, RerankResult
 from backstory.settings import RerankSettings
 
 logger = logging.getLogger(__name__)
-
-_SEPARATOR = "\n\n"
 
 Describe = Callable[[Sequence[str]], pl.DataFrame]
 
@@ -119,36 +116,3 @@ class Reranking:
                 "window_id", "chunk_id", "query_chunk_id"
             ).iter_rows()
         }
-
-
-def join_query_chunks(window_chunks: pl.DataFrame, characters: int) -> dict[str, str]:
-    """Write each window as one text within a budget.
-
-    A window within the budget is the texts of its query chunks, in order, joined by blank lines; of several
-    granularities the first. In a longer one the longest chunks are shortened, all to the same length, so that every
-    part of the window is still there.
-
-    Args:
-        window_chunks: Table ``window_chunks``.
-        characters: Most characters of a text, those between the chunks and ellipses not counted.
-
-    Returns:
-        The text by window.
-    """
-    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
-    listed = first.group_by("window_id", maintain_order=True).agg("text")
-    return {window_id: _join_within(texts, characters) for window_id, texts in listed.iter_rows()}
-
-
-def _join_within(texts: Sequence[str], characters: int) -> str:
-    limit = _longest_within([len(text) for text in texts], characters)
-    return _SEPARATOR.join(cut_snippet(text, limit) for text in texts) if limit else ""
-
-
-def _longest_within(lengths: Sequence[int], total: int) -> int:
-    """Give the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
-    ascending = np.sort(np.asarray(lengths, np.int64))
-    before = np.cumsum(ascending) - ascending
-    limits = (total - before) // np.arange(len(ascending), 0, -1)
-    over = np.flatnonzero(limits < ascending)
-    return int(max(limits[over[0]], 0)) if len(over) else int(ascending[-1])

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from backstory.evaluation.library_path import ask_windows, embed_windows, index_documents, rank_documents
+from backstory.retrieval import Retrieval
 from benchmarks.peers.driver import Found, Measurement, write_outcome
 from benchmarks.peers.preparation import Space, read_sample
 
@@ -31,8 +32,9 @@ def main() -> None:
             index, _ = index_documents(Path(scratch), labelled, space.settings, space.embedder, space.cache)
         with index, measurement.measure(METHOD):
             chunks, vectors = embed_windows(labelled, space.settings, space.embedder, space.cache)
-            queries, hits = ask_windows(labelled, chunks, vectors, space.settings, index)
-            ranked = rank_documents(chunks, queries, hits, space.settings, space.embedder, index)
+            retrieval = Retrieval.from_settings(space.settings, space.embedder, index)
+            queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
+            ranked = rank_documents(chunks, queries, hits, retrieval)
     runs: dict[str, list[Found]] = {}
     for window_id, doc_id, score in ranked.select("window_id", "doc_id", "score").iter_rows():
         runs.setdefault(window_id, []).append((doc_id, score))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from backstory.chunking.outline import MarkdownOutline, outline_all, outline_markdown
+from backstory.chunking.outline import MarkdownOutline, outline_markdown
 
 
 def paragraphs(outline: MarkdownOutline) -> list[str]:
@@ -29,27 +30,44 @@ def test_paragraphs_are_split_at_blank_lines(text: str) -> None:
     assert paragraphs(outline_markdown(text)) == split_by_hand(text)
 
 
-@given(st.lists(st.text("aé#`~=- \t\r\v\u2028\n\n", max_size=30), max_size=6))
-def test_many_texts_are_outlined_as_each_alone(texts: list[str]) -> None:
-    for text, outline in zip(texts, outline_all(texts), strict=True):
-        alone = outline_markdown(text)
-        assert outline.text == text
-        for name in ("starts", "ends", "heading_starts", "heading_ends", "heading_levels"):
-            assert getattr(outline, name).tolist() == getattr(alone, name).tolist()
-
-
-def test_an_open_fence_ends_with_its_text() -> None:
-    first, second = outline_all(["```\n\na", "b\n\nc"])
-    assert (paragraphs(first), paragraphs(second)) == (["```\n\na"], ["b", "c"])
-
-
 @given(st.text("ab#` \n\n", max_size=80))
 def test_characters_beyond_ascii_change_nothing(text: str) -> None:
     outline = outline_markdown(text)
     wide = outline_markdown(text.replace("a", "語"))
     assert outline.starts.tolist() == wide.starts.tolist()
     assert outline.ends.tolist() == wide.ends.tolist()
-    assert outline.heading_starts.tolist() == wide.heading_starts.tolist()
+    assert outline.heading_starts == wide.heading_starts
+
+
+LINES = st.sampled_from(
+    ["", " ", "a", "b c", "# A", "   ## B ##", "    # c", "=", "--", "```", "~~~~ x", "- d", "  e", "> # f", "1. # g",
+     "<!--", "-->", "<pre>", "</pre>", "<b>", "\t- h", "***"]
+)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=14).map("\n".join))
+def test_headings_and_code_are_those_of_the_whole_parser(text: str) -> None:
+    tokens = MarkdownIt("commonmark").parse(text)
+    lines = text.split("\n")
+    expected = []
+    for token in tokens:
+        if token.type == "heading_open" and not token.level and token.map:
+            first, stop = token.map
+            below_blank = first == 0 or not lines[first - 1].strip()
+            if token.markup.startswith("#") or (stop - first == 2 and below_blank):
+                expected.append((first, int(token.tag[1])))
+    outline = outline_markdown(text)
+    first_lines = [text[:start].count("\n") for start in outline.heading_starts]
+    assert list(zip(first_lines, outline.heading_levels, strict=True)) == expected
+    owners = np.zeros(len(text) + 1, int)
+    for number, (start, end) in enumerate(zip(outline.starts, outline.ends, strict=True), start=1):
+        owners[start:end] = number
+    for token in tokens:
+        if token.type == "fence" and token.map and not lines[token.map[0]].startswith(">"):
+            first, stop = token.map
+            inside = sum(len(line) + 1 for line in lines[:first])
+            code = "\n".join(lines[first:stop]).rstrip()
+            assert len(set(owners[inside : inside + len(code)].tolist())) <= 1, "code is parted"
 
 
 @given(st.text("ab#`~= \n\n", max_size=80))
@@ -75,8 +93,13 @@ def test_crlf_changes_nothing(text: str) -> None:
         ("Under\n---", "Under"),
         ("Under\n=", "Under"),
         ("a\nb\n---", None),
+        ("---\nkey: value\n---", None),
         ("---", None),
         ("- item\n- item", None),
+        ("- item\n---", None),
+        ("> # quoted", None),
+        ("<!--\n# commented\n-->", None),
+        ("- ```\n  # in code\n  ```", None),
     ],
 )
 def test_headings_are_those_of_commonmark(line: str, heading: str | None) -> None:
@@ -99,10 +122,19 @@ def test_code_is_one_paragraph_without_headings(fence: str) -> None:
     assert outline.heading_paths() == ["End"]
 
 
+@pytest.mark.parametrize(
+    "block", ["<!--\n\n# hidden\n\n-->", "<pre>\n\n# a\n</pre>", "<script>\n\n# b\n</script>"]
+)
+def test_html_holds_no_headings_and_is_parted_at_blank_lines(block: str) -> None:
+    outline = outline_markdown(f"Before.\n\n{block}\n\n# End")
+    assert paragraphs(outline) == ["Before.", *block.split("\n\n"), "# End"]
+    assert outline.heading_paths() == ["End"]
+
+
 def test_code_that_nothing_closes_ends_with_the_text() -> None:
     outline = outline_markdown("a\n\n```\n# b\n\nc\n")
     assert paragraphs(outline)[0] == "a"
-    assert paragraphs(outline)[1].startswith("```\n# b\n\nc")
+    assert paragraphs(outline)[1] == "```\n# b\n\nc"
     assert outline.heading_paths() == []
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.chunking.slices import TextSlices
 from backstory.chunking.tokens import CountTokens, estimate_tokens
 
 PROSE = """The ferry had left before anyone noticed that the rucksack with the tickets was still under the
@@ -113,23 +112,6 @@ def test_estimates_do_not_depend_on_the_other_texts(texts: list[str]) -> None:
     assert together.dtype == np.int64
     assert together.shape == (len(texts),)
     assert together.tolist() == [int(estimate_tokens([text])[0]) for text in texts]
-
-
-@pytest.mark.parametrize("repeats", [1, 400])
-@given(data=st.data(), texts=st.lists(st.text("ab  é語😀\ud800\n", max_size=40), min_size=1, max_size=5))
-def test_slices_are_estimated_as_their_texts(data: st.DataObject, texts: list[str], repeats: int) -> None:
-    places = st.tuples(st.integers(0, len(texts) - 1), st.integers(0, 40), st.integers(0, 40))
-    chosen = [
-        (owner, *sorted((min(start, len(texts[owner])), min(end, len(texts[owner])))))
-        for owner, start, end in data.draw(st.lists(places, max_size=20))
-    ]
-    owners, starts, ends = np.array(chosen, np.int64).reshape(-1, 3).T
-    sources = [*texts, SAMPLES["prose"] * (5 * repeats)]
-    slices = TextSlices(sources, owners, starts, ends)
-    assert list(slices) == [texts[owner][start:end] for owner, start, end in chosen]
-    assert list(slices[1:]) == [slices[place] for place in range(1, len(slices))]
-    assert slices.lengths.tolist() == list(map(len, slices))
-    assert estimate_tokens(slices).tolist() == estimate_tokens(slices.to_list()).tolist()
 
 
 def test_blocks_do_not_change_the_estimates() -> None:

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from backstory.errors import EmbedderMismatchError, InputError
-from backstory.index import Filters, SearchIndex, open_index
-from backstory.index.result import Ranking
+from backstory.index import Filters, SearchIndex, SearchRequest, open_index
+from backstory.index.request import Ranking
 from tests.index.conftest import EPOCH
 
 COLUMNS = ["query", "chunk_id", "document_id", "similarity", "keyword_score", "score", "rank"]
@@ -20,7 +20,7 @@ def test_search_agrees_with_comparing_every_pair(
     engine: str, index: SearchIndex, corpus: Any, listed: Any, share_found: Any
 ) -> None:
     queries = corpus.queries(60)
-    result = index.search(queries, top_k=5)
+    result = index.search(queries, SearchRequest(top_k=5))
     assert result.engine == engine
     found, expected = listed(result.hits, 60), corpus.nearest(queries, 5)
     if engine == "exact":
@@ -29,7 +29,9 @@ def test_search_agrees_with_comparing_every_pair(
 
 
 def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, corpus: Any) -> None:
-    ann, exact = (index.search(corpus.queries(2), top_k=1, mode=mode) for mode in ("ann", "exact"))
+    ann, exact = (
+        index.search(corpus.queries(2), SearchRequest(top_k=1, mode=mode)) for mode in ("ann", "exact")
+    )
     reasons = {
         "exact": f"{index.rows} rows are below ann_min_rows 1000000",
         "vss": f"HNSW index of {index.rows} rows with ef_search 256",
@@ -39,7 +41,7 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
 
 
 def test_hits_are_a_table_ordered_by_query_and_rank(index: SearchIndex, corpus: Any) -> None:
-    hits = index.search(corpus.queries(10), top_k=4).hits
+    hits = index.search(corpus.queries(10), SearchRequest(top_k=4)).hits
     assert hits.columns == COLUMNS
     assert hits.schema["keyword_score"] == pl.Float64
     assert hits["query"].to_list() == [query for query in range(10) for _ in range(4)]
@@ -50,18 +52,20 @@ def test_hits_are_a_table_ordered_by_query_and_rank(index: SearchIndex, corpus: 
 
 def test_a_query_is_answered_alone_as_in_a_batch(index: SearchIndex, corpus: Any, listed: Any) -> None:
     queries = corpus.queries(20)
-    together = listed(index.search(queries, top_k=5).hits, 20)
-    alone = [listed(index.search(queries[i : i + 1], top_k=5).hits, 1)[0] for i in range(20)]
+    together = listed(index.search(queries, SearchRequest(top_k=5)).hits, 20)
+    alone = [listed(index.search(queries[i : i + 1], SearchRequest(top_k=5)).hits, 1)[0] for i in range(20)]
     assert together == alone
 
 
 def test_searching_twice_gives_the_same_table(index: SearchIndex, corpus: Any) -> None:
     queries = corpus.queries(30)
-    assert index.search(queries, top_k=7).hits.equals(index.search(queries, top_k=7).hits)
+    assert index.search(queries, SearchRequest(top_k=7)).hits.equals(
+        index.search(queries, SearchRequest(top_k=7)).hits
+    )
 
 
 def test_no_queries_give_no_hits(index: SearchIndex) -> None:
-    result = index.search(np.empty((0, index.dimension), np.float32), top_k=5)
+    result = index.search(np.empty((0, index.dimension), np.float32), SearchRequest(top_k=5))
     assert result.hits.shape == (0, len(COLUMNS))
 
 
@@ -72,7 +76,7 @@ def test_more_asked_for_than_there_is_gives_all(
     small.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
     queries = small.queries(3)
     with open_index(tmp_path) as index:
-        result = index.search(queries, top_k=500)
+        result = index.search(queries, SearchRequest(top_k=500))
     assert result.engine == engine
     assert listed(result.hits, 3) == small.nearest(queries, 500)
 
@@ -84,19 +88,19 @@ def test_an_empty_index_answers(engine: str, new_corpus: Any, tmp_path: Path) ->
     query = np.eye(1, 24, dtype=np.float32)
     with open_index(tmp_path) as index:
         for ranking in ("dense", "keyword", "hybrid"):
-            result = index.search(query, texts=["words"], top_k=5, ranking=ranking)
+            result = index.search(query, SearchRequest(top_k=5, ranking=ranking), texts=["words"])
             assert result.hits.shape == (0, len(COLUMNS))
-        assert index.search(query, top_k=5).reason == "the index is empty"
+        assert index.search(query, SearchRequest(top_k=5)).reason == "the index is empty"
         index.verify()
 
 
 def test_a_threshold_admits_what_reaches_it(index: SearchIndex, corpus: Any, listed: Any) -> None:
     queries = corpus.queries(15)
     boundary = corpus.nearest(queries, 3)[0][2][1]
-    found = listed(index.search(queries, top_k=5, min_similarity=boundary).hits, 15)
+    found = listed(index.search(queries, SearchRequest(top_k=5, min_similarity=boundary)).hits, 15)
     assert found == corpus.nearest(queries, 5, boundary)
     assert found[0][-1][1] == boundary
-    above = listed(index.search(queries, top_k=5, min_similarity=boundary + 1e-9).hits, 15)
+    above = listed(index.search(queries, SearchRequest(top_k=5, min_similarity=boundary + 1e-9)).hits, 15)
     assert above[0] == found[0][:-1]
 
 
@@ -107,7 +111,7 @@ def test_equal_vectors_are_ordered_by_date_then_chunk(
     twins.vectors[:] = twins.vectors[0]
     twins.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
     with open_index(tmp_path) as index:
-        result = index.search(twins.vectors[:2], top_k=80)
+        result = index.search(twins.vectors[:2], SearchRequest(top_k=80))
     assert result.engine == engine
     assert listed(result.hits, 2) == twins.nearest(twins.vectors[:2], 80)
 
@@ -118,7 +122,7 @@ def test_similarity_is_the_cosine_under_every_ranking(
 ) -> None:
     queries = corpus.queries(6)
     texts = [f"topic{number} item{number * 3}" for number in range(6)]
-    hits = index.search(queries, texts=texts, top_k=8, ranking=ranking).hits
+    hits = index.search(queries, SearchRequest(top_k=8, ranking=ranking), texts=texts).hits
     expected = dict(enumerate(dict(found) for found in corpus.nearest(queries, 10_000)))
     assert hits.height == 48
     for query, chunk_id, similarity in hits.select("query", "chunk_id", "similarity").iter_rows():
@@ -133,7 +137,7 @@ def test_a_threshold_and_filters_hold_under_every_ranking(
     texts = [f"topic{number}" for number in range(6)]
     filters = Filters(kinds=["post"], tenant="north")
     hits = index.search(
-        queries, texts=texts, top_k=8, ranking=ranking, min_similarity=0.1, filters=filters
+        queries, SearchRequest(top_k=8, ranking=ranking, min_similarity=0.1, filters=filters), texts=texts
     ).hits
     admitted = {(q, c) for q, f in enumerate(corpus.nearest(queries, 9999, 0.1, filters)) for c, _ in f}
     assert hits.height
@@ -142,7 +146,9 @@ def test_a_threshold_and_filters_hold_under_every_ranking(
 
 
 def test_keywords_find_the_words_of_the_text(index: SearchIndex, corpus: Any) -> None:
-    result = index.search(corpus.queries(1), texts=["where is ITEM42?"], top_k=3, ranking="keyword")
+    result = index.search(
+        corpus.queries(1), SearchRequest(top_k=3, ranking="keyword"), texts=["where is ITEM42?"]
+    )
     assert result.engine == "bm25"
     assert set(result.hits["document_id"]) == {"doc00042"}
     assert result.hits["score"].equals(result.hits["keyword_score"], check_names=False)
@@ -150,9 +156,11 @@ def test_keywords_find_the_words_of_the_text(index: SearchIndex, corpus: Any) ->
 
 def test_hybrid_gives_both_rankings_their_weight(index: SearchIndex, corpus: Any) -> None:
     query, texts = corpus.queries(1), ["item42"]
-    dense = index.search(query, top_k=3).hits["chunk_id"].to_list()
+    dense = index.search(query, SearchRequest(top_k=3)).hits["chunk_id"].to_list()
     first = {
-        weight: index.search(query, texts=texts, top_k=3, ranking="hybrid", keyword_weight=weight)
+        weight: index.search(
+            query, SearchRequest(top_k=3, ranking="hybrid", keyword_weight=weight), texts=texts
+        )
         .hits["chunk_id"]
         .to_list()
         for weight in (0.0, 0.9, 1.0)
@@ -178,9 +186,8 @@ def test_hybrid_agrees_with_fusing_the_scores_of_every_pair(
     moments = [EPOCH + timedelta(days=3 * number) for number in range(count)]
     filters = Filters(as_of=moments, tags=["bitcoin", "mining"]) if restricted else Filters()
     everything = len(corpus.chunks)
-    keywords = index.search(
-        queries, texts=texts, top_k=everything, ranking="keyword", filters=filters, min_similarity=least
-    ).hits
+    by_words = SearchRequest(top_k=everything, ranking="keyword", filters=filters, min_similarity=least)
+    keywords = index.search(queries, by_words, texts=texts).hits
     bonus = {(q, c): 0.1 * s**0.5 for q, c, s in keywords.select("query", "chunk_id", "score").iter_rows()}
     expected = [
         [
@@ -193,7 +200,7 @@ def test_hybrid_agrees_with_fusing_the_scores_of_every_pair(
     monkeypatch.setattr("backstory.index.engines.hybrid.CELLS_AT_ONCE", 3000)
     monkeypatch.setattr("backstory.index.engines.hybrid.LEAST_QUERIES", 7)
     result = index.search(
-        queries, texts=texts, top_k=6, ranking="hybrid", filters=filters, min_similarity=least
+        queries, SearchRequest(top_k=6, ranking="hybrid", filters=filters, min_similarity=least), texts=texts
     )
     found = [result.hits.filter(query=number)["chunk_id"].to_list() for number in range(count)]
     scores = result.hits.with_columns(
@@ -240,8 +247,10 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
 def test_a_wrong_argument_is_an_error_that_says_so(
     index: SearchIndex, corpus: Any, arguments: dict[str, Any], message: str
 ) -> None:
+    texts = arguments.get("texts")
+    asked = {name: value for name, value in arguments.items() if name != "texts"}
     with pytest.raises(InputError, match=message):
-        index.search(corpus.queries(2), **{"top_k": 5} | arguments)
+        index.search(corpus.queries(2), SearchRequest(**{"top_k": 5} | asked), texts=texts)
 
 
 @pytest.mark.parametrize(
@@ -258,4 +267,4 @@ def test_queries_that_are_no_unit_rows_of_the_space_are_refused(
     index: SearchIndex, queries: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        index.search(queries, top_k=5)
+        index.search(queries, SearchRequest(top_k=5))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.errors import InputError, UnsupportedTableError
-from backstory.original.consolidation import consolidate_messages_to_markdown, consolidate_windows
+from backstory.original.consolidation import consolidate_messages_to_markdown
 
 ROWS: list[dict[str, Any]] = [
     {"timestamp": datetime(2025, 1, 15, 10, 30), "author": "uuid-123", "message": "Message text here..."},
@@ -256,23 +256,8 @@ def test_an_absent_column_is_named() -> None:
         consolidate_messages_to_markdown(pl.DataFrame({"timestamp": ["now"], "body": ["x"]}))
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | texts), max_size=12))
-def test_windows_are_written_as_each_alone(rows: list[tuple[str, str | None]]) -> None:
-    frame = pl.DataFrame(rows, schema={"window_id": pl.String, "text": pl.String}, orient="row").with_columns(
-        author=pl.lit("a"), timestamp=pl.lit(datetime(2025, 1, 15))
-    )
+def test_the_table_is_left_as_it_was() -> None:
+    frame = pl.DataFrame(ROWS)
     before = frame.clone()
-    windows = consolidate_windows(frame)
-    assert windows.schema == {"window_id": pl.String, "markdown": pl.String}
-    assert windows["window_id"].to_list() == list(dict.fromkeys(window for window, _ in rows))
-    for window, markdown in windows.iter_rows():
-        assert markdown == consolidate_messages_to_markdown(frame.filter(pl.col("window_id") == window))
+    consolidate_messages_to_markdown(frame)
     assert frame.equals(before)
-
-
-def test_windows_may_be_named_by_another_column() -> None:
-    frame = pl.DataFrame(ROWS).with_columns(day=pl.col("timestamp").dt.date())
-    assert consolidate_windows(frame, by="day").to_dict(as_series=False)["markdown"] == [WRITTEN]
-    with pytest.raises(InputError, match="no column window_id"):
-        consolidate_windows(frame)

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backstory.decisions import judge_hits
 from backstory.embeddings.protocol import Vectors
 from backstory.rerankers import RerankRequest, RerankResult
-from backstory.rerankers.reranking import Reranking, join_query_chunks
+from backstory.rerankers.reranking import Reranking
 from backstory.settings import RAGSettings, RerankSettings
 from backstory.strategies import VectorSources
 from backstory.tables.contracts import conform, validate
@@ -190,29 +188,3 @@ def test_a_query_of_the_whole_window_asks_with_its_text() -> None:
     first, second = reranker.requests[0].candidates
     assert first.asked_by == reranker.requests[0].query
     assert second.asked_by == "the bean soup"
-
-
-def test_of_several_granularities_the_first_makes_the_text() -> None:
-    chunks = pl.concat([window_chunks_of({"q": "one"}), window_chunks_of({"r": "one two"}, "messages:2")])
-    assert join_query_chunks(chunks, 1000) == {"w": "one"}
-
-
-def test_a_long_window_keeps_every_part_of_it() -> None:
-    texts = {"q1": "soup " * 100, "q2": "short", "q3": "train " * 50}
-    text = join_query_chunks(window_chunks_of(texts), 105)["w"]
-    first, second, third = text.split("\n\n")
-    assert second == "short"
-    assert first == " ".join(["soup"] * 10) + "…"
-    assert third == " ".join(["train"] * 8) + "…"
-
-
-@given(
-    st.lists(st.text("ab ", min_size=1, max_size=60).map(str.strip).filter(bool), min_size=1, max_size=9),
-    st.integers(0, 300),
-)
-def test_a_window_is_within_the_budget_and_whole_where_it_fits(texts: list[str], budget: int) -> None:
-    chunks = window_chunks_of({str(place): text for place, text in enumerate(texts)})
-    text = join_query_chunks(chunks, budget)["w"]
-    assert sum(len(part.removesuffix("…")) for part in text.split("\n\n")) <= budget
-    if sum(map(len, texts)) <= budget:
-        assert text == "\n\n".join(texts)

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index.filters import Scope
-from backstory.index.matches import Matches, pair_similarities, rank_within, take_best
+from backstory.index.engines.matches import Matches, pair_similarities, rank_within, take_best
+from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
 
 QUERIES_AT_ONCE = 2048
 QUERIES_PER_POOL = 256
@@ -52,15 +53,26 @@ class ExactEngine:
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
 
-    def search(self, queries: Vectors, limit: int, min_similarity: float | None, scope: Scope) -> Matches:
-        """Find exactly the best rows for each query; see :class:`backstory.index.matches.Engine`."""
+    def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches:
+        """Find exactly the best rows for each query.
+
+        Args:
+            queries: Unit rows, shape ``(queries, dimension)``.
+            request: Number of hits, and threshold.
+            scope: The rows that each query may be given.
+
+        Returns:
+            The best pairs of each query, best first, with their cosine similarity.
+        """
         # Queries that may see most rows come first: those that a block concerns are then the leading ones.
         order = np.argsort(-scope.stop, kind="stable")
         rows = _Rows.of(self._vectors, scope, len(queries))
-        stop = rows.positions_before(scope.stop[order])
+        compared = rows.narrow(scope.reordered(order))
         ordered = np.ascontiguousarray(queries[order], np.float32)
         pools = [
-            _Pool(ordered[first : first + QUERIES_PER_POOL], first, rows, limit, min_similarity)
+            _Pool(
+                ordered[first : first + QUERIES_PER_POOL], first, rows, request.top_k, request.min_similarity
+            )
             for first in range(0, len(ordered), QUERIES_PER_POOL)
         ]
         width = min(len(ordered), QUERIES_AT_ONCE)
@@ -69,13 +81,12 @@ class ExactEngine:
         with _selection_threads(len(pools)) as run:
             for start in range(0, rows.count, max(1, step)):
                 block = rows.block(start, min(start + step, rows.count))
-                concerned = int(np.count_nonzero(stop > start))
+                concerned = int(np.count_nonzero(compared.stop > start))
                 for first in range(0, concerned, QUERIES_AT_ONCE):
                     last = min(first + QUERIES_AT_ONCE, concerned)
                     scores = buffer[: (last - first) * len(block)].reshape(last - first, len(block))
                     np.matmul(ordered[first:last], block.T, out=scores)
-                    rows.hide_excluded(scores, start)
-                    _hide_rows_from(scores, stop[first:last] - start)
+                    compared.hide(scores, first, start)
                     parts = [
                         scores[part : part + QUERIES_PER_POOL]
                         for part in range(0, len(scores), QUERIES_PER_POOL)
@@ -84,7 +95,7 @@ class ExactEngine:
                     deque(run(_Pool.add, some_pools, parts, repeat(start)), maxlen=0)
             found = list(run(_Pool.finish, pools))
         best = Matches.joined(found)
-        return take_best(Matches(order[best.query], best.row, best.score), limit)
+        return take_best(Matches(order[best.query], best.row, best.score), request.top_k)
 
     def _rows_at_once(self, query_count: int, gathers: bool) -> int:
         step = SCORES_AT_ONCE // max(1, query_count)
@@ -110,21 +121,18 @@ class _Rows:
     Attributes:
         vectors: All rows of the index.
         chosen: Those that are copied out of them; None where all are compared as they lie.
-        penalty: Added to the score of each row: minus infinity where no query may be given it; None if any may.
     """
 
     vectors: Vectors
     chosen: NDArray[np.int64] | None
-    penalty: Scores | None
 
     @classmethod
     def of(cls, vectors: Vectors, scope: Scope, query_count: int) -> _Rows:
         if scope.mask is None:
-            return cls(vectors, None, None)
+            return cls(vectors, None)
         product = query_count + READING_COST
-        if np.count_nonzero(scope.mask) * (product + GATHERING_COST) < len(vectors) * product:
-            return cls(vectors, np.flatnonzero(scope.mask), None)
-        return cls(vectors, None, np.where(scope.mask, np.float32(0), np.float32(-np.inf)))
+        pays = np.count_nonzero(scope.mask) * (product + GATHERING_COST) < len(vectors) * product
+        return cls(vectors, np.flatnonzero(scope.mask) if pays else None)
 
     @property
     def gathers(self) -> bool:
@@ -134,26 +142,14 @@ class _Rows:
     def count(self) -> int:
         return len(self.vectors) if self.chosen is None else len(self.chosen)
 
-    def positions_before(self, stop: NDArray[np.int64]) -> NDArray[np.int64]:
-        return stop if self.chosen is None else np.searchsorted(self.chosen, stop).astype(np.int64)
+    def narrow(self, scope: Scope) -> Scope:
+        return scope if self.chosen is None else scope.narrowed(self.chosen)
 
     def block(self, start: int, stop: int) -> Vectors:
         return self.vectors[start:stop] if self.chosen is None else self.vectors[self.chosen[start:stop]]
 
     def original(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return positions if self.chosen is None else self.chosen[positions]
-
-    def hide_excluded(self, scores: Scores, start: int) -> None:
-        """Take the scores of rows that no query may be given out of the contest."""
-        if self.penalty is not None:
-            scores += self.penalty[start : start + scores.shape[1]]
-
-
-def _hide_rows_from(scores: Scores, stop: NDArray[np.int64]) -> None:
-    """Take the scores of rows that a query may not be given out of the contest."""
-    whole = int(np.count_nonzero(stop >= scores.shape[1]))
-    for query, first in enumerate(stop[whole:].tolist(), start=whole):
-        scores[query, first:] = -np.inf
 
 
 class _Pool:

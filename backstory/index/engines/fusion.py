@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.index.matches import Matches
+from backstory.index.engines.matches import Matches
 
 
 def unite(dense: Matches, keyword: Matches) -> Matches:

@@ -10,9 +10,9 @@ from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import SLACK
 from backstory.index.engines.fusion import fuse
 from backstory.index.engines.keywords import CELLS_AT_ONCE, KeywordIndex, QueryTerms
-from backstory.index.filters import Scope
-from backstory.index.matches import Matches, cells_of_best, order_best, pair_similarities
-from backstory.index.result import SearchRequest
+from backstory.index.engines.matches import Matches, cells_of_best, order_best, pair_similarities
+from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
 
 # With fewer queries the product reads the vectors more often than it computes with them.
 LEAST_QUERIES = 64
@@ -68,7 +68,7 @@ class HybridEngine:
         bonus = np.sqrt(words)
         bonus *= np.float32(request.keyword_weight)
         fused += bonus
-        asked.scope.hide(fused, group.start, rows.start, hidden=-np.inf)
+        asked.scope.hide(fused, group.start, rows.start)
         query, row = cells_of_best(fused, request.top_k, slack=SLACK)
         return Matches(query + group.start, row + rows.start, words[query, row].astype(np.float64))
 

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
+from backstory.index.engines.scope import Scope
 from backstory.index.engines.words import Words
-from backstory.index.filters import Scope
-from backstory.index.matches import Matches, cells_of_best, rank_within, take_best
+from backstory.index.request import SearchRequest
 
 CELLS_AT_ONCE = 1 << 22
 
@@ -113,7 +114,7 @@ class KeywordIndex:
     def search(
         self,
         terms: QueryTerms,
-        limit: int,
+        request: SearchRequest,
         scope: Scope,
         besides: Matches | None = None,
     ) -> Matches:
@@ -121,7 +122,7 @@ class KeywordIndex:
 
         Args:
             terms: The words of the queries.
-            limit: Most rows to find for one query.
+            request: Number of candidates for one query.
             scope: The rows that each query may be given.
             besides: Pairs, ordered by query, that are scored too, however low.
 
@@ -133,10 +134,10 @@ class KeywordIndex:
         for first, last in scope.groups(CELLS_AT_ONCE):
             row_count = int(scope.stop[first:last].max(initial=0))
             scores = self.score(terms, first, last, 0, row_count)
-            scope.hide(scores, first, 0, hidden=0)
-            query, row = cells_of_best(scores, limit, above=0)
+            scope.hide(scores, first, 0)
+            query, row = cells_of_best(scores, request.candidates, above=0)
             pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
-            found.append(take_best(pairs, limit))
+            found.append(take_best(pairs, request.candidates))
             begin, end = np.searchsorted(others.query, [first, last])
             asked = others.where(slice(begin, end))
             asked = asked.where(asked.row < row_count)

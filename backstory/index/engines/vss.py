@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index.filters import Scope
-from backstory.index.matches import Matches, pair_similarities, take_best
+from backstory.index.engines.matches import Matches, pair_similarities, take_best
+from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
 from backstory.index.snapshot.database import Database, vector_table
 
 LOW_RECALL = 0.9
@@ -33,35 +34,25 @@ class VssEngine:
         self._vectors = vectors
         self._ef_search = ef_search
 
-    def search(
-        self,
-        queries: Vectors,
-        limit: int,
-        min_similarity: float | None,
-        scope: Scope,
-        *,
-        ef_search: int | None = None,
-        overfetch: int | None = None,
-    ) -> Matches | str:
-        """Find the best rows for each query; see :class:`backstory.index.matches.Engine`.
+    def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
+        """Find the best rows for each query.
 
         Args:
             queries: Unit rows, shape ``(queries, dimension)``.
-            limit: Most rows to find for one query.
-            min_similarity: Cosine similarity that a row must reach, or None.
+            request: Number of candidates, threshold, size of the candidate list and how much more is fetched at first.
             scope: The rows that each query may be given.
-            ef_search: Size of the candidate list, in place of the engine's own.
-            overfetch: How many times ``limit`` to fetch at first.
 
         Returns:
             The matches, or the reason why the index could not satisfy some query.
         """
-        factor = overfetch or (FILTERED_OVERFETCH if scope.restricts else 1)
+        limit, min_similarity = request.candidates, request.min_similarity
+        ef_search = request.nprobe or self._ef_search
+        factor = request.overfetch or (FILTERED_OVERFETCH if scope.restricts else 1)
         fetch = min(limit * factor, max(limit, MOST_FETCHED), scope.row_count)
         waiting = np.arange(len(queries))
         found: list[Matches] = []
         while True:
-            fetched = self._fetch(queries, waiting, fetch, ef_search or self._ef_search)
+            fetched = self._fetch(queries, waiting, fetch, ef_search)
             admitted = fetched.where(scope.admits(fetched.query, fetched.row))
             enough = self._satisfied(admitted, fetched, waiting, limit, min_similarity, scope)
             done = np.zeros(len(queries), np.bool_)
@@ -88,13 +79,6 @@ class VssEngine:
         if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:
             return None
         return f"the filters leave {fewest} of {scope.row_count} rows to a query, too few for the HNSW index"
-
-    def explain(self, limit: int) -> str:
-        """Give DuckDB's plan of the search."""
-        with self._database.lock:
-            self._load_queries(np.zeros((1, self._vectors.shape[1]), np.float32))
-            plan = self._database.connection.execute(f"EXPLAIN {_nearest(limit)}").fetchall()
-        return "\n".join(str(text) for _, text in plan)
 
     def _fetch(self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, ef_search: int) -> Matches:
         connection = self._database.connection

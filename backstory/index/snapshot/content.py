@@ -12,7 +12,7 @@ import polars as pl
 
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import ContractError, InputError
-from backstory.index.matches import find_stray_vector
+from backstory.index.engines.matches import find_stray_vector
 from backstory.index.snapshot.manifest import FORMAT
 from backstory.settings import IndexSettings
 

@@ -1,4 +1,4 @@
-"""The DuckDB file of a snapshot: documents, chunks, vectors, and the HNSW index over them."""
+"""The DuckDB file of a snapshot: documents and chunks, and where it is built, the HNSW index over their vectors."""
 
 from __future__ import annotations
 
@@ -71,10 +71,9 @@ def write_database(
         path: A file that does not exist.
         documents: The indexed documents.
         chunks: The indexed chunks in the order of the rows.
-        vectors: Their vectors, shape ``(rows, dimension)``.
+        vectors: Their vectors, shape ``(rows, dimension)``; written only for the HNSW index, which needs them there.
         settings: How to build the HNSW index, or None for a database without one.
     """
-    dimension = vectors.shape[1]
     connection = _connect(with_vss=settings is not None)
     try:
         # One thread, so that the graph, and with it every later search, is the same whenever it is built.
@@ -84,13 +83,16 @@ def write_database(
         _attach(connection, path, read_only=False)
         connection.register("document_rows", documents.to_arrow())
         connection.register("chunk_rows", chunks.with_row_index("row").to_arrow())
-        connection.register("vector_rows", vector_table(vectors, "row"))
         connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
-        connection.execute(
-            "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
-            f"v.vector::FLOAT[{dimension:d}] AS vector FROM chunk_rows c POSITIONAL JOIN vector_rows v"
-        )
-        if settings is not None:
+        if settings is None:
+            connection.execute("CREATE TABLE chunks AS SELECT * REPLACE (row::BIGINT AS row) FROM chunk_rows")
+        else:
+            connection.register("vector_rows", vector_table(vectors, "row"))
+            connection.execute(
+                "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
+                f"v.vector::FLOAT[{vectors.shape[1]:d}] AS vector "
+                "FROM chunk_rows c POSITIONAL JOIN vector_rows v"
+            )
             connection.execute(
                 f"CREATE INDEX {VECTOR_INDEX} ON chunks USING HNSW (vector) WITH (metric = 'cosine', "
                 f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
@@ -152,8 +154,10 @@ class Database:
         with self.lock:
             self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
             chunks = self.connection.execute(
-                "SELECT c.* EXCLUDE (row, vector), d.* EXCLUDE (document_id, revision) FROM wanted "
-                "JOIN chunks c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
+                # Chunks have vectors where there is an HNSW index, and in snapshots of format 1 always.
+                "WITH c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
+                "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
+                "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
             ).pl()
             self.connection.unregister("wanted")
         return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))

@@ -1,8 +1,9 @@
 """A snapshot of the search index: an immutable folder of files, and the manifest that vouches for them.
 
-``index.duckdb`` holds documents, chunks, vectors and the HNSW index; ``vectors.npy`` the same vectors, mapped
-by the exact search; ``rows.arrow`` and ``documents.arrow`` what filters and results need; ``keywords/`` the
-BM25 index. Rows are ordered by the document's date of publication, undated ones first, then by chunk id.
+``index.duckdb`` holds documents and chunks, and where an HNSW index is built, this and the vectors that it needs;
+``vectors.npy`` the vectors, mapped by the exact search; ``rows.arrow`` and ``documents.arrow`` what filters and results
+need; ``keywords/`` the BM25 index. Rows are ordered by the document's date of publication, undated ones first, then by
+chunk id.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.settings import IndexSettings
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 kept the vectors in index.duckdb, too, where no HNSW index needs them; otherwise it is the same.
+READABLE_FORMATS = (1, 2)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
 VECTORS_FILE = "vectors.npy"
@@ -116,10 +119,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
     except ValidationError as error:
         raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} cannot be read")) from error
-    if manifest.format != FORMAT:
+    if manifest.format not in READABLE_FORMATS:
         raise SearchIndexError(
             f"search index {folder} has format {manifest.format}, and this version of Backstory reads "
-            f"{FORMAT}; run `{REBUILD_COMMAND}`"
+            f"{' and '.join(map(str, READABLE_FORMATS))}; run `{REBUILD_COMMAND}`"
         )
     return manifest
 

@@ -9,9 +9,10 @@ import polars as pl
 
 from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.matches import Matches
+from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
-from backstory.index.filters import Filters, Scope, scope_of
-from backstory.index.matches import Matches
+from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.manifest import HnswRecord
 
 logger = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ GOOD_RECALL = 0.98
 SAMPLED_QUERIES = 500
 REMEDY = "raise index.ef_search (which costs time per query), or index.hnsw_m and index.hnsw_ef_construction"
 
-_BEST = 5
+_BEST_FIVE = SearchRequest(top_k=5)
 _SEED = 5
 # As hard to find as the small talk of real chats, see docs/performance.md; half of either is far harder.
 _OTHER_SHARE = 0.35
@@ -38,7 +39,9 @@ def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
     """
     queries = make_queries(vectors, SAMPLED_QUERIES)
     scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
-    recall = share_found(engine.search(queries, _BEST, None, scope), _search_exactly(queries, vectors, scope))
+    recall = share_found(
+        engine.search(queries, _BEST_FIVE, scope), ExactEngine(vectors).search(queries, _BEST_FIVE, scope)
+    )
     if recall < GOOD_RECALL:
         logger.warning("HNSW index finds too little: recall_at_5=%.4f; %s", recall, REMEDY)
     return HnswRecord(recall_at_5=recall, sampled_rows=len(queries))
@@ -89,7 +92,3 @@ def share_found(found: Matches | str, exact: Matches) -> float:
 def describe_recall(record: HnswRecord) -> str:
     """Say what was measured, in words."""
     return f"the HNSW index finds {record.recall_at_5:.1%} of the best five of {record.sampled_rows} queries"
-
-
-def _search_exactly(queries: Vectors, vectors: Vectors, scope: Scope) -> Matches:
-    return ExactEngine(vectors).search(queries, _BEST, None, scope)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from backstory.index.engines import exact
 from backstory.index.engines.exact import ExactEngine
-from backstory.index.filters import Scope
-from backstory.index.matches import Matches
+from backstory.index.engines.matches import Matches
+from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
 
 
 def unit_rows(count: Any, dimension: int = 8, seed: int = 0) -> Any:
@@ -77,7 +78,7 @@ def test_any_cut_into_blocks_gives_the_same(data: Any) -> None:
         patch.setattr(exact, "SCORES_AT_ONCE", data.draw(st.integers(4, 60)))
         patch.setattr(exact, "SAMPLED_SCORES", data.draw(st.integers(1, 8)))
         patch.setattr(exact, "CROWD", data.draw(st.integers(0, 3)))
-        found = ExactEngine(vectors).search(asked, limit, least, scope)
+        found = ExactEngine(vectors).search(asked, SearchRequest(top_k=limit, min_similarity=least), scope)
     assert same(found, by_definition(vectors, asked, limit, least, scope))
 
 
@@ -86,19 +87,19 @@ def test_rows_in_ascending_order_of_similarity_are_all_looked_at() -> None:
     angles = np.linspace(np.pi, 0, 200)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     query = np.array([[1, 0]], np.float32)
-    found = ExactEngine(vectors).search(query, 3, None, everything(200, 1))
+    found = ExactEngine(vectors).search(query, SearchRequest(top_k=3), everything(200, 1))
     assert found.row.tolist() == [199, 198, 197]
 
 
 def test_many_equal_rows_keep_the_first_ones() -> None:
     vectors = np.repeat(unit_rows(1, 64), 5_000, axis=0)
-    found = ExactEngine(vectors).search(vectors[:300], 5, None, everything(5_000, 300))
+    found = ExactEngine(vectors).search(vectors[:300], SearchRequest(top_k=5), everything(5_000, 300))
     assert found.row.tolist() == [0, 1, 2, 3, 4] * 300
 
 
 def test_a_large_batch_agrees_with_the_definition() -> None:
     vectors, queries = unit_rows(9_000, 16, seed=3), unit_rows(1_500, 16, seed=4)
-    found = ExactEngine(vectors).search(queries, 4, None, everything(9_000, 1_500))
+    found = ExactEngine(vectors).search(queries, SearchRequest(top_k=4), everything(9_000, 1_500))
     similarities = (queries.astype(float) @ vectors.astype(float).T).round(9)
     expected = np.argsort(-similarities, axis=1, kind="stable")[:, :4]
     assert np.array_equal(found.row.reshape(1_500, 4), expected)

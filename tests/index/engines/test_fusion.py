@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backstory.index.engines.fusion import fuse, unite
-from backstory.index.matches import Matches
+from backstory.index.engines.matches import Matches
 
 
 def matches(*pairs: Any) -> Matches:

@@ -1,6 +1,7 @@
 """Exact hybrid search where groups, thresholds and missing words could go wrong."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.errors import SearchIndexError
-from backstory.index import open_index
-from backstory.index.filters import Scope
+from backstory.index import SearchRequest, open_index
+from backstory.index.engines.scope import Scope
 
 
 @given(
@@ -43,11 +44,11 @@ def wordy(new_corpus: Any) -> Any:
 
 def test_words_do_not_crowd_out_what_reaches_the_threshold(wordy: Any, tmp_path: Path) -> None:
     wordy.build(tmp_path)
-    asked: dict[str, Any] = {"texts": ["zephyr"], "top_k": 3, "ranking": "hybrid", "keyword_weight": 1.0}
+    asked = SearchRequest(top_k=3, ranking="hybrid", keyword_weight=1.0)
     query = np.eye(1, 24, dtype=np.float32)
     with open_index(tmp_path) as index:
-        loud = index.search(query, **asked).hits
-        near = index.search(query, **asked, min_similarity=0.5).hits
+        loud = index.search(query, asked, texts=["zephyr"]).hits
+        near = index.search(query, replace(asked, min_similarity=0.5), texts=["zephyr"]).hits
     assert loud["keyword_score"].null_count() == 0
     assert near["similarity"].to_list() == [1.0] * 3
     assert sorted(near["chunk_id"]) == sorted(wordy.chunks["chunk_id"][:3])
@@ -67,9 +68,9 @@ def test_without_any_known_word_the_vectors_decide(
     corpus.build(tmp_path, ann_min_rows=ann_min_rows)
     queries = corpus.queries(4)
     with open_index(tmp_path) as index:
-        hybrid = index.search(queries, texts=["words"] * 4, top_k=3, ranking="hybrid").hits
-        dense = index.search(queries, top_k=3).hits
-        keyword = index.search(queries, texts=["words"] * 4, top_k=3, ranking="keyword").hits
+        hybrid = index.search(queries, SearchRequest(top_k=3, ranking="hybrid"), texts=["words"] * 4).hits
+        dense = index.search(queries, SearchRequest(top_k=3)).hits
+        keyword = index.search(queries, SearchRequest(top_k=3, ranking="keyword"), texts=["words"] * 4).hits
     assert hybrid["chunk_id"].equals(dense["chunk_id"])
     assert keyword.is_empty()
 

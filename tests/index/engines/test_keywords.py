@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.index.engines.keywords import read_keywords, write_keywords
-from backstory.index.filters import Scope
+from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
 
 K1, B = 1.5, 0.75
 
@@ -33,7 +34,7 @@ def okapi(texts: Any, query: Any) -> Any:
 
 
 def search(keywords: Any, texts: Any, limit: Any, scope: Any) -> Any:
-    return keywords.search(keywords.find_terms(texts, most=32), limit, scope)
+    return keywords.search(keywords.find_terms(texts, most=32), SearchRequest(top_k=limit), scope)
 
 
 def everything(rows: Any, queries: int = 1) -> Any:
@@ -113,13 +114,13 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
     queries = ["closing channels", "", "fee market", "channel fee cve 1234", "the fee"]
     terms = keywords.find_terms(queries, 32)
     together = keywords.score(terms, 0, 5, 0, 5)
-    found = keywords.search(terms, 2, everything(5, 5))
+    found = keywords.search(terms, SearchRequest(top_k=2), everything(5, 5))
     monkeypatch.setattr("backstory.index.engines.keywords.CELLS_AT_ONCE", at_once)
     for query in range(5):
         for start, stop in ((0, 4), (1, 5), (2, 2)):
             alone = keywords.score(terms, query, query + 1, start, stop)[0]
             assert np.array_equal(alone, together[query, start:stop])
-    again = keywords.search(terms, 2, everything(5, 5))
+    again = keywords.search(terms, SearchRequest(top_k=2), everything(5, 5))
     assert [again.query.tolist(), again.row.tolist(), again.score.tolist()] == [
         found.query.tolist(),
         found.row.tolist(),

@@ -1,15 +1,16 @@
 """The approximate engine: that the index is used, and what happens where it does not suffice."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
 
-from backstory.index import Filters, open_index
-from backstory.index.engines.vss import MOST_FETCHED, VssEngine
+from backstory.index import Filters, SearchRequest, open_index
+from backstory.index.engines.vss import MOST_FETCHED, VssEngine, _nearest
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import DATABASE_FILE, read_manifest
 from backstory.index.snapshot.recall import SAMPLED_QUERIES
@@ -25,16 +26,22 @@ def database(folders: dict[str, Path]) -> Any:
         yield database
 
 
+def explain(database: Database) -> str:
+    """Give DuckDB's plan of the search that the engine makes."""
+    VssEngine(database, ABSENT, 64)._load_queries(np.zeros((1, 24), np.float32))
+    plan = database.connection.execute(f"EXPLAIN {_nearest(5)}").fetchall()
+    return "\n".join(str(text) for _, text in plan)
+
+
 def test_the_plan_uses_the_index(database: Database) -> None:
-    plan = VssEngine(database, ABSENT, 64).explain(5)
+    plan = explain(database)
     assert "HNSW_INDEX_JOIN" in plan
     assert "SEQ_SCAN" in plan  # of the queries
     assert 'Table: "temp".main.queries' in plan or "queries" in plan
 
 
 def test_without_the_setting_the_plan_would_be_a_scan(database: Database) -> None:
-    engine = VssEngine(database, ABSENT, 64)
-    engine.explain(5)
+    explain(database)
     database.connection.execute("SET disabled_optimizers = ''")
     plan = database.connection.execute(
         "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT c.row, "
@@ -84,7 +91,7 @@ def test_an_index_of_low_recall_is_not_used(
     assert build.recall < 0.9
     assert "HNSW index finds too little" in caplog.text
     with open_index(tmp_path) as index:
-        result = index.search(scattered.queries(3), top_k=5)
+        result = index.search(scattered.queries(3), SearchRequest(top_k=5))
     assert result.engine == "exact"
     assert "of the best five when it was built" in result.reason
 
@@ -102,7 +109,7 @@ def test_filters_that_would_starve_the_index_go_to_the_exact_engine(large: Any, 
     corpus, index = large
     assert index.rows > MOST_FETCHED
     queries, filters = corpus.queries(5), Filters(document_ids=["doc00001", "doc00002"])
-    result = index.search(queries, top_k=5, filters=filters)
+    result = index.search(queries, SearchRequest(top_k=5, filters=filters))
     assert result.engine == "exact"
     assert result.reason == "the filters leave 4 of 2400 rows to a query, too few for the HNSW index"
     assert listed(result.hits, 5) == corpus.nearest(queries, 5, filters=filters)
@@ -111,7 +118,7 @@ def test_filters_that_would_starve_the_index_go_to_the_exact_engine(large: Any, 
 def test_more_is_fetched_until_filters_are_satisfied(large: Any, listed: Any, share_found: Any) -> None:
     corpus, index = large
     queries, filters = corpus.queries(20), Filters(kinds=["digest"], tenant="south")
-    result = index.search(queries, top_k=10, filters=filters, overfetch=1)
+    result = index.search(queries, SearchRequest(top_k=10, filters=filters, overfetch=1))
     assert result.engine == "vss"
     assert hits_each(result.hits) == {10}
     assert share_found(listed(result.hits, 20), corpus.nearest(queries, 10, filters=filters)) >= 0.95
@@ -128,7 +135,7 @@ def test_what_the_index_cannot_satisfy_goes_to_the_exact_engine(
     queries = np.full((3, 24), 24**-0.5, np.float32)
     filters = Filters(document_ids=[f"doc{number:05d}" for number in range(800, 1000)])
     with open_index(tmp_path) as index:
-        result = index.search(queries, top_k=5, filters=filters)
+        result = index.search(queries, SearchRequest(top_k=5, filters=filters))
     assert result.engine == "exact"
     assert result.reason.startswith("the HNSW index left 3 of 3 queries short of 5 hits after 1024 rows")
     assert listed(result.hits, 3) == corpus.nearest(queries, 5, filters=filters)
@@ -137,7 +144,7 @@ def test_what_the_index_cannot_satisfy_goes_to_the_exact_engine(
 def test_a_threshold_ends_the_search_for_more(large: Any, listed: Any) -> None:
     corpus, index = large
     queries, filters = corpus.queries(5), Filters(kinds=["digest"])
-    result = index.search(queries, top_k=50, filters=filters, min_similarity=0.95)
+    result = index.search(queries, SearchRequest(top_k=50, filters=filters, min_similarity=0.95))
     assert result.engine == "vss"
     assert listed(result.hits, 5) == corpus.nearest(queries, 50, 0.95, filters)
 
@@ -145,7 +152,7 @@ def test_a_threshold_ends_the_search_for_more(large: Any, listed: Any) -> None:
 def test_nprobe_becomes_ef_search_with_a_warning(large: Any) -> None:
     corpus, index = large
     with pytest.warns(UserWarning, match="nprobe is a parameter of IVF indexes"):
-        result = index.search(corpus.queries(2), top_k=5, nprobe=200)
+        result = index.search(corpus.queries(2), SearchRequest(top_k=5, nprobe=200))
     assert result.reason == "HNSW index of 2400 rows with ef_search 200"
 
 
@@ -160,13 +167,11 @@ def test_looking_at_more_candidates_finds_more(
     corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
     queries = corpus.queries(40)
     nearest = corpus.nearest(queries, 5)
+    narrow = SearchRequest(top_k=5, nprobe=1)
     with open_index(tmp_path) as index, warnings.catch_warnings(action="ignore"):
         found = [
-            share_found(
-                listed(index.search(queries, top_k=5, **cast("Any", {"nprobe": 1, **options})).hits, 40),
-                nearest,
-            )
-            for options in cast("list[dict[str, int]]", [{}, wider])
+            share_found(listed(index.search(queries, request).hits, 40), nearest)
+            for request in (narrow, replace(narrow, **wider))
         ]
     assert found[0] < found[1]
 
@@ -177,7 +182,8 @@ def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tm
     queries = corpus.queries(100, seed=3)
     with open_index(tmp_path) as again:
         assert again.version == index.version
-        assert again.search(queries, top_k=50).hits.equals(index.search(queries, top_k=50).hits)
+        first, second = (opened.search(queries, SearchRequest(top_k=50)).hits for opened in (index, again))
+        assert first.equals(second)
 
 
 def hits_each(hits: Any) -> Any:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -16,7 +17,7 @@ from backstory.errors import (
     SearchIndexError,
     SettingsError,
 )
-from backstory.index import build_index, current_version, open_index
+from backstory.index import SearchRequest, build_index, current_version, open_index
 from backstory.settings import IndexSettings
 
 
@@ -119,7 +120,7 @@ def test_only_documents_that_are_searched_are_indexed(small: Any, tmp_path: Path
     )
     assert (build.documents, build.rows) == (9, 18)
     with open_index(tmp_path) as index:
-        found = index.search(small.vectors, top_k=100, mode="exact").hits
+        found = index.search(small.vectors, SearchRequest(top_k=100, mode="exact")).hits
         assert set(found["document_id"]) == {f"doc{number:05d}" for number in range(9)}
 
 
@@ -137,7 +138,12 @@ def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None
         new_corpus(4).build(tmp_path, keep_snapshots=1)
         # What is only read when it is needed must still be there.
         assert index.describe(first.chunks["chunk_id"]).height == 6
-        assert index.search(first.vectors, texts=["item1"] * 6, top_k=1, ranking="keyword").hits.height == 6
+        assert (
+            index.search(
+                first.vectors, SearchRequest(top_k=1, ranking="keyword"), texts=["item1"] * 6
+            ).hits.height
+            == 6
+        )
         assert (tmp_path / index.version).is_dir()
         kept = index.version
     new_corpus(5).build(tmp_path, keep_snapshots=1)
@@ -200,10 +206,41 @@ def test_a_changed_byte_is_found_by_its_checksum(small: Any, tmp_path: Path) -> 
         index.verify()
 
 
+def columns_of_chunks(folder: Path) -> list[str]:
+    with duckdb.connect(str(folder / "index.duckdb"), read_only=True) as connection:
+        return [
+            name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
+        ]
+
+
+def test_vectors_are_stored_once_where_no_hnsw_index_needs_them(new_corpus: Any, tmp_path: Path) -> None:
+    corpus = new_corpus(400)
+    exact, approximate = (
+        corpus.build(tmp_path / str(least), ann_min_rows=least).folder for least in (1_000_000, 0)
+    )
+    assert columns_of_chunks(exact) == ["row", *corpus.chunks.columns]
+    assert columns_of_chunks(approximate) == ["row", *corpus.chunks.columns, "vector"]
+
+
+def test_a_snapshot_of_the_format_before_is_read(small: Any, tmp_path: Path) -> None:
+    folder = small.build(tmp_path).folder
+    with duckdb.connect(str(folder / "index.duckdb")) as connection:
+        connection.execute("ALTER TABLE chunks ADD COLUMN vector FLOAT[24]")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    size = (folder / "index.duckdb").stat().st_size
+    manifest["files"]["index.duckdb"]["size"] = size
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
+    with open_index(tmp_path) as index:
+        assert index.search(small.vectors, SearchRequest(top_k=1)).hits.height == len(small.vectors)
+        assert index.describe(small.chunks["chunk_id"]).select(small.chunks.columns).equals(small.chunks)
+
+
 def test_a_snapshot_of_another_format_is_an_error(small: Any, tmp_path: Path) -> None:
     path = small.build(tmp_path).folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(SearchIndexError, match="has format 99"):
+    with pytest.raises(
+        SearchIndexError, match="has format 99, and this version of Backstory reads 1 and 2; run"
+    ):
         open_index(tmp_path)
 
 
@@ -234,8 +271,13 @@ def test_tables_that_do_not_belong_together_are_refused(small: Any, tmp_path: Pa
 
 def test_an_unknown_language_is_refused_and_leaves_nothing_behind(small: Any, tmp_path: Path) -> None:
     before = small.build(tmp_path)
+    # The settings refuse it on their own, so that only a copy that was not checked gets as far as the index.
+    unknown = IndexSettings().model_copy(update={"language": "klingon"})
+    changed = changed_text(small)
     with pytest.raises(SettingsError, match=r"index.language 'klingon' is not known; use one of arabic"):
-        small.build(tmp_path, language="klingon")
+        build_index(
+            tmp_path, changed.documents, changed.chunks, changed.vectors, embedder_id="e", settings=unknown
+        )
     assert current_version(tmp_path) == before.version
     small.build(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", before.version}
@@ -249,6 +291,6 @@ def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) 
     )  # fmt: skip
     assert (build.rows, build.recall) == (1, 1.0)
     with open_index(tmp_path / "a folder", embedder_id="it's") as index:
-        result = index.search(one.vectors, top_k=5)
+        result = index.search(one.vectors, SearchRequest(top_k=5))
     assert result.engine == "vss"
     assert result.hits["similarity"].to_list() == pytest.approx([1.0], abs=1e-7)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.index import current_version, open_index
+from backstory.index import SearchRequest, current_version, open_index
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,12 +48,13 @@ READER = """
 import sys
 from pathlib import Path
 import numpy as np
-from backstory.index import open_index
+from backstory.index import SearchRequest, open_index
 
+request = SearchRequest(top_k=4, ranking="hybrid")
 queries, versions, line = np.load(Path(sys.argv[2]) / "vectors.npy")[:3], set(), ""
 while line != "stop":
     with open_index(Path(sys.argv[1]), embedder_id="test:clustered:1") as index:
-        hits = index.search(queries, texts=["item1"] * 3, top_k=4, ranking="hybrid").hits
+        hits = index.search(queries, request, texts=["item1"] * 3).hits
         assert hits.height == 12, hits
         assert index.describe(hits["chunk_id"]).height == 12
         versions.add(index.version)
@@ -131,7 +132,7 @@ def test_a_build_killed_at_any_point_leaves_a_whole_snapshot(
     with open_index(tmp_path) as index:
         index.verify()
         assert (index.version != version) is published
-        assert index.search(after.queries(2), top_k=3).hits.height == 6
+        assert index.search(after.queries(2), SearchRequest(top_k=3)).hits.height == 6
     build = after.build(tmp_path, ann_min_rows=0, keep_snapshots=1)
     assert build.built is not complete
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", build.version}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.index.matches import Matches
+from backstory.index.engines.matches import Matches
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.recall import (
     GOOD_RECALL,

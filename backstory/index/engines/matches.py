@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index.filters import Scope
 
 SIMILARITY_DECIMALS = 9
 UNIT_TOLERANCE = 1e-3
@@ -54,26 +52,6 @@ class Matches:
     def where(self, mask: NDArray[np.bool_] | slice) -> Matches:
         """Keep the pairs that a mask or a slice names, in order."""
         return Matches(self.query[mask], self.row[mask], self.score[mask])
-
-
-class Engine(Protocol):
-    """Finds the rows that are most similar to each query."""
-
-    def search(
-        self, queries: Vectors, limit: int, min_similarity: float | None, scope: Scope
-    ) -> Matches | str:
-        """Find the best rows for each query.
-
-        Args:
-            queries: Unit rows, shape ``(queries, dimension)``.
-            limit: Most rows to find for one query.
-            min_similarity: Cosine similarity that a row must reach, or None.
-            scope: The rows that each query may be given.
-
-        Returns:
-            The matches, or the reason why this engine cannot answer completely.
-        """
-        ...
 
 
 def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:

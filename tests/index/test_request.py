@@ -1,4 +1,4 @@
-"""Any filters give what the definition gives, through every engine."""
+"""Requests: made of the settings, and any filters give what the definition gives, through every engine."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backstory.errors import InputError
-from backstory.index import Filters, SearchIndex
+from backstory.index import Filters, SearchIndex, SearchRequest
+from backstory.settings import RAGSettings
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -36,7 +37,7 @@ def test_filters_admit_what_they_say(
     least: float | None,
 ) -> None:
     queries = corpus.queries(4)
-    result = index.search(queries, top_k=top_k, min_similarity=least, filters=filters)
+    result = index.search(queries, SearchRequest(top_k=top_k, min_similarity=least, filters=filters))
     found, expected = listed(result.hits, 4), corpus.nearest(queries, top_k, least, filters)
     if result.engine == "exact":
         assert found == expected
@@ -50,7 +51,7 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
     document, moment = dated.select("document_id", "published_at").row(0)
     query = index.vectors_of([f"{document}#rev:r1#p:0#m:t#c:0"])
     just_then, before = (
-        index.search(query, top_k=1, filters=Filters(as_of=[at])).hits["document_id"].to_list()
+        index.search(query, SearchRequest(top_k=1, filters=Filters(as_of=[at]))).hits["document_id"].to_list()
         for at in (moment, moment - timedelta(microseconds=1))
     )
     assert just_then == [document]
@@ -68,3 +69,26 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
 def test_a_malformed_filter_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Filters(**arguments)
+
+
+def test_every_setting_of_a_search_is_in_the_request() -> None:
+    chosen: dict[str, Any] = {
+        "mode": "exact",
+        "ranking": "keyword",
+        "keyword_weight": 0.7,
+        "keyword_terms": 3,
+        "nprobe": 9,
+        "overfetch": 8,
+    }
+    conditions: dict[str, Any] = {
+        "kinds": ("post",),
+        "tags": ("a",),
+        "document_ids": ("d",),
+        "tenant": "north",
+    }
+    rag = RAGSettings.model_validate(chosen | conditions | {"undated": "hide"})
+    request = SearchRequest.from_settings(rag, top_k=4, as_of=[EPOCH])
+    filters = Filters(as_of=[EPOCH], undated=False, **conditions)
+    expected = SearchRequest(top_k=4, filters=filters, **chosen)
+    assert request == expected
+    assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}

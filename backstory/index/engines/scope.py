@@ -1,52 +1,20 @@
-"""Which documents a search may return."""
+"""Which rows each query of a search may be given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from backstory.errors import InputError
+from backstory.index.request import Filters
 
 _UNDATED = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Conditions that every hit has to meet; an empty or absent one does not restrict.
-
-    Attributes:
-        as_of: One time per query. A document qualifies if it is undated, or was published by then.
-            None in the sequence, or instead of it, does not restrict.
-        kinds: The document's kind is one of these.
-        tags: The document has at least one of these tags.
-        document_ids: The document is one of these.
-        tenant: The document belongs to this tenant.
-        undated: Whether a document without a date qualifies.
-    """
-
-    as_of: Sequence[datetime | None] | None = None
-    kinds: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    document_ids: Sequence[str] = ()
-    tenant: str | None = None
-    undated: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("kinds", "tags", "document_ids"):
-            if isinstance(getattr(self, name), str):
-                raise InputError(f"filter {name} is a single string; pass a sequence of strings")
-        if isinstance(self.as_of, datetime):
-            raise InputError("filter as_of is a single time; pass one time per query")
-        for moment in self.as_of or ():
-            if moment is not None and moment.tzinfo is None:
-                raise InputError(
-                    f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC"
-                )
 
 
 @dataclass(frozen=True)
@@ -90,22 +58,38 @@ class Scope:
             yield first, last
             first = last
 
-    def hide(self, scores: NDArray[np.float32], first: int, start: int, *, hidden: float) -> None:
-        """Give rows that a query may not be given a score of no account.
+    def reordered(self, order: NDArray[np.int64]) -> Scope:
+        """Give the same for the queries in another order."""
+        return replace(self, stop=self.stop[order], allowed=self.allowed[order])
+
+    def narrowed(self, rows: NDArray[np.int64]) -> Scope:
+        """Give the same for some of the rows, numbered from 0.
+
+        Args:
+            rows: All rows that the mask admits, ascending.
+        """
+        stop = np.searchsorted(rows, self.stop).astype(np.int64)
+        return Scope(len(rows), stop, None, stop)
+
+    def hide(self, scores: NDArray[np.float32], first: int, start: int) -> None:
+        """Give minus infinity to the scores of rows that a query may not be given.
 
         Args:
             scores: Scores of consecutive queries with consecutive rows, shape ``(queries, rows)``; changed.
             first: The first of these queries.
             start: The first of these rows.
-            hidden: The score of no account.
         """
-        row_count = scores.shape[1]
-        if self.mask is not None:
-            hidden_rows = ~self.mask[start : start + row_count]
-            np.copyto(scores, hidden, where=hidden_rows, casting="same_kind")
-        for query, stop in enumerate(self.stop[first : first + len(scores)].tolist()):
-            if stop < start + row_count:
-                scores[query, max(0, stop - start) :] = hidden
+        stop_row = start + scores.shape[1]
+        if self._penalty is not None:
+            scores += self._penalty[start:stop_row]
+        stops = self.stop[first : first + len(scores)]
+        for query in np.flatnonzero(stops < stop_row).tolist():
+            scores[query, max(0, stops[query] - start) :] = -np.inf
+
+    @cached_property
+    def _penalty(self) -> NDArray[np.float32] | None:
+        # Adding takes a fraction of the time of assigning by a mask.
+        return None if self.mask is None else np.where(self.mask, np.float32(0), np.float32(-np.inf))
 
     def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say for each pair whether the query may be given the row."""

@@ -1,0 +1,138 @@
+"""What is asked of a search: one request for all queries of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Self, get_args
+
+from backstory.errors import InputError
+from backstory.settings import RAGSettings
+
+Mode = Literal["ann", "exact"]
+Ranking = Literal["dense", "keyword", "hybrid"]
+
+KEYWORD_CANDIDATES = 100
+_KEYWORD_OVERFETCH = 4
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Conditions that every hit has to meet; an empty or absent one does not restrict.
+
+    Attributes:
+        as_of: One time per query. A document qualifies if it is undated, or was published by then.
+            None in the sequence, or instead of it, does not restrict.
+        kinds: The document's kind is one of these.
+        tags: The document has at least one of these tags.
+        document_ids: The document is one of these.
+        tenant: The document belongs to this tenant.
+        undated: Whether a document without a date qualifies.
+    """
+
+    as_of: Sequence[datetime | None] | None = None
+    kinds: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    document_ids: Sequence[str] = ()
+    tenant: str | None = None
+    undated: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("kinds", "tags", "document_ids"):
+            if isinstance(getattr(self, name), str):
+                raise InputError(f"filter {name} is a single string; pass a sequence of strings")
+        if isinstance(self.as_of, datetime):
+            raise InputError("filter as_of is a single time; pass one time per query")
+        for moment in self.as_of or ():
+            if moment is not None and moment.tzinfo is None:
+                raise InputError(
+                    f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC"
+                )
+
+
+_NO_FILTERS = Filters()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRequest:
+    """How a batch of queries is searched.
+
+    Attributes:
+        top_k: Most hits for one query.
+        min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
+        mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
+        ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both: over every chunk, or over
+            the best 100 of each (or ``overfetch * top_k``) where the approximate index serves.
+        keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
+        keyword_terms: Most distinct words of a query that keywords compare, the rarest, each once; None for all,
+            each weighing 1 + ln(its count), which suits a query as long as a window.
+        filters: Which documents may be returned.
+        nprobe: A parameter of IVF indexes; taken as ``ef_search`` of the HNSW index, with a warning.
+        overfetch: How many times ``top_k`` the approximate index fetches, in place of its own default.
+
+    Raises:
+        InputError: One of them is out of its range.
+    """
+
+    top_k: int
+    min_similarity: float | None = None
+    mode: Mode = "ann"
+    ranking: Ranking = "dense"
+    keyword_weight: float = 0.1
+    keyword_terms: int | None = 32
+    filters: Filters = _NO_FILTERS
+    nprobe: int | None = None
+    overfetch: int | None = None
+
+    @classmethod
+    def from_settings(
+        cls, settings: RAGSettings, *, top_k: int, as_of: Sequence[datetime | None] | None = None
+    ) -> Self:
+        """Ask as the settings say, without a threshold.
+
+        Args:
+            settings: The ``rag`` settings.
+            top_k: Most hits for one query.
+            as_of: One time per query, after which nothing was published for it; None does not restrict.
+        """
+        return cls(
+            top_k=top_k,
+            mode=settings.mode,
+            ranking=settings.ranking,
+            keyword_weight=settings.keyword_weight,
+            keyword_terms=settings.keyword_terms,
+            filters=Filters(
+                as_of=as_of,
+                kinds=settings.kinds,
+                tags=settings.tags,
+                document_ids=settings.document_ids,
+                tenant=settings.tenant,
+                undated=settings.undated == "serve",
+            ),
+            nprobe=settings.nprobe,
+            overfetch=settings.overfetch,
+        )
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("mode", self.mode, get_args(Mode)),
+            ("ranking", self.ranking, get_args(Ranking)),
+        ):
+            if value not in choices:
+                raise InputError(f"{name} {value!r} is not known; use one of {', '.join(choices)}")
+        for name in ("top_k", "keyword_terms", "nprobe", "overfetch"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise InputError(f"{name} {count} must be at least 1")
+        if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
+            raise InputError(f"min_similarity {self.min_similarity} must lie within -1 and 1")
+        if not 0 <= self.keyword_weight <= 1:
+            raise InputError(f"keyword_weight {self.keyword_weight} must lie within 0 and 1")
+
+    @property
+    def candidates(self) -> int:
+        """Number of rows that each ranking contributes for a query."""
+        if self.ranking == "dense":
+            return self.top_k
+        return max(KEYWORD_CANDIDATES, self.top_k * (self.overfetch or _KEYWORD_OVERFETCH))

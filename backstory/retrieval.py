@@ -1,0 +1,165 @@
+"""Windows, their query chunks and an index -> hits, decisions and contexts, in memory.
+
+This is the one place where the steps are put together. The stages of the pipeline take one step at a time, with the
+tables of a workspace between them; everything else takes all of them at once by :meth:`Retrieval.run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import polars as pl
+
+from backstory.contexts import make_contexts
+from backstory.decisions import judge_hits
+from backstory.embeddings import find_threshold
+from backstory.embeddings.protocol import Embedder, Vectors
+from backstory.hits import FoundHits, Queries, find_hits, plan_queries
+from backstory.index import SearchIndex
+from backstory.prompt_text import entry_budget, make_entry_counter
+from backstory.rerankers import Reranker, make_reranker
+from backstory.rerankers.reranking import Reranking
+from backstory.settings import ContextSettings, RAGSettings, RerankSettings, Settings
+from backstory.strategies import FindVectors, VectorSources
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of the hits of a batch of windows.
+
+    Attributes:
+        frame: Table ``decisions``, one row per hit, in the order of the hits.
+        counts: Windows that the reranker was asked about, and those whose order it left; empty without a reranker.
+    """
+
+    frame: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What was found for a batch of windows.
+
+    Attributes:
+        hits: Table ``hits``.
+        decisions: Table ``decisions``.
+        contexts: Table ``contexts``.
+    """
+
+    hits: pl.DataFrame
+    decisions: pl.DataFrame
+    contexts: pl.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """An index, and how it is asked for windows.
+
+    Attributes:
+        index: An open snapshot of the embedding space of the queries.
+        rag: How windows are asked for, and hits judged.
+        context: How entries are written, which says what tokens they take.
+        min_similarity: Cosine below which a hit is no evidence.
+        reranker: Has the last word about the order, if there is one.
+        rerank: How much the reranker is shown.
+    """
+
+    index: SearchIndex
+    rag: RAGSettings
+    context: ContextSettings
+    min_similarity: float
+    reranker: Reranker | None = None
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
+        """Ask as the settings say.
+
+        Args:
+            settings: With absolute folders of models.
+            embedder: Gives the threshold where the settings name none.
+            index: An open snapshot of the embedder's space.
+
+        Raises:
+            ModelFileError: The reranker's model is not where the settings say.
+        """
+        return cls(
+            index=index,
+            rag=settings.rag,
+            context=settings.context,
+            min_similarity=find_threshold(settings.rag, embedder),
+            reranker=make_reranker(settings.rerank),
+            rerank=settings.rerank,
+        )
+
+    def run(self, windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors) -> Retrieved:
+        """Find the contexts of windows.
+
+        Args:
+            windows: Table ``windows``.
+            window_chunks: Table ``window_chunks`` of these windows.
+            vectors: Unit vectors of the query chunks, shape ``(len(window_chunks), dimension)``.
+
+        Raises:
+            ModelError: The reranker could not be used, or gave no usable answer.
+        """
+        queries = plan_queries(windows, window_chunks, vectors, self.rag)
+        hits = self.find_hits(queries).frame
+        decisions = self.judge(hits, window_chunks, queries.vectors_of).frame
+        return Retrieved(hits, decisions, self.gather(decisions))
+
+    def find_hits(self, queries: Queries) -> FoundHits:
+        """Search for all queries of :func:`backstory.hits.plan_queries` at once."""
+        return find_hits(queries, self.index, self.rag)
+
+    def judge(
+        self,
+        hits: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        query_vectors: FindVectors,
+        *,
+        max_tokens: int | None = None,
+    ) -> Judgement:
+        """Judge hits; what is known of the chunks that they found is read from the index.
+
+        Args:
+            hits: Table ``hits``.
+            window_chunks: Table ``window_chunks`` of the same windows, for the reranker.
+            query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``; called only
+                where the strategy compares them.
+            max_tokens: Token budget of one context; None for what the settings leave beside the heading.
+
+        Raises:
+            InputError: A hit is not of this index, or not of these queries.
+            ModelError: The reranker could not be used, or gave no usable answer.
+        """
+        reranking = self._start_reranking(hits, window_chunks)
+        found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
+        decisions = judge_hits(
+            hits,
+            self.rag,
+            min_similarity=self.min_similarity,
+            vectors=VectorSources(query_vectors, self.index.vectors_of),
+            entry_tokens=make_entry_counter(found, self.context),
+            max_tokens=entry_budget(self.context) if max_tokens is None else max_tokens,
+            reranking=reranking,
+        )
+        return Judgement(decisions, reranking.counts if reranking else {})
+
+    def gather(self, decisions: pl.DataFrame) -> pl.DataFrame:
+        """Make table ``contexts`` of what table ``decisions`` keeps.
+
+        Raises:
+            InputError: A kept chunk is not of this index.
+        """
+        kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+        return make_contexts(decisions, self.index.describe(kept))
+
+    def _start_reranking(self, hits: pl.DataFrame, window_chunks: pl.DataFrame) -> Reranking | None:
+        if self.reranker is None:
+            return None
+        return Reranking(
+            self.reranker, self.rerank, hits=hits, window_chunks=window_chunks, describe=self.index.describe
+        )

@@ -1,0 +1,49 @@
+"""Hiding and admitting are one rule, for queries in any order and rows numbered anew."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.index.engines.scope import Scope
+
+ROWS = 12
+
+
+@st.composite
+def scopes(draw: st.DrawFn) -> Scope:
+    stop = np.array(draw(st.lists(st.integers(0, ROWS), min_size=1, max_size=5)), np.int64)
+    mask = draw(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS).map(np.array))
+    allowed = stop if mask is None else np.r_[0, np.cumsum(mask)][stop]
+    return Scope(ROWS, stop, mask, allowed)
+
+
+def shown(scope: Scope, first: int = 0, start: int = 0, rows: int = ROWS) -> list[list[bool]]:
+    scores = np.zeros((len(scope.stop) - first, rows - start), np.float32)
+    scope.hide(scores, first, start)
+    assert set(np.unique(scores)) <= {0, -np.inf}
+    visible: list[list[bool]] = (scores == 0).tolist()
+    return visible
+
+
+@given(scopes(), st.integers(0, 4), st.integers(0, ROWS - 1))
+def test_a_row_is_hidden_unless_it_is_admitted(scope: Scope, first: int, start: int) -> None:
+    first = min(first, len(scope.stop) - 1)
+    expected = [
+        [bool(scope.admits(np.array([query]), np.array([row]))[0]) for row in range(start, ROWS)]
+        for query in range(first, len(scope.stop))
+    ]
+    assert shown(scope, first, start) == expected
+    assert [sum(row) for row in shown(scope)] == scope.allowed.tolist()
+
+
+@given(scopes(), st.randoms())
+def test_another_order_and_fewer_rows_hide_the_same(scope: Scope, random: Random) -> None:
+    order = list(range(len(scope.stop)))
+    random.shuffle(order)
+    everything = shown(scope)
+    assert shown(scope.reordered(np.array(order))) == [everything[query] for query in order]
+    admitted = np.arange(ROWS) if scope.mask is None else np.flatnonzero(scope.mask)
+    narrowed = shown(scope.narrowed(admitted), rows=len(admitted))
+    assert narrowed == [[row[place] for place in admitted] for row in everything]

@@ -1,0 +1,87 @@
+"""The assembly in memory: the same tables as the stages make one step at a time, and a reranker that is asked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from backstory.embeddings import embed_texts
+from backstory.embeddings.protocol import Vectors
+from backstory.index import open_index
+from backstory.pipeline.run import run_pipeline
+from backstory.rerankers import RerankRequest, RerankResult
+from backstory.retrieval import Retrieval
+from backstory.settings import RAGSettings
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+from tests.workspaces import SETTINGS
+
+RERANKED = SETTINGS.replace(
+    "{top_k: 3}", "{top_k: 3, plan: hybrid, strategy: mmr, near_duplicate_similarity: 0.95}"
+)
+
+
+class ReversingReranker:
+    """Turns every order round."""
+
+    id = "reversing"
+    api_calls = 0
+
+    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
+        return [RerankResult(tuple(c.chunk_id for c in request.candidates)[::-1]) for request in requests]
+
+
+def tables_of(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame, Vectors]:
+    windows, chunks = (read_table(workspace.tables, name) for name in ("windows", "window_chunks"))
+    embedded = embed_texts(workspace.embedder, chunks["text"].to_list(), task="query", cache=None)
+    return windows, chunks, embedded.vectors
+
+
+@pytest.fixture
+def retrieval(workspace: Workspace) -> Iterator[Retrieval]:
+    run_pipeline(workspace)
+    with open_index(workspace.index) as index:
+        yield Retrieval.from_settings(workspace.settings, workspace.embedder, index)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, RERANKED], ids=["defaults", "others"])
+def test_all_steps_in_memory_give_what_the_stages_write(
+    make_workspace: Callable[..., Workspace], settings: str
+) -> None:
+    workspace = make_workspace(settings)
+    run_pipeline(workspace)
+    with open_index(workspace.index) as index:
+        retrieval = Retrieval.from_settings(workspace.settings, workspace.embedder, index)
+        found = retrieval.run(*tables_of(workspace))
+    for name, frame in (("hits", found.hits), ("decisions", found.decisions), ("contexts", found.contexts)):
+        written = read_table(workspace.tables, name)
+        assert written.height
+        assert set(frame.select(pl.struct(pl.all()).struct.json_encode()).to_series()) == set(
+            written.select(pl.struct(frame.columns).struct.json_encode()).to_series()
+        )
+
+
+def test_the_reranker_has_the_last_word_and_is_counted(workspace: Workspace, retrieval: Retrieval) -> None:
+    by_similarity = replace(retrieval, rag=RAGSettings(strategy="similarity", top_k=3))
+    windows, chunks, vectors = tables_of(workspace)
+    plain = by_similarity.run(windows, chunks, vectors)
+    reranked = replace(by_similarity, reranker=ReversingReranker()).run(windows, chunks, vectors)
+    orders = [
+        dict(found.contexts.group_by("window_id").agg("chunk_id").iter_rows()) for found in (plain, reranked)
+    ]
+    changed = [window_id for window_id, order in orders[0].items() if orders[1][window_id] != order]
+    assert changed
+    judged = replace(by_similarity, reranker=ReversingReranker()).judge(plain.hits, chunks, lambda _: vectors)
+    assert judged.counts["reranked_windows"] >= len(changed)
+    assert by_similarity.judge(plain.hits, chunks, lambda _: vectors).counts == {}
+
+
+def test_a_threshold_of_the_settings_stands_before_that_of_the_embedder(
+    workspace: Workspace, retrieval: Retrieval
+) -> None:
+    assert retrieval.min_similarity == workspace.embedder.default_min_similarity
+    stricter = workspace.settings.model_copy(update={"rag": RAGSettings(min_similarity=0.99)})
+    strict = Retrieval.from_settings(stricter, workspace.embedder, retrieval.index)
+    assert strict.min_similarity == 0.99
+    assert strict.run(*tables_of(workspace)).contexts.is_empty()
