@@ -182,7 +182,9 @@ def test_a_damaged_snapshot_is_an_error_and_is_built_again(
 ) -> None:
     build = small.build(tmp_path)
     damage(build.folder / name)
-    with pytest.raises(SearchIndexError, match=f"is damaged: {what}.*delete that folder and run `backstory run`"):
+    with pytest.raises(
+        SearchIndexError, match=f"is damaged: {what}.*delete that folder and run `backstory run`"
+    ):
         open_index(tmp_path)
     assert small.build(tmp_path).built
     with open_index(tmp_path) as index:
