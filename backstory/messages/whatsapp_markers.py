@@ -1,7 +1,7 @@
 """What WhatsApp writes into a chat on its own account: system lines, media, deletions and edits.
 
 Texts are those of the app in English, German, Portuguese, Spanish, French, Italian and, where short, some
-more.
+more; those in place of media are in :mod:`backstory.messages.media_phrases`.
 """
 
 from __future__ import annotations
@@ -10,35 +10,7 @@ from typing import Final
 
 import polars as pl
 
-_LEFT_TO_RIGHT_MARK = "\u200e"
-
-_MEDIA_OMITTED = (
-    "media omitted|medien ausgeschlossen|mídia oculta|mídia omitida|arquivo de mídia oculto|"
-    "multimedia omitido|"
-    "archivo omitido|médias omis|média omis|fichier média omis|media omessi|media esclusi|media weggelaten|"
-    "pominięto multimedia|без медиафайлов|медиафайл пропущен|medya dahil edilmedi|media tidak disertakan|"
-    "تم استبعاد الوسائط|省略多媒体文件|媒體已略去|メディアは含まれていません|미디어 파일을 제외한 메시지"
-)
-_ATTACHED_BEFORE = "attached|anhang|anexado|adjunto|pièce jointe|allegato|bijlage"
-_ATTACHED_AFTER = (
-    "file attached|datei angehängt|arquivo anexado|archivo adjunto|fichier joint|file allegato|"
-    "bestand bijgevoegd"
-)
-_OMITTED_KIND = (
-    "image|photo|video|audio|gif|sticker|document|contact card|voice message|video note|"
-    "bild|foto|dokument|kontaktkarte|sprachnachricht|videonachricht|"
-    "imagem|vídeo|áudio|figurinha|documento|cartão do contato|imagen|tarjeta de contacto|"
-    "fiche contact|immagine|scheda contatto|afbeelding"
-)
-_OMITTED = (
-    "omitted|weggelassen|ocultada|ocultado|omitida|omitido|absente|absent|omise|omis|omessa|omesso|weggelaten"
-)
-_MEDIA: Final = (
-    f"(?i)^(?:<(?:{_MEDIA_OMITTED})>"
-    f"|<(?:{_ATTACHED_BEFORE})\\s?: [^>\\n]+>"
-    f"|[^\\n]+ \\((?:{_ATTACHED_AFTER})\\)"
-    f"|(?:[^\\n]*\u200e)?(?:{_OMITTED_KIND}) (?:{_OMITTED}))\\s*(?:\\n|$)"
-)
+from backstory.messages.media_placeholders import APP_MARK, find_captions
 
 _DELETED: Final = (
     "(?i)^(?:this message was deleted(?: by admin [^\\n]+)?|you deleted this message(?: as admin)?|"
@@ -88,13 +60,14 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     Returns:
         The rows with ``kind``: ``system`` for lines of the app and for what stands in place of a deleted
         message (which keeps its author), ``media`` for what stands in place of a picture, a voice message or
-        a file, else ``message``. The mark of an edited message and the direction mark that the app puts
-        before its own texts are taken off.
+        a file, else ``message``. The text of media is their caption, null for none. The mark of an edited message
+        and the direction mark that the app puts before its own texts are taken off.
     """
-    plain = pl.col("text").str.strip_prefix(_LEFT_TO_RIGHT_MARK)
+    captions = find_captions(rows["text"])
+    plain = pl.col("text").str.strip_prefix(APP_MARK)
     found = rows.select(
         pl.col("author").is_null().alias("unsigned"),
-        plain.str.contains(_MEDIA).fill_null(value=False).alias("media"),
+        pl.col("text").is_in(list(captions)).fill_null(value=False).alias("media"),
         plain.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
         (pl.col("text").str.contains(_ENCRYPTION) | pl.col("text").str.contains(_APP_EVENT))
         .fill_null(value=False)
@@ -110,8 +83,11 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("message"))
         .alias("kind")
     )["kind"]
+    caption = pl.col("text").replace_strict(
+        {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
+    )
     return rows.with_columns(
         kind,
         pl.when(~found["by_app"]).then("author").alias("author"),
-        plain.str.replace(_EDITED, "").alias("text"),
+        pl.when(kind == "media").then(caption).otherwise(plain).str.replace(_EDITED, "").alias("text"),
     )
