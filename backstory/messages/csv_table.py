@@ -9,6 +9,7 @@ from backstory.errors import ExportError
 from backstory.messages.reader import ParsedExport
 from backstory.messages.tabular import Record, parse_records, require_columns
 from backstory.messages.text_lines import decode_head, decode_lines
+from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -32,7 +33,14 @@ class CsvReader:
             return bool(names)
         return {settings.timestamp_column, settings.message_column} <= set(names)
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+    def read(
+        self,
+        content: bytes,
+        settings: ConversationSettings,
+        source: str,
+        *,
+        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
+    ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
         text = decode_lines(content)
         lines = text.lines.to_list()
@@ -47,7 +55,7 @@ class CsvReader:
         ]
         delimiter = _find_delimiter(lines[0])
         records = _split_records(lines, len(names), positions, delimiter, unread)
-        return parse_records(records, unread, settings)
+        return parse_records(records, unread, settings, encoding=text.encoding)
 
 
 def _split_records(
@@ -74,7 +82,7 @@ def _split_records(
                         yield begin + 1, fields[timestamp], fields[author], fields[message]
                 else:
                     for number in numbers:
-                        unread.setdefault(number, "belongs to a record with a line that is not UTF-8")
+                        unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
                 begin = end
         except csv.Error as error:
             unread.setdefault(begin + 1, f"not a record: {error}")

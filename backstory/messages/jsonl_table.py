@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from backstory.messages.reader import ParsedExport
 from backstory.messages.tabular import Record, parse_records, require_columns
 from backstory.messages.text_lines import decode_head, decode_lines
+from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
 
@@ -17,10 +18,26 @@ class JsonLinesReader:
     name = "jsonl"
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Say whether a line at the beginning of the file is a JSON object by itself."""
-        return any(line.lstrip().startswith("{") and _is_object(line) for line in decode_head(content)[:20])
+        """Say whether lines at the beginning of the file are JSON objects by themselves.
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+        Not so where the file is one list, or one object that holds lists or objects: another app's export.
+        """
+        lines = [line for line in decode_head(content)[:20] if line.strip()]
+        if not lines or lines[0].lstrip().startswith("["):
+            return False
+        objects = [value for value in map(_read_object, lines) if value is not None]
+        if len(lines) == 1 and objects and _is_nested(objects[0]):
+            return {settings.timestamp_column, settings.message_column} <= objects[0].keys()
+        return bool(objects)
+
+    def read(
+        self,
+        content: bytes,
+        settings: ConversationSettings,
+        source: str,
+        *,
+        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
+    ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
         text = decode_lines(content)
         unread = dict(text.undecodable)
@@ -40,7 +57,7 @@ class JsonLinesReader:
                 unread[number] = "not a JSON object"
         keys = dict.fromkeys(key for _, value in objects for key in value)
         require_columns(keys, settings, source)
-        return parse_records(_pick(objects, settings), unread, settings)
+        return parse_records(_pick(objects, settings), unread, settings, encoding=text.encoding)
 
 
 def _pick(objects: list[tuple[int, dict[str, object]]], settings: ConversationSettings) -> Iterator[Record]:
@@ -53,8 +70,15 @@ def _pick(objects: list[tuple[int, dict[str, object]]], settings: ConversationSe
         )
 
 
-def _is_object(line: str) -> bool:
+def _read_object(line: str) -> dict[str, object] | None:
+    if not line.lstrip().startswith("{"):
+        return None
     try:
-        return isinstance(json.loads(line), dict)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_nested(value: dict[str, object]) -> bool:
+    return any(isinstance(part, list | dict) for part in value.values())

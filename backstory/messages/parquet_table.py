@@ -9,6 +9,7 @@ import polars as pl
 from backstory.errors import ExportError
 from backstory.messages.reader import ParsedExport
 from backstory.messages.tabular import parse_records, require_columns
+from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
 _MAGIC = b"PAR1"
@@ -23,7 +24,14 @@ class ParquetReader:
         """Say whether the file begins as Parquet does."""
         return content.startswith(_MAGIC)
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+    def read(
+        self,
+        content: bytes,
+        settings: ConversationSettings,
+        source: str,
+        *,
+        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
+    ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
         columns = [settings.timestamp_column, settings.author_column, settings.message_column]
         try:

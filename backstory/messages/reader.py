@@ -7,6 +7,8 @@ from typing import Protocol
 
 import polars as pl
 
+from backstory.errors import ExportSettingError
+from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
 ROW_SCHEMA = pl.Schema(
@@ -30,10 +32,28 @@ class ParsedExport:
             the app wrote the line), ``text`` and ``kind``.
         unread: ``line`` (from 1) and ``reason`` of what could not be read. A reason never quotes the line,
             since it may hold a name.
+        encoding: Encoding that the text was decoded with; None for a format that is not text.
+        date_order: Order that its dates were read in; None for a format whose dates have one order only.
+        timezone: Zone that its clock was read in; None if every timestamp states its own.
     """
 
     rows: pl.DataFrame
     unread: pl.DataFrame
+    encoding: str | None = None
+    date_order: str | None = None
+    timezone: str | None = None
+
+
+class UnansweredExportError(ExportSettingError):
+    """An export waits for a setting; who wrote in it is known all the same.
+
+    Attributes:
+        authors: Names as written, which must not show in tables although no message of theirs does.
+    """
+
+    def __init__(self, message: str, authors: frozenset[str]) -> None:
+        super().__init__(message)
+        self.authors = authors
 
 
 class ExportReader(Protocol):
@@ -54,13 +74,16 @@ class ExportReader(Protocol):
         """
         ...
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+    def read(
+        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+    ) -> ParsedExport:
         """Read a file of this format.
 
         Args:
             content: All bytes of the file.
             settings: Time zone, date order and names of columns.
             source: What error messages call the file.
+            latest_year: Last year in which a message of the file can have been sent.
 
         Raises:
             ExportSettingError: A setting must say how to read the file.

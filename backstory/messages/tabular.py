@@ -8,9 +8,9 @@ from datetime import datetime
 import polars as pl
 
 from backstory.errors import ExportSettingError
-from backstory.messages.local_time import local_to_utc
 from backstory.messages.reader import ROW_SCHEMA, ParsedExport, unread_frame
 from backstory.messages.table_values import read_text, read_timestamp
+from backstory.messages.times import local_to_utc
 from backstory.messages.whatsapp_markers import classify_messages
 from backstory.settings import ConversationSettings
 
@@ -19,7 +19,11 @@ Record = tuple[int, object, object, object]
 
 
 def parse_records(
-    records: Iterable[Record], unread: dict[int, str], settings: ConversationSettings
+    records: Iterable[Record],
+    unread: dict[int, str],
+    settings: ConversationSettings,
+    *,
+    encoding: str | None = None,
 ) -> ParsedExport:
     """Make messages of a table's records.
 
@@ -28,6 +32,7 @@ def parse_records(
         unread: What could not even be read as a record: reason by line. Records that cannot be used are
             added.
         settings: Time zone of timestamps that name none.
+        encoding: Encoding of the table, None for one that is not text.
 
     Returns:
         The messages, and the records that are none.
@@ -51,7 +56,12 @@ def parse_records(
         naive.append(None if moment.tzinfo else moment)
         authors.append((name or "").strip() or None)
         texts.append(text)
-    return ParsedExport(_make_rows(zoned, naive, authors, texts, settings.timezone), unread_frame(unread))
+    return ParsedExport(
+        _make_rows(zoned, naive, authors, texts, settings.timezone),
+        unread_frame(unread),
+        encoding=encoding,
+        timezone=settings.timezone if any(naive) else None,
+    )
 
 
 def _make_rows(

@@ -1,4 +1,4 @@
-"""Bytes of a text file as lines, each of which may be undecodable on its own."""
+"""Bytes of a text file as lines, in any encoding; one of UTF-8 may be undecodable on its own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+from backstory.messages.text_encoding import UTF8, find_encoding
+
 _HEAD_BYTES = 65_536
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,12 @@ class TextLines:
         lines: The texts, as a series, which takes a third of the memory of a list; undecodable bytes appear as
             U+FFFD.
         undecodable: Why a line could not be decoded, by its number from 1.
+        encoding: What the others were decoded with, as Python names it.
     """
 
     lines: pl.Series
     undecodable: dict[int, str]
+    encoding: str
 
 
 def decode_lines(content: bytes) -> TextLines:
@@ -33,30 +37,35 @@ def decode_lines(content: bytes) -> TextLines:
     Only line feeds end a line: a message may hold any other character that Unicode counts as a line break.
 
     Args:
-        content: UTF-8, with or without a byte order mark, or UTF-16 with one.
+        content: Text in any encoding that :func:`backstory.messages.text_encoding.find_encoding` tells.
 
     Returns:
         The lines; a file that ends with a line feed has no empty line after it.
     """
-    if content.startswith(_UTF16_MARKS):
-        return TextLines(_split(content.decode("utf-16", "replace").encode()), {})
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        return TextLines(_split(content), {})
-    except pa.ArrowInvalid:
-        undecodable = _find_undecodable(content)
-        return TextLines(_split(content.decode("utf-8", "replace").encode()), undecodable)
+    unmarked = content.removeprefix(codecs.BOM_UTF8)
+    if b"\0" not in content[:_HEAD_BYTES] and not content.startswith(_UTF16_MARKS):
+        try:
+            return TextLines(_split(unmarked), {}, UTF8)
+        except pa.ArrowInvalid:  # not UTF-8, or not everywhere
+            pass
+    encoding = find_encoding(content)
+    if encoding == UTF8:
+        text = unmarked.decode(UTF8, "replace")
+        return TextLines(_split(text.encode()), _find_undecodable(unmarked), UTF8)
+    return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
 
 
 def decode_head(content: bytes) -> list[str]:
     """Decode the whole lines at the beginning of a file; none if it is not text."""
     head = content[:_HEAD_BYTES]
-    if not head.startswith(_UTF16_MARKS) and b"\0" in head:
+    is_cut = len(content) > len(head)
+    encoding = find_encoding(head)
+    if encoding == UTF8 and b"\0" in head:
         return []
-    if len(content) > len(head) and head.startswith(_UTF16_MARKS):
-        head = head[: len(head) // 2 * 2]
-    lines: list[str] = decode_lines(head).lines.to_list()
-    return lines[:-1] if len(content) > len(head) and len(lines) > 1 else lines
+    text = head[: len(head) // 4 * 4] if is_cut and encoding.startswith("utf-") else head
+    lines: list[str] = text.decode(encoding, "replace").removeprefix("\ufeff").split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    return lines[:-1] if (is_cut and len(lines) > 1) or not lines[-1] else lines
 
 
 def _split(content: bytes) -> pl.Series:

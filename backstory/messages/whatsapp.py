@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
-from backstory.messages.date_order import DateOrder, DateParts, decide_date_order, read_date
-from backstory.messages.local_time import local_to_utc
-from backstory.messages.reader import ROW_SCHEMA, ParsedExport, unread_frame
+from backstory.messages.reader import ROW_SCHEMA, ParsedExport, UnansweredExportError, unread_frame
 from backstory.messages.text_lines import TextLines, decode_head, decode_lines
+from backstory.messages.times import (
+    FIRST_YEAR,
+    KNOWN_YEAR,
+    DateOrder,
+    decide_date_order,
+    is_plausible_year,
+    local_to_utc,
+    read_date,
+)
 from backstory.messages.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
 from backstory.messages.whatsapp_markers import classify_messages
 from backstory.settings import ConversationSettings
 
+_DATE_PARTS = ("first", "second", "third")
 _CLOSING_QUOTES = '[”“»"]'
 _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
@@ -34,24 +40,29 @@ class WhatsAppTextReader:
         """Say whether a line at the beginning of the file is the header of a message."""
         return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+    def read(
+        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+    ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
-        return parse_whatsapp(decode_lines(content), settings, source)
+        return parse_whatsapp(decode_lines(content), settings, source, latest_year=latest_year)
 
 
-def parse_whatsapp(lines: TextLines, settings: ConversationSettings, source: str) -> ParsedExport:
+def parse_whatsapp(
+    lines: TextLines, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+) -> ParsedExport:
     """Read the lines of a WhatsApp export.
 
     Args:
         lines: All lines of the file.
         settings: Time zone and date order.
         source: What error messages call the file.
+        latest_year: Last year in which a message of the file can have been sent.
 
     Returns:
         The messages, and the lines that belong to none.
 
     Raises:
-        ExportSettingError: The order of day and month must be set.
+        UnansweredExportError: The order of its dates must be set, or they are of another calendar.
         ExportError: There is no message in the file.
     """
     written = lines.lines
@@ -60,7 +71,20 @@ def parse_whatsapp(lines: TextLines, settings: ConversationSettings, source: str
         raise ExportError(
             f"{source}: no line begins as a WhatsApp message does; export the chat again as text"
         )
-    headers = _with_local_time(headers, settings, source)
+    headers = _with_author(headers)
+    runs = _join_equal_dates(headers)
+    try:
+        order = decide_date_order(
+            [((first, second, third), count) for first, second, third, count in runs.rows()],
+            settings.date_order,
+            source,
+            latest_year=latest_year,
+            separator=headers["separator"][0],
+        )
+    except ExportSettingError as error:
+        authors = frozenset(headers["author"].drop_nulls())
+        raise UnansweredExportError(str(error), authors) from error
+    headers = _with_local_time(headers, order, latest_year)
     blocks = _split_into_blocks(written, headers, lines.undecodable)
     rows = (
         blocks.filter(pl.col("reason").is_null())
@@ -76,36 +100,42 @@ def parse_whatsapp(lines: TextLines, settings: ConversationSettings, source: str
     return ParsedExport(
         classify_messages(rows).select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
         unread_frame(dict(unread.iter_rows())),
+        encoding=lines.encoding,
+        date_order=order,
+        timezone=settings.timezone,
     )
 
 
-def _with_local_time(headers: pl.DataFrame, settings: ConversationSettings, source: str) -> pl.DataFrame:
+def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
+    """Give the dates in the order of the file, equal neighbours as one, with their number of lines."""
+    runs = headers.group_by(pl.struct(_DATE_PARTS).rle_id().alias("run"), maintain_order=True)
+    return runs.agg(pl.col(_DATE_PARTS).first(), pl.len().alias("lines")).drop("run")
+
+
+def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
     """Add ``local``, the time of each header, and ``reason`` where there is no such time."""
-    parts = ("first", "second", "third")
-    headers = headers.with_columns(pl.struct(parts).rle_id().alias("run"))
-    runs = headers.group_by("run", maintain_order=True).agg(pl.col(parts).first(), pl.len().alias("lines"))
-    dates = [((first, second, third), lines) for _, first, second, third, lines in runs.iter_rows()]
-    order = decide_date_order(dates, settings.date_order, source)
-    days = pl.Series("day", [read_date(date, order) for date, _ in dates], dtype=pl.Date)
-    misread = sum(
-        lines
-        for (date, lines), day in zip(dates, days, strict=True)
-        if day is None and _is_date_in_some_order(date)
+    dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
+    days = [read_date((first, second, third), order) for first, second, third in dates.iter_rows()]
+    plausible = [day is not None and is_plausible_year(day.year, latest_year) for day in days]
+    dates = dates.with_columns(
+        pl.Series("day", days, dtype=pl.Date), pl.Series("plausible", plausible, dtype=pl.Boolean)
     )
-    if settings.date_order != "auto" and 2 * misread > len(headers):
-        raise ExportSettingError(
-            f"{source}: {misread} of {len(headers)} dates are impossible with "
-            f"`conversations.date_order` {settings.date_order}; set it to auto, or to the order of this file"
-        )
-    no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *parts)
+    no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *_DATE_PARTS)
+    no_year = pl.format(
+        "the year {} is not between "
+        f"{FIRST_YEAR}, when WhatsApp appeared, and {latest_year}, the year of the file",
+        pl.col("day").dt.year(),
+    )
     no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
     return (
-        headers.join(runs.select("run", days), on="run", how="left", maintain_order="left")
+        headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
         .with_columns(time_of_day().alias("time"))
         .with_columns(
             (pl.col("day").cast(pl.Datetime("us")) + pl.col("time")).alias("local"),
             pl.when(pl.col("day").is_null())
             .then(no_day)
+            .when(~pl.col("plausible"))
+            .then(no_year)
             .when(pl.col("time").is_null())
             .then(no_time)
             .alias("reason"),
@@ -113,15 +143,11 @@ def _with_local_time(headers: pl.DataFrame, settings: ConversationSettings, sour
     )
 
 
-def _is_date_in_some_order(parts: DateParts) -> bool:
-    return any(read_date(parts, order) for order in get_args(DateOrder))
-
-
 def _split_into_blocks(
     written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
 ) -> pl.DataFrame:
     """Give each line its block (the header it follows), and the reason if it cannot be read."""
-    headers = _with_author(headers).with_columns(pl.col("line").cast(pl.Int64) + 1)
+    headers = headers.with_columns(pl.col("line").cast(pl.Int64) + 1)
     broken = pl.DataFrame(
         {"line": list(undecodable), "undecodable": list(undecodable.values())},
         schema={"line": pl.Int64, "undecodable": pl.String},

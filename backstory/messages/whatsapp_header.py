@@ -14,12 +14,14 @@ _DIGITS = "0-9٠-٩۰-۹०-९"
 _ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०" for value in range(10)}
 _MARKS = f"[{BIDI_MARKS}]*"
 _SPACE = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
+_AT = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
+_AFTER_YEAR = f"(?:{_SPACE}?(?:г\\.?|BE|AD))?"
 _HEADER = (
     f"^(?P<open>{_MARKS}\\[)?{_MARKS}"
     f"(?P<first>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}}){_MARKS}(?P<separator>[./-]){_SPACE}?{_MARKS}"
-    f"[{_DIGITS}]{{1,2}}{_MARKS}(?P<again>[./-]){_SPACE}?{_MARKS}"
-    f"(?P<third>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}})\\.?{_MARKS}"
-    f"(?P<joint>[,،]?){_SPACE}+(?:(?:à|às|um|at){_SPACE}+)?"
+    f"[{_DIGITS}]{{1,2}}{_MARKS}(?P<again>[./-])(?P<space>{_SPACE})?{_MARKS}"
+    f"(?P<third>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{_MARKS}"
+    f"(?P<joint>[,،]?){_SPACE}+(?:(?P<at>{_AT}){_SPACE}+)?"
     f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*"
     f"[{_DIGITS}]{{1,2}}(?P<colon>[:.])[{_DIGITS}]{{2}}(?P<seconds>[:.][{_DIGITS}]{{2}})?"
     f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
@@ -28,6 +30,7 @@ _HEADER = (
 _HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
 _NUMBERS = ("first", "second", "third", "hour", "minute", "seconds")
 _PERIOD_NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
+_CLOCK_WORDS = "^(uhr|h|ч|น)$"
 _PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
     **dict.fromkeys(
         (
@@ -80,18 +83,19 @@ _WIDE_YEAR = 4
 def find_headers(lines: pl.Series) -> pl.DataFrame:
     """Find the lines that begin as messages of this export do.
 
-    An export is written in one style throughout: brackets, separators, comma, width of the year, seconds and
-    half-day marks. A line in another style is something that a message quotes. The style is that of the first
-    line that looks like a header with a possible date and time, unless another has more than ten times as many
-    lines.
+    An export is written in one style throughout: brackets, separators, comma, width of the year, seconds,
+    half-day marks and words around the clock. A line in another style is something that a message quotes. The style
+    is that of the first line that looks like a header with a possible date and time, unless another has more than
+    ten times as many lines.
 
     Args:
         lines: All lines of the file.
 
     Returns:
         ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
-        ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null); and
-        ``rest`` (the line after the header); in the order of the file.
+        ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null);
+        ``separator`` (between the numbers of the date, with the space after it if there is one); and ``rest``
+        (the line after the header); in the order of the file.
     """
     found = (
         pl.DataFrame({"text": lines})
@@ -113,7 +117,7 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
         pl.min_horizontal("first", "second", "third").is_between(1, _MONTHS), time_of_day().is_not_null()
     )
     return found.filter(pl.col("style") == _style_of_export(plausible["style"])).select(
-        "line", *_NUMBERS, "period", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
+        "line", *_NUMBERS, "period", "separator", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
     )
 
 
@@ -152,6 +156,8 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
         .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
         .unnest("groups")
         .with_columns(mark.alias("mark"))
+        .with_columns(pl.col("mark").str.extract(_CLOCK_WORDS).fill_null("").alias("clock_word"))
+        .with_columns(pl.when(pl.col("clock_word") == "").then("mark").otherwise(pl.lit("")).alias("mark"))
         .with_columns(
             pl.col("mark").replace_strict(_PERIODS, default=None, return_dtype=pl.String).alias("period")
         )
@@ -163,6 +169,12 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
         .select(
             "shape",
             "period",
+            (
+                pl.col("separator")
+                + pl.when(pl.col("space").str.strip_chars(BIDI_MARKS) != "")
+                .then(pl.lit(" "))
+                .otherwise(pl.lit(""))
+            ).alias("separator"),
             pl.concat_str(
                 pl.col("open").is_not_null(),
                 "separator",
@@ -173,6 +185,8 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
                 pl.col("seconds").is_not_null(),
                 pl.col("before") != "",
                 pl.col("period").is_not_null(),
+                pl.col("at").fill_null(""),
+                "clock_word",
                 separator=" ",
             ).alias("style"),
         )

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from backstory.errors import ExportError
 from backstory.messages.reader import ParsedExport
+from backstory.messages.times import KNOWN_YEAR
 from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.settings import ConversationSettings
 
@@ -40,9 +41,12 @@ class WhatsAppZipReader:
         except _UNREADABLE:
             return name.lower().endswith(".zip")
 
-    def read(self, content: bytes, settings: ConversationSettings, source: str) -> ParsedExport:
+    def read(
+        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+    ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
-        return self._text_reader.read(self._unpack(content, settings, source), settings, source)
+        text = self._unpack(content, settings, source)
+        return self._text_reader.read(text, settings, source, latest_year=latest_year)
 
     def _unpack(self, content: bytes, settings: ConversationSettings, source: str) -> bytes:
         try:

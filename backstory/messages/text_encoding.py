@@ -1,0 +1,132 @@
+"""The encoding of a text file, told from its bytes."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+from charset_normalizer import from_bytes
+
+UTF8: Final = "utf-8"
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_ALPHABETS: Final = {
+    "cp1252": (
+        "äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "àáâãçéêíóôõú", "àèéìòù", "áéëïóöü", "åäöé", "æøåé", "áðéíóúýþæö",
+        "àçèéíïòóúü",
+    ),
+    "cp1250": (
+        "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "ąćęłńóśźż", "áéíóöőúüű", "čćđšž", "ăâîşţ", "äöüß",
+    ),
+    "cp1254": ("çğıi̇öşüâîû",),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
+}  # fmt: skip
+"""Letters besides a to z of the languages that each Latin code page of Windows was made for.
+
+The statistics of charset-normalizer tell scripts apart, but not these: they differ in a few letters only.
+"""
+
+_PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
+_MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
+_OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258")
+
+_CALM: Final = 0.05
+_MULTIBYTE_BONUS: Final = 0.15  # text in a single-byte encoding is hardly ever valid in one of several bytes
+_MIXED: Final = 0.9
+_LEAST_FIT: Final = 0.8
+_MOST_FOREIGN_IN_LATIN: Final = 0.45
+_SAMPLE_BYTES: Final = 65_536
+_LEAST_SHARE_OF_NULLS: Final = 0.2
+_LINES_OF_CHANCE: Final = 20
+
+
+def find_encoding(content: bytes) -> str:
+    """Tell the encoding of a text by a byte order mark, by the places of null bytes, or by its letters.
+
+    A text with lines that are not valid UTF-8 is UTF-8 all the same where other lines hold letters that are: then
+    the lines are damaged. It is taken for another encoding where hardly any line holds letters in UTF-8, and where
+    the letters make sense in that other one.
+
+    Args:
+        content: All bytes of the file, or enough of its beginning.
+
+    Returns:
+        A name that Python knows; ``utf-8`` where nothing else is likely.
+    """
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return name
+    sample = content[:_SAMPLE_BYTES]
+    if b"\0" in sample:
+        return _find_wide_encoding(sample)
+    foreign: list[bytes] = []
+    in_utf8 = 0
+    for line in content.split(b"\n"):
+        if line.isascii():
+            continue
+        try:
+            line.decode(UTF8)
+            in_utf8 += 1
+        except UnicodeDecodeError:
+            foreign.append(line)
+    if not foreign or in_utf8 * _LINES_OF_CHANCE > len(foreign):
+        return UTF8
+    return _guess_encoding(b"\n".join(foreign)[:_SAMPLE_BYTES])
+
+
+def _find_wide_encoding(sample: bytes) -> str:
+    """Tell UTF-16 without a mark: digits and punctuation have a null byte each, always on the same side."""
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    least = _LEAST_SHARE_OF_NULLS * len(sample) / 2
+    if odd >= least and odd > 10 * even:
+        return "utf-16-le"
+    return "utf-16-be" if even >= least and even > 10 * odd else UTF8
+
+
+def _guess_encoding(sample: bytes) -> str:
+    """Tell a code page by the letters; UTF-8 where none makes sense, so that the lines are named as damaged."""
+    foreign = sum(byte >= 0x80 for byte in sample)
+    if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
+        shares = {name: _share_in_alphabet(sample, name) for name in _ALPHABETS}
+        best = max(shares, key=lambda name: shares[name])
+        return best if shares[best] >= _LEAST_FIT else UTF8
+    matches = list(from_bytes(sample, cp_isolation=[*_MULTIBYTE, *_OTHERS], enable_fallback=False))
+    calm = min((match.chaos for match in matches), default=0.0) + _CALM
+    likely: dict[str, float] = {}
+    for match in matches:
+        for name in {match.encoding, *match.could_be_from_charset} & {*_MULTIBYTE, *_OTHERS}:
+            bonus = _MULTIBYTE_BONUS if name in _MULTIBYTE else 0.0
+            likely[name] = match.coherence + bonus if match.chaos <= calm else 0.0
+    return max((*_MULTIBYTE, *_OTHERS), key=lambda name: likely.get(name, -1.0)) if likely else UTF8
+
+
+def _share_in_alphabet(sample: bytes, encoding: str) -> float:
+    """Give the share of the letters besides a to z that the best fitting language has where it has them.
+
+    Languages mix, in names above all: what all of them have together counts almost as much.
+    """
+    try:
+        text = f" {sample.decode(encoding)} "
+    except UnicodeDecodeError:
+        return 0.0
+    letters = [
+        letter.lower()
+        for before, letter, after in zip(text, text[1:], text[2:], strict=False)
+        if not letter.isascii() and letter.isalpha() and (letter.islower() or _begins_word(before, after))
+    ]
+    marks = sum(character in _PUNCTUATION for character in text)
+    number = max(1, sum(not character.isascii() and not character.isspace() for character in text))
+    alphabets = _ALPHABETS[encoding]
+    best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
+    together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
+    return (max(best, _MIXED * together) + marks) / number
+
+
+def _begins_word(before: str, after: str) -> bool:
+    return before.isupper() or (not before.isalpha() and after.isalpha())
