@@ -1,15 +1,14 @@
 """Chat exports as messages: one reader per format, behind one registry."""
 
+from backstory.messages.export_files import ExportFile, find_exports
 from backstory.messages.exports import (
     RAW_SCHEMA,
     READERS,
-    ExportFile,
     ExportRead,
-    ReadSource,
     conversation_of,
-    find_exports,
     read_export,
     read_exports,
+    replace_sources,
 )
 from backstory.messages.message_ids import assign_message_ids
 from backstory.messages.reader import ExportReader, ParsedExport
@@ -21,10 +20,10 @@ __all__ = [
     "ExportRead",
     "ExportReader",
     "ParsedExport",
-    "ReadSource",
     "assign_message_ids",
     "conversation_of",
     "find_exports",
     "read_export",
     "read_exports",
+    "replace_sources",
 ]

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 import polars as pl
 
-from backstory.errors import ExportError, ExportSettingError, WorkspaceError
+from backstory.errors import ExportError, ExportSettingError
 from backstory.messages.csv_table import CsvReader
+from backstory.messages.export_files import ListedFile, is_media_name, list_files
+from backstory.messages.file_kinds import describe_media, describe_unsupported
 from backstory.messages.jsonl_table import JsonLinesReader
+from backstory.messages.merged_exports import Merge, merge_exports
 from backstory.messages.parquet_table import ParquetReader
-from backstory.messages.reader import ROW_SCHEMA, ExportReader, ParsedExport, unread_frame
+from backstory.messages.reader import (
+    ROW_SCHEMA,
+    ExportReader,
+    ParsedExport,
+    UnansweredExportError,
+    unread_frame,
+)
+from backstory.messages.times import latest_year_of
 from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.messages.whatsapp_zip import WhatsAppZipReader
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import conform, empty
-from backstory.tables.schemas import Quarantine
+from backstory.tables.schemas import Quarantine, Sources
+from backstory.version import VERSION
 
 READERS: tuple[ExportReader, ...] = (
     ParquetReader(),
@@ -32,46 +44,10 @@ READERS: tuple[ExportReader, ...] = (
 
 RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": pl.String()})
 
-_EXPORT_SUFFIXES = frozenset(
-    ("", ".txt", ".zip", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".html", ".xml")
-)
-"""Other files in the folder are taken for the chats' media."""
+FOLDER: Final = "conversations"
+"""What the table ``sources`` calls the folder of exports."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ExportFile:
-    """A file that may be a chat export.
-
-    Attributes:
-        path: Where it lies.
-        source: Its path relative to the folder of exports, with ``/``.
-        sha256: Hash of its bytes, in hexadecimal.
-    """
-
-    path: Path
-    source: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class ReadSource:
-    """What came out of one file.
-
-    Attributes:
-        source: Path relative to the folder of exports.
-        reader: Name of the format, or None if the file could not be read.
-        sha256: Hash of its bytes, in hexadecimal.
-        messages: Number of messages.
-        quarantined: Number of lines or records that could not be read.
-    """
-
-    source: str
-    reader: str | None
-    sha256: str
-    messages: int
-    quarantined: int
 
 
 @dataclass(frozen=True)
@@ -82,35 +58,52 @@ class ExportRead:
         messages: Messages with real names and without ids, in the columns of ``RAW_SCHEMA``.
         quarantine: What could not be read, in the columns of :class:`backstory.tables.schemas.Quarantine`; line 0
             stands for a whole file.
-        sources: One entry per file.
+        sources: One row per file below the folder, in the columns of :class:`backstory.tables.schemas.Sources`,
+            with real names; ``language`` is null.
+        aliases: Names of people that only one of several exports of a conversation has, each with the name that
+            its messages bear in ``messages``.
+        unread_authors: Names of people in exports that wait for a setting.
+        unused_overrides: Positions, from 1, of those entries of the setting ``overrides`` that name no file.
     """
 
     messages: pl.DataFrame
     quarantine: pl.DataFrame
-    sources: tuple[ReadSource, ...]
+    sources: pl.DataFrame
+    aliases: Mapping[str, str]
+    unread_authors: frozenset[str]
+    unused_overrides: tuple[int, ...]
+
+    @property
+    def names(self) -> pl.Series:
+        """All names of people as exports write them, sorted."""
+        others = pl.Series([*self.aliases, *self.unread_authors], dtype=pl.String)
+        return pl.concat([self.messages["author"].drop_nulls(), others]).unique().sort()
 
 
-def find_exports(folder: Path) -> tuple[ExportFile, ...]:
-    """List the files of a folder and its subfolders that may be chat exports, sorted by path.
+@dataclass
+class _SourceRow:
+    """A row of the table ``sources`` that is being filled; the path is relative to the folder of exports."""
 
-    Hidden files, and files of types that chats hold as media, are left out.
-
-    Raises:
-        WorkspaceError: The folder is not there.
-    """
-    files = []
-    for path, source in _list_files(folder):
-        with path.open("rb") as file:
-            files.append(ExportFile(path, source, hashlib.file_digest(file, "sha256").hexdigest()))
-    return tuple(files)
+    source: str
+    status: str
+    reason: str | None = None
+    format: str | None = None
+    rows: int = 0
+    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
+    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
+    encoding: str | None = None
+    date_order: str | None = None
+    timezone: str | None = None
+    authors: frozenset[str] = frozenset()
 
 
 def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     """Read all chat exports of a folder.
 
     A file in a subfolder belongs to the conversation named by the subfolder, another one to the conversation
-    named by the file without its suffix. A file that cannot be read, or that no reader knows, is in
-    quarantine.
+    named by the file without its suffix. Several exports of one conversation are merged; see
+    :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read costs only itself: its row
+    of ``sources`` says why, and what to do.
 
     Args:
         folder: The folder of exports.
@@ -120,38 +113,33 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
         Messages in the order of files and of places in them.
 
     Raises:
-        WorkspaceError: The folder is not there.
-        ExportSettingError: A file can be read once a setting says how.
+        WorkspaceError: The folder is not there, or cannot be looked into.
     """
     started = time.perf_counter()
-    messages = [pl.DataFrame(schema=RAW_SCHEMA)]
-    quarantine = [empty(Quarantine)]
-    sources = []
-    for path, source in _list_files(folder):
-        content = path.read_bytes()
-        reader = _find_reader(content, path.name, settings)
-        try:
-            parsed = _parse(reader, content, settings, source)
-        except ExportSettingError:
-            raise
-        except ExportError as error:
-            reader = None
-            reason = str(error).removeprefix(f"{source}: ")
-            parsed = ParsedExport(pl.DataFrame(schema=ROW_SCHEMA), unread_frame({0: reason}))
-        rows, unread = _with_source(parsed, source)
-        messages.append(rows)
-        quarantine.append(unread)
-        sha256 = hashlib.sha256(content).hexdigest()
-        sources.append(ReadSource(source, reader.name if reader else None, sha256, len(rows), len(unread)))
-    read = ExportRead(pl.concat(messages), pl.concat(quarantine), tuple(sources))
+    listed = list_files(folder)
+    read = [_read_file(file, settings) for file in listed]
+    _judge_media(read)
+    messages = pl.concat(
+        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source) for row in read)]
+    )
+    merged = merge_exports(messages)
+    quarantine = [_with_unread_source(row.unread, row.source) for row in read]
+    result = ExportRead(
+        messages=merged.messages,
+        quarantine=pl.concat([empty(Quarantine), *quarantine]),
+        sources=_make_sources(read, merged.merges, settings.folder),
+        aliases=merged.aliases,
+        unread_authors=frozenset().union(*(row.authors for row in read)),
+        unused_overrides=_find_unused(settings, [row.source for row in read]),
+    )
     _logger.info(
         "read exports: sources=%d messages=%d quarantined=%d seconds=%.3f",
-        len(sources),
-        len(read.messages),
-        len(read.quarantine),
+        sum(row.status == "read" for row in read),
+        len(result.messages),
+        len(result.quarantine),
         time.perf_counter() - started,
     )
-    return read
+    return result
 
 
 def read_export(
@@ -173,8 +161,12 @@ def read_export(
     """
     content = path.read_bytes()
     source = source or path.name
+    settings = _settings_of(source, settings)
     reader = _find_reader(content, path.name, settings)
-    return _with_source(_parse(reader, content, settings, source), source)
+    if reader is None:
+        raise ExportError(f"{source}: {describe_unsupported(content, path.name, VERSION)}")
+    parsed = reader.read(content, settings, source, latest_year=latest_year_of(path.stat().st_mtime))
+    return _with_source(parsed.rows, source), _with_unread_source(parsed.unread, source)
 
 
 def conversation_of(source: str) -> str:
@@ -183,36 +175,137 @@ def conversation_of(source: str) -> str:
     return folder or Path(name).stem
 
 
-def _list_files(folder: Path) -> list[tuple[Path, str]]:
-    if not folder.is_dir():
-        raise WorkspaceError(f"{folder} is not there; make the folder and put chat exports into it")
-    files = []
-    for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in relative.parts)
-        if not hidden and path.suffix.lower() in _EXPORT_SUFFIXES and path.is_file():
-            files.append((path, relative.as_posix()))
-    return sorted(files, key=lambda file: file[1])
+def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
+    """Replace the paths of files in the reasons of ``sources``, which name other files.
+
+    Args:
+        texts: The reasons.
+        before: Paths as ``sources`` has them.
+        after: What to write instead, such as the same paths with pseudonyms.
+
+    Returns:
+        The reasons.
+    """
+    longest = pl.DataFrame({"before": before, "after": after}).sort(
+        pl.col("before").str.len_bytes(), descending=True
+    )
+    return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
+
+
+def _read_file(file: ListedFile, settings: ConversationSettings) -> _SourceRow:
+    if file.status != "candidate":
+        return _SourceRow(file.source, file.status, file.reason)
+    try:
+        content = file.path.read_bytes()
+        latest_year = latest_year_of(file.path.stat().st_mtime)
+    except OSError as error:
+        reason = f"it cannot be opened ({error.strerror}); make it a file that the user who runs Backstory may read"
+        return _unreadable(file.source, "failed", reason)
+    if not content.strip(b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"):
+        return _SourceRow(file.source, "empty", "there is nothing in the file")
+    settings = _settings_of(file.source, settings)
+    reader = _find_reader(content, file.path.name, settings)
+    if reader is None:
+        return _unreadable(file.source, "unsupported", describe_unsupported(content, file.path.name, VERSION))
+    try:
+        parsed = reader.read(content, settings, file.source, latest_year=latest_year)
+    except ExportError as error:
+        status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
+        row = _unreadable(file.source, status, str(error).removeprefix(f"{file.source}: "), reader.name)
+        row.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
+        return row
+    return _read_row(file.source, reader.name, parsed)
+
+
+def _read_row(source: str, reader: str, parsed: ParsedExport) -> _SourceRow:
+    status, reason = "read", None
+    if parsed.rows.is_empty():
+        status = "failed" if len(parsed.unread) else "empty"
+        reason = "the table has columns and no records"
+    if len(parsed.unread):
+        line, first = parsed.unread.row(0)
+        lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
+        reason = f"{lines} could not be read, the first of them {line} ({first}); see the table quarantine"
+    elif status == "read" and parsed.encoding and not parsed.encoding.startswith("utf-"):
+        reason = (
+            f"it is not UTF-8 and was read as {parsed.encoding}, by its letters; save it as UTF-8 if names or "
+            "texts look wrong"
+        )
+    return _SourceRow(
+        source,
+        status,
+        reason,
+        reader,
+        len(parsed.rows),
+        parsed.unread,
+        parsed.rows,
+        parsed.encoding,
+        parsed.date_order,
+        parsed.timezone,
+    )
+
+
+def _unreadable(source: str, status: str, reason: str, reader: str | None = None) -> _SourceRow:
+    return _SourceRow(source, status, reason, reader, unread=unread_frame({0: reason}))
+
+
+def _judge_media(read: Sequence[_SourceRow]) -> None:
+    """Decide which media belong to a chat, and which were put there to be read."""
+    chats = {parent for row in read if row.status == "read" for parent in PurePosixPath(row.source).parents}
+    chats.discard(PurePosixPath("."))
+    for row in read:
+        if row.status == "media":
+            kind = row.reason or ""
+            if is_media_name(row.source) or chats & set(PurePosixPath(row.source).parents):
+                row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
+            else:
+                row.status, row.reason = "unsupported", describe_media(kind, VERSION)
+                row.unread = unread_frame({0: row.reason})
+
+
+def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
+    prefix = PurePosixPath(folder)
+    merged = {merge.source: merge.describe(str(prefix / merge.into)) for merge in merges}
+    rows = [
+        {
+            "source": str(prefix / row.source),
+            "folder": FOLDER,
+            "status": row.status,
+            "format": row.format,
+            "reason": "; ".join(filter(None, [merged.get(row.source), row.reason])) or None,
+            "rows": row.rows,
+            "unread": int((row.unread["line"] > 0).sum()),
+            "first": row.messages["timestamp"].min(),
+            "last": row.messages["timestamp"].max(),
+            "encoding": row.encoding,
+            "date_order": row.date_order,
+            "timezone": row.timezone,
+            "language": None,
+        }
+        for row in read
+    ]
+    schema = empty(Sources).schema
+    return conform(pl.DataFrame(rows, schema=schema), Sources)
 
 
 def _find_reader(content: bytes, name: str, settings: ConversationSettings) -> ExportReader | None:
     return next((reader for reader in READERS if reader.detects(content, name, settings)), None)
 
 
-def _parse(
-    reader: ExportReader | None, content: bytes, settings: ConversationSettings, source: str
-) -> ParsedExport:
-    if reader is None:
-        known = ", ".join(reader.name for reader in READERS)
-        raise ExportError(
-            f"{source}: not a chat export in a known format ({known}); move it out of the folder"
-        )
-    return reader.read(content, settings, source)
+def _settings_of(source: str, settings: ConversationSettings) -> ConversationSettings:
+    return settings.override(source, conversation_of(source))
 
 
-def _with_source(parsed: ParsedExport, source: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    rows = parsed.rows.select(
+def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tuple[int, ...]:
+    known = {*sources, *map(conversation_of, sources)}
+    return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
+
+
+def _with_source(rows: pl.DataFrame, source: str) -> pl.DataFrame:
+    return rows.select(
         pl.lit(conversation_of(source)).alias("conversation_id"), pl.all(), pl.lit(source).alias("source")
     )
-    unread = conform(parsed.unread.with_columns(pl.lit(source).alias("source")), Quarantine)
-    return rows, unread
+
+
+def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:
+    return conform(unread.with_columns(pl.lit(source).alias("source")), Quarantine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -9,7 +10,7 @@ import polars as pl
 
 from backstory.errors import PrivacyError, WorkspaceError
 from backstory.ids import digest
-from backstory.messages import assign_message_ids, find_exports, read_exports
+from backstory.messages import ExportRead, assign_message_ids, find_exports, read_exports, replace_sources
 from backstory.pipeline.incremental import (
     content_of,
     materialize_partitions,
@@ -30,6 +31,11 @@ _EXTENT = "extent"
 _PRIVACY = "privacy"
 _EXPORTS = "exports"
 
+EXPORT_SOURCES = "conversations"
+"""Partition of the table ``sources`` that holds the folder of exports."""
+
+logger = logging.getLogger(__name__)
+
 
 def find_partitions(workspace: Workspace) -> list[str]:
     """Say which partitions the chat exports span, without gaps.
@@ -41,18 +47,15 @@ def find_partitions(workspace: Workspace) -> list[str]:
         Keys from the first message's partition to the last one's.
 
     Raises:
-        WorkspaceError: There is no message to read.
-        ExportError: An export as a whole cannot be read.
+        WorkspaceError: There is no message to read; the message says why of each file.
     """
     fingerprint = exports_fingerprint(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
-        timestamps = read_exports(workspace.exports, workspace.settings.conversations).messages["timestamp"]
+        read = read_exports(workspace.exports, workspace.settings.conversations)
+        timestamps = read.messages["timestamp"]
         if timestamps.is_empty():
-            raise WorkspaceError(
-                f"no message in {workspace.exports}; put a chat export there (WhatsApp .txt or .zip, "
-                "Parquet, CSV or JSONL)"
-            )
+            raise WorkspaceError(_describe_nothing(workspace, read))
         keys = partition_keys(timestamps, workspace.settings.partitions.grain)
         known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
         workspace.ledger.record(_EXTENT, {_EXPORTS: known})
@@ -61,7 +64,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
 
 
 def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Read the exports into ``messages``, and what cannot be read into ``quarantine``.
+    """Read the exports into ``messages``, what cannot be read into ``quarantine``, and every file into ``sources``.
 
     Args:
         workspace: The workspace.
@@ -71,7 +74,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         What was done.
 
     Raises:
-        ExportError: An export as a whole cannot be read.
+        WorkspaceError: There are files and not one message can be read; ``sources`` is written all the same.
         PrivacyError: A real name is left in a message; nothing is written.
     """
     counts: dict[str, int | float | str] = {}
@@ -79,12 +82,23 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     @cache
     def read_messages() -> pl.DataFrame:
         read = read_exports(workspace.exports, workspace.settings.conversations)
-        messages, quarantine = read.messages, read.quarantine
+        messages, quarantine, sources = read.messages, read.quarantine, read.sources
         if workspace.settings.privacy.pseudonyms:
-            messages, quarantine = _pseudonymize(workspace, messages, quarantine)
+            messages, quarantine, sources = _pseudonymize(workspace, read)
         messages = assign_message_ids(messages)
         _write_quarantine(workspace, quarantine)
-        counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(read.sources))
+        _write_sources(workspace, sources)
+        if messages.is_empty() and len(sources.filter(pl.col("status") != "ignored")):
+            raise WorkspaceError(_describe_nothing(workspace, read))
+        for entry in read.unused_overrides:
+            logger.warning(
+                "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
+                "theirs (a file's without its suffix)",
+                entry,
+                workspace.settings.conversations.folder,
+            )
+        statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
+        counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(sources), **statuses)
         grain = workspace.settings.partitions.grain
         return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
 
@@ -95,7 +109,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
 
     inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
-    if _is_quarantine_lost(workspace):
+    if _is_quarantine_lost(workspace) or _is_sources_lost(workspace):
         workspace.ledger.forget("messages", partitions)
     return materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
 
@@ -124,8 +138,8 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     pending = workspace.ledger.pending(_PRIVACY, inputs, ())
     if not pending:
         return clean
-    names = read_exports(workspace.exports, workspace.settings.conversations).messages["author"]
-    breaches = find_real_names(read_table(workspace.tables, "messages", pending), names.drop_nulls().unique())
+    names = read_exports(workspace.exports, workspace.settings.conversations).names
+    breaches = find_real_names(read_table(workspace.tables, "messages", pending), names)
     if breaches.is_empty():
         workspace.ledger.record(_PRIVACY, {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
@@ -180,16 +194,27 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 
 def exports_fingerprint(workspace: Workspace) -> str:
     """Hash the chat exports, the settings that they are read with, and the version of the code that reads them."""
-    hashes = [f"{file.source} {file.sha256}" for file in find_exports(workspace.exports)]
+    hashes = [file.fingerprint for file in find_exports(workspace.exports)]
     return digest([hash_dependencies(workspace, "messages"), *hashes], length=16)
 
 
-def _pseudonymize(
-    workspace: Workspace, messages: pl.DataFrame, quarantine: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
+    files = read.sources.filter(pl.col("status") != "ignored").select("source", "status", "reason")
+    if files.is_empty():
+        return (
+            f"no message in {workspace.exports}; put a chat export there (WhatsApp .txt or .zip, "
+            "Parquet, CSV or JSONL)"
+        )
+    told = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
+    return f"no message could be read from the files in {workspace.exports}:{told}"
+
+
+def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     secret = load_secret(workspace.secret)
-    names = messages["author"].drop_nulls().unique().sort()
-    pseudonymous = pseudonymize_messages(messages, secret)
+    names = read.names
+    pseudonymous = pseudonymize_messages(
+        read.messages, secret, aliases=read.aliases, other_names=read.unread_authors
+    )
     breaches = find_real_names(pseudonymous, names)
     if not breaches.is_empty():
         columns = ", ".join(sorted(breaches["column"].unique()))
@@ -197,7 +222,18 @@ def _pseudonymize(
             f"{len(breaches)} cells still hold a real name (column {columns}); nothing was written. Set "
             "`privacy: {pseudonyms: false}` only if the chat is public"
         )
-    return pseudonymous, pseudonymize_sources(quarantine, names, secret)
+    quarantine = pseudonymize_sources(read.quarantine, names, secret)
+    sources = _number_equal_sources(pseudonymize_sources(read.sources, names, secret))
+    reasons = replace_sources(sources["reason"], read.sources["source"], sources["source"])
+    return pseudonymous, quarantine, sources.with_columns(reasons)
+
+
+def _number_equal_sources(sources: pl.DataFrame) -> pl.DataFrame:
+    """Keep files apart whose names are one person's in two spellings."""
+    number = pl.int_range(1, pl.len() + 1).over("source")
+    return sources.with_columns(
+        pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number)).alias("source")
+    )
 
 
 def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
@@ -211,6 +247,19 @@ def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
     workspace.ledger.record(
         "quarantine", {key: Entry("", table.content_hash, table.rows) for key, table in written.items()}
+    )
+
+
+def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:
+    written = write_partition(workspace.tables, "sources", EXPORT_SOURCES, sources)
+    workspace.ledger.record("sources", {EXPORT_SOURCES: Entry("", written.content_hash, written.rows)})
+
+
+def _is_sources_lost(workspace: Workspace) -> bool:
+    """Say whether the rows of the exports were never written, or their file is gone."""
+    entry = workspace.ledger.read("sources").get(EXPORT_SOURCES)
+    return entry is None or (
+        entry.rows > 0 and EXPORT_SOURCES not in list_partitions(workspace.tables, "sources")
     )
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +66,13 @@ def make_pseudonym(person: str, secret: bytes) -> str:
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
 
 
-def pseudonymize_messages(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+def pseudonymize_messages(
+    frame: pl.DataFrame,
+    secret: bytes,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    other_names: Iterable[str] = (),
+) -> pl.DataFrame:
     """Replace names by pseudonyms: authors, mentions, and names in texts, conversations and sources.
 
     What counts as a name in a text is said in :mod:`backstory.privacy.names`. Names are those of all authors of the
@@ -77,19 +83,25 @@ def pseudonymize_messages(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
     Args:
         frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``.
         secret: The key of the pseudonyms.
+        aliases: Further names of authors, each with the author whose pseudonym it becomes.
+        other_names: Further names of people, who wrote no message of the frame.
 
     Returns:
         The frame with the same rows and columns.
     """
+    aliases = aliases or {}
     app_texts = frame.filter(kind="system")["text"].drop_nulls().unique()
     authors = frame["author"].drop_nulls().unique().sort()
-    finder = NameFinder(authors, find_members(app_texts))
-    pseudonyms = {name: make_pseudonym(finder.person(name), secret) for name in authors}
+    finder = NameFinder([*authors, *aliases, *other_names], find_members(app_texts))
+    name = _Namer(finder, secret, aliases)
     by_author = frame.with_columns(
-        pl.col("author").replace_strict(pseudonyms, default=None, return_dtype=pl.String),
-        _replace_in_texts(frame, finder, secret),
+        pl.col("author").replace_strict(
+            {author: name(author) for author in authors}, default=None, return_dtype=pl.String
+        ),
+        _replace_in_texts(frame, finder, name),
     )
-    return _replace_in_identifiers(by_author, finder, secret)
+    # A file keeps a name of its own where two people's exports become one conversation.
+    return _replace_in_identifiers(by_author, finder, _Namer(finder, secret, {}))
 
 
 def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
@@ -103,7 +115,8 @@ def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: byte
     Returns:
         The frame with the same rows and columns.
     """
-    return _replace_in_identifiers(frame, NameFinder(names), secret)
+    finder = NameFinder(names)
+    return _replace_in_identifiers(frame, finder, _Namer(finder, secret, {}))
 
 
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -179,16 +192,27 @@ def _create_secret(path: Path) -> None:
         Path(temporary).unlink()
 
 
-def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.Series:
+class _Namer:
+    """Gives the pseudonym of a name as written, the same for all names of a person."""
+
+    def __init__(self, finder: NameFinder, secret: bytes, aliases: Mapping[str, str]) -> None:
+        self._finder = finder
+        self._secret = secret
+        self._people = {finder.person(alias): finder.person(name) for alias, name in aliases.items()}
+
+    def __call__(self, written: str) -> str:
+        person = self._finder.person(written)
+        return make_pseudonym(self._people.get(person, person), self._secret)
+
+
+def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, name: Callable[[str], str]) -> pl.Series:
     """Give the texts with pseudonyms, in the order of the frame."""
     table = frame.with_row_index("position")
     replaced = [
         pl.DataFrame(
             {
                 "position": rows["position"],
-                "replaced": replace_names(
-                    rows["text"], pattern, lambda name: _pseudonym_of(name, finder, secret)
-                ),
+                "replaced": replace_names(rows["text"], pattern, name),
             },
             schema={"position": table.schema["position"], "replaced": pl.String},
         )
@@ -198,19 +222,15 @@ def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, secret: bytes) ->
     return joined.select(pl.coalesce("replaced", "text").alias("text"))["text"]
 
 
-def _replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.DataFrame:
+def _replace_in_identifiers(
+    frame: pl.DataFrame, finder: NameFinder, name: Callable[[str], str]
+) -> pl.DataFrame:
     for column in _IDENTIFIERS:
         if column in frame.columns:
             values = frame[column].drop_nulls().unique().to_list()
-            written = replace_names(
-                values, finder.in_identifier, lambda name: _pseudonym_of(name, finder, secret)
-            )
+            written = replace_names(values, finder.in_identifier, name)
             frame = frame.with_columns(pl.col(column).replace(values, written))
     return frame
-
-
-def _pseudonym_of(written: str, finder: NameFinder, secret: bytes) -> str:
-    return make_pseudonym(finder.person(written), secret)
 
 
 def _rows_to_search(

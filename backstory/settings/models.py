@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -11,10 +11,27 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 SETTINGS_FILE = "backstory.yaml"
 
 
+DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
+
+
 class SettingsGroup(BaseModel):
     """What every group of settings shares: frozen, and an unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ConversationOverride(SettingsGroup):
+    """What is read differently in one conversation, or in one file of it."""
+
+    timezone: str | None = None
+    """Zone of the clock in its exports; null takes that of all conversations."""
+    date_order: DateOrderSetting | None = None
+    """Order of day, month and year in its exports; null takes that of all conversations."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str | None) -> str | None:
+        return value if value is None else _check_timezone(value)
 
 
 class ConversationSettings(SettingsGroup):
@@ -24,8 +41,10 @@ class ConversationSettings(SettingsGroup):
     """Folder of the chat exports, relative to the workspace. A subfolder is one conversation, whatever its files."""
     timezone: str = "UTC"
     """Zone of the clock in exports that do not say theirs."""
-    date_order: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
+    date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
+    overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
+    """`timezone` and `date_order` of single conversations or files, such as `{family: {date_order: dmy}}`."""
     timestamp_column: str = "timestamp"
     """Column of the time in tabular exports."""
     author_column: str = "author"
@@ -36,11 +55,29 @@ class ConversationSettings(SettingsGroup):
     @field_validator("timezone")
     @classmethod
     def _known_timezone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(f"{value!r} is not a time zone; give a name such as Europe/Berlin") from error
-        return value
+        return _check_timezone(value)
+
+    def override(self, *names: str) -> ConversationSettings:
+        """Give the settings of one file.
+
+        Args:
+            names: What the file can be called in ``overrides``; the first name that is there counts.
+
+        Returns:
+            These settings with what is read differently in the file, and without ``overrides``.
+        """
+        found = next(
+            (self.overrides[name] for name in names if name in self.overrides), ConversationOverride()
+        )
+        return self.model_copy(update={"overrides": {}, **found.model_dump(exclude_none=True)})
+
+
+def _check_timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"{name!r} is not a time zone; give a name such as Europe/Berlin") from error
+    return name
 
 
 class PrivacySettings(SettingsGroup):

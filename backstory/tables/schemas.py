@@ -79,7 +79,7 @@ class Sources(Table):
     format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
     reason: str = pa.Field(
         nullable=True,
-        description="Why it was not read whole or what it lacks, and what to do; null for nothing.",
+        description="Why it was not read whole, what it lacks or was merged with, and what to do; null for nothing.",
     )
     rows: int = pa.Field(ge=0, description="Messages of an export; 1 for a document that was read.")
     unread: int = pa.Field(ge=0, description="Lines or records of the file that could not be read.")

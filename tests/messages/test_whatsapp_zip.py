@@ -50,7 +50,7 @@ def test_several_chats_in_one_archive_are_refused(read_text: ReadText) -> None:
 
 
 def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
-    with pytest.raises(ExportError, match="not a chat export in a known format"):
+    with pytest.raises(ExportError, match="a ZIP archive without a WhatsApp chat; no reader of Backstory"):
         read_text(archive_of({"channels.json": "[]"}), name="slack.zip")
 
 

@@ -69,6 +69,7 @@ CHANGES = (
     Change("conversations.folder", "talks", "messages", rename=("chats", "talks")),
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
     Change("conversations.date_order", "dmy", "messages"),
+    Change("conversations.overrides", {"garden": {"date_order": "dmy"}}, "messages"),
     Change("conversations.timestamp_column", "sent", "messages"),
     Change("conversations.author_column", "sender", "messages"),
     Change("conversations.message_column", "body", "messages"),

@@ -115,7 +115,7 @@ def test_nothing_is_written_outside_the_workspace(workspace: Workspace, tmp_path
 
 
 def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace) -> None:
-    (workspace.exports / "other.txt").write_text(
+    (workspace.exports / "garden.txt").write_text(
         "01/02/2025, 10:00 - A: one\n03/04/2025, 10:00 - B: two\n", encoding="utf-8"
     )
     result = run_command(

@@ -1,0 +1,131 @@
+"""The files of a folder of chat exports: which may be exports, and which a rule leaves out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from backstory.errors import WorkspaceError
+from backstory.messages.file_kinds import kind_of_name
+from backstory.messages.times import KNOWN_YEAR, latest_year_of
+
+_SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
+_MEDIA_NAME: Final = re.compile(
+    r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
+    re.IGNORECASE,
+)
+"""Names that the app gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
+
+
+@dataclass(frozen=True)
+class ExportFile:
+    """A file that may be a chat export.
+
+    Attributes:
+        path: Where it lies.
+        source: Its path relative to the folder of exports, with ``/``.
+        sha256: Hash of its bytes, in hexadecimal; empty if it is not read, or cannot be.
+        latest_year: Last year in which a message of it can have been sent.
+    """
+
+    path: Path
+    source: str
+    sha256: str
+    latest_year: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything about the file that what is read from it depends on."""
+        return f"{self.source} {self.sha256} {self.latest_year}"
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """Any entry below the folder of exports.
+
+    Attributes:
+        path: Where it lies.
+        source: Its path relative to the folder of exports, with ``/``.
+        status: ``candidate`` for what may be an export, else ``media`` (by its type), ``ignored`` or ``failed``.
+        reason: Why it is ignored or failed; of media, their type.
+    """
+
+    path: Path
+    source: str
+    status: str = "candidate"
+    reason: str = ""
+
+
+def find_exports(folder: Path) -> tuple[ExportFile, ...]:
+    """List everything below a folder that what is read from it depends on, sorted by path.
+
+    Hidden files are left out. Media are listed without a hash, since only their names count.
+
+    Raises:
+        WorkspaceError: The folder is not there.
+    """
+    files = []
+    for listed in list_files(folder):
+        sha256, latest_year = "", KNOWN_YEAR
+        if listed.status == "candidate":
+            try:
+                with listed.path.open("rb") as file:
+                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+                    latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
+            except OSError as error:
+                sha256 = str(error.strerror)
+        if listed.status != "ignored":
+            files.append(ExportFile(listed.path, listed.source, sha256, latest_year))
+    return tuple(files)
+
+
+def list_files(folder: Path) -> list[ListedFile]:
+    """List every file below a folder, sorted by path, and every folder that cannot be looked into.
+
+    Links to folders are named and not followed.
+
+    Raises:
+        WorkspaceError: The folder is not there, or cannot be looked into.
+    """
+    if not folder.is_dir():
+        raise WorkspaceError(f"{folder} is not there; make the folder and put chat exports into it")
+    return sorted(_walk(folder), key=lambda file: file.source)
+
+
+def is_media_name(source: str) -> bool:
+    """Say whether a file has a name that the app gives to media."""
+    return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None
+
+
+def _walk(folder: Path) -> Iterator[ListedFile]:
+    errors: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=errors.append):
+        for name in [*names, *(name for name in folders if (Path(place) / name).is_symlink())]:
+            path = Path(place) / name
+            yield _describe(path, path.relative_to(folder).as_posix())
+    for error in errors:
+        path = Path(error.filename)
+        if path == folder:
+            raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
+        source = path.relative_to(folder).as_posix()
+        yield ListedFile(
+            path, source, "failed", f"the folder cannot be opened ({error.strerror}); make it readable"
+        )
+
+
+def _describe(path: Path, source: str) -> ListedFile:
+    if any(part.startswith(".") for part in source.split("/")):
+        return ListedFile(path, source, "ignored", "a hidden file")
+    if path.name.lower() in _SYSTEM_NAMES:
+        return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
+    if path.is_dir():
+        return ListedFile(path, source, "ignored", "a link to a folder, which is not followed")
+    if path.exists() and not path.is_file():
+        return ListedFile(path, source, "ignored", "neither a file nor a folder")
+    kind = kind_of_name(path.name)
+    return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)

@@ -1,0 +1,123 @@
+"""What a file is that no reader knows, and what a person can do with it."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from typing import Final
+
+_MEDIA: Final = {
+    "a picture": "jpg jpeg png gif webp heic heif bmp tif tiff svg avif",
+    "a sound recording": "opus ogg oga m4a mp3 wav aac amr flac caf wma",
+    "a video": "mp4 3gp mov mkv avi webm m4v mpg mpeg",
+    "a contact card": "vcf",
+    "a PDF": "pdf",
+    "a Word document": "doc docx odt rtf pages",
+    "a spreadsheet": "xls xlsx ods numbers",
+    "a presentation": "ppt pptx odp key",
+    "an e-book": "epub mobi",
+    "a program": "apk exe dmg",
+}
+_BY_SUFFIX: Final = {suffix: kind for kind, suffixes in _MEDIA.items() for suffix in suffixes.split()}
+"""Types that people send in chats; such a file is never opened."""
+
+_SIGNATURES: Final = (
+    (b"%PDF", "a PDF"),
+    (b"SQLite format 3\0", "an SQLite database, such as WhatsApp's own msgstore.db"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"\x89PNG", "a picture"),
+    (b"GIF8", "a picture"),
+    (b"OggS", "a sound recording"),
+    (b"ID3", "a sound recording"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"\xd0\xcf\x11\xe0", "a Microsoft Office document"),
+    (b"{\\rtf", "a Word document"),
+)
+_JSON_KINDS: Final = (
+    (rb'"date_unixtime"|"type"\s*:\s*"(?:personal_chat|private_group|private_supergroup|saved_messages)"',
+     "a Telegram export (JSON)"),
+    (rb'"sender_name"|"timestamp_ms"', "an Instagram or Facebook export (JSON)"),
+    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON)"),
+    (rb'"guild"\s*:|"channel"\s*:\s*\{', "a Discord export (JSON)"),
+)  # fmt: skip
+_BACKUP: Final = re.compile(r"\.crypt\d+$")
+_HEAD_BYTES: Final = 65_536
+
+_AS_TABLE: Final = (
+    "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
+    "line), and put that here"
+)
+_EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
+_READ_AS: Final = "WhatsApp text or ZIP, Parquet, CSV, JSON lines"
+
+
+def kind_of_name(name: str) -> str | None:
+    """Name the type of a file that people send in chats, by its suffix; None for any other."""
+    return _BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None
+
+
+def describe_unsupported(content: bytes, name: str, version: str) -> str:
+    """Say of a file that no reader knows what it is, and what to do.
+
+    Args:
+        content: Its bytes, or their beginning.
+        name: The file's name.
+        version: Version of the library, whose readers do not know it.
+
+    Returns:
+        Two sentences.
+    """
+    kind, advice = _find_kind(content, name)
+    return f"{kind}; no reader of Backstory {version} knows it (known: {_READ_AS}). {advice}"
+
+
+def describe_media(kind: str, version: str) -> str:
+    """Say of a file of a type that people send in chats why it was not read as an export."""
+    return (
+        f"{kind} outside a chat's own folder; no reader of Backstory {version} knows it (known: {_READ_AS}). "
+        "Move it out of the folder, or into the subfolder of the chat that it was sent in"
+    )
+
+
+def _find_kind(content: bytes, name: str) -> tuple[str, str]:
+    head = content[:_HEAD_BYTES]
+    if _BACKUP.search(name.lower()):
+        return "an encrypted backup of WhatsApp", _EXPORT_AS_TEXT
+    if content.startswith(b"PK\x03\x04"):
+        return _find_archive_kind(content)
+    for signature, kind in _SIGNATURES:
+        if head.startswith(signature):
+            return kind, _EXPORT_AS_TEXT
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith((b"{", b"[")):
+        found = (kind for pattern, kind in _JSON_KINDS if re.search(pattern, head))
+        return next(found, "JSON that is not one object per line"), _AS_TABLE
+    if text.startswith(b"<"):
+        is_page = re.search(rb"<html|<!doctype html", text[:1000], re.IGNORECASE)
+        return ("a web page" if is_page else "XML"), _AS_TABLE
+    if b"\0" in head:
+        return "a binary file of an unknown type", "Move it out of the folder"
+    return (
+        "a text in which no line begins as a WhatsApp message does, and no table",
+        "Export the chat again, or move the file out of the folder if it is no chat",
+    )
+
+
+def _find_archive_kind(content: bytes) -> tuple[str, str]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [entry.filename for entry in archive.infolist()]
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+        return "a damaged ZIP archive", _EXPORT_AS_TEXT
+    last_names = {name.rpartition("/")[2] for name in names}
+    if {"channels.json", "users.json"} <= last_names:
+        return "a Slack export (ZIP)", _AS_TABLE
+    if "result.json" in last_names:
+        return "a Telegram export (ZIP)", _AS_TABLE
+    if "[Content_Types].xml" in last_names:
+        return "a Microsoft Office document", _EXPORT_AS_TEXT
+    return "a ZIP archive without a WhatsApp chat", "Unpack it and put the chat's text here"

@@ -1,0 +1,458 @@
+"""Exports of one conversation from several phones, or several times from one, as one conversation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Final, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.messages.whatsapp_header import BIDI_MARKS
+
+Times: TypeAlias = NDArray[np.int64]
+"""Microseconds since 1970."""
+
+_SECOND: Final = 1_000_000
+_QUARTER_HOUR: Final = 900 * _SECOND
+_MOST_APART: Final = 180 * _SECOND
+_MOST_OFFSET: Final = 26 * 4 * _QUARTER_HOUR
+"""From one end of the world's time zones to the other."""
+
+_LEAST_CHARACTERS: Final = 8
+_LEAST_SHARED: Final = 10
+_LEAST_SHARED_BY_NAME: Final = 3
+_LEAST_SHARE_AT_OFFSET: Final = 0.6
+_LEAST_SHARE_OF_OFFSET: Final = 0.1
+_LEAST_SHARE_IN_ORDER: Final = 0.95
+_LEAST_SHARES: Final = (0.8, 0.5)
+"""Of the messages in the time that two exports both span: how many of the one, and of the other, are in both."""
+
+_LEAST_SHARES_IN_FOLDER: Final = (0.5, 0.2)
+_SAME_PERSON: Final = 0.8
+
+_COPY: Final = re.compile(r"(?P<name>.+?) ?\((?P<number>\d{1,3})\)")
+_MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069|@\\+?[0-9]{7,15}"
+
+
+@dataclass(frozen=True)
+class Merge:
+    """An export whose messages were merged into another one's conversation.
+
+    Attributes:
+        source: The export, relative to the folder of exports.
+        into: The export that gives the conversation its name, its clock and the names of people.
+        shared: Messages that both hold.
+        messages: Messages of the export.
+        offset: Minutes that its clock is ahead of the other one.
+        renamed: Number of people who have another name in it.
+    """
+
+    source: str
+    into: str
+    shared: int
+    messages: int
+    offset: int
+    renamed: int
+
+    def describe(self, into: str) -> str:
+        """Say what was merged; ``into`` is what to call the other export."""
+        facts = [f"{self.shared:,} of its {self.messages:,} messages are there, too, and are kept once"]
+        if self.offset:
+            hours, minutes = divmod(abs(self.offset), 60)
+            direction = "ahead of" if self.offset > 0 else "behind"
+            facts.append(f"its clock is {hours}:{minutes:02} h {direction} that one")
+        if self.renamed:
+            facts.append(f"people with another name here: {self.renamed}")
+        return f"another export of the conversation in {into}: {'; '.join(facts)}"
+
+
+@dataclass(frozen=True)
+class MergedExports:
+    """Messages of all exports, each conversation in the terms of one of them.
+
+    Attributes:
+        messages: The rows that were given, in their order. What several exports hold is the same in all of them.
+        merges: One entry per export that was merged into another.
+        aliases: Names that were replaced, each with the name that stands for it.
+    """
+
+    messages: pl.DataFrame
+    merges: tuple[Merge, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+def merge_exports(messages: pl.DataFrame) -> MergedExports:
+    """Find exports of the same conversation by the texts that they share, and bring them into the same terms.
+
+    Two exports are of one conversation if enough texts, each written once in both, stand in both in the same order
+    and at times that differ by a constant number of quarter hours (another time zone) and at most three minutes
+    more, and if most of what the one holds in the time that both span is in the other, too. Fewer texts are enough
+    for a copy (``name (1).txt``) and for files of one subfolder.
+
+    One export leads: that in a subfolder, else the first one by name, a copy after what it is a copy of. Its names
+    of people and its clock hold for all. A message that another export holds, too, gets the leading one's time,
+    author and text there, so that both get the same id. What only the other one holds keeps its text, with its clock
+    set to the leading one's and its author named as there. Lines of the app and media, which read differently in each
+    language, are matched by author, kind and time.
+
+    Args:
+        messages: Messages of any number of exports, each in the order of its file: ``conversation_id``,
+            ``timestamp``, ``author``, ``text``, ``kind`` and ``source``.
+
+    Returns:
+        The same rows in the same order, and what was merged.
+    """
+    if messages["source"].n_unique() < 2:
+        return MergedExports(messages)
+    texts = _normalize(messages)
+    pairs = _find_candidates(texts)
+    if not pairs:
+        return MergedExports(messages)
+    return _Merger(messages, texts).merge(pairs)
+
+
+def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
+    """Give row, source, kind and the text without what differs between phones."""
+    text = (
+        pl.col("text")
+        .str.replace_all(_MENTION, "@")
+        .str.replace_all(f"[{BIDI_MARKS}]", "")
+        .str.replace_all(r"\s+", " ")
+        .str.strip_chars()
+        .fill_null("")
+    )
+    return messages.select("conversation_id", "source", "kind", text.alias("norm")).with_row_index("row")
+
+
+def _find_candidates(texts: pl.DataFrame) -> set[tuple[str, str]]:
+    """Give the pairs of exports that share texts that each of them holds once."""
+    once = (
+        texts.filter(pl.col("kind") == "message", pl.col("norm") != "")
+        .group_by("source", "norm")
+        .len()
+        .filter(pl.col("len") == 1)
+        .select("source", "norm")
+    )
+    shared = once.filter(pl.len().over("norm") > 1)
+    pairs = (
+        shared.join(shared, on="norm", suffix="_other")
+        .filter(pl.col("source") < pl.col("source_other"))
+        .group_by("source", "source_other")
+        .len()
+    )
+    return {(first, second) for first, second, _ in pairs.iter_rows()}
+
+
+@dataclass
+class _Group:
+    """Exports of one conversation that are in the same terms.
+
+    Attributes:
+        sources: The exports, the leading one first.
+        rows: Their messages by row, each once.
+    """
+
+    sources: list[str]
+    rows: list[int]
+
+
+@dataclass(frozen=True)
+class _Alignment:
+    """How a group's messages are those of another.
+
+    Attributes:
+        times: Their times by the other one's clock.
+        authors: Their authors by the other one's names.
+        matches: The other one's row by row of this one, for what both hold.
+        shared: Number of messages, lines of the app left out, that both hold.
+        offset: Minutes that the clock is ahead.
+        names: Names that differ.
+    """
+
+    times: dict[int, int]
+    authors: dict[int, str | None]
+    matches: dict[int, int]
+    shared: int
+    offset: int
+    names: dict[str, str]
+
+
+class _Merger:
+    """Holds the messages by row while groups grow together."""
+
+    def __init__(self, messages: pl.DataFrame, texts: pl.DataFrame) -> None:
+        self._messages = messages
+        self._times: list[int] = messages["timestamp"].dt.timestamp("us").to_list()
+        self._authors: list[str | None] = messages["author"].to_list()
+        self._texts: list[str | None] = messages["text"].to_list()
+        self._kinds: list[str] = messages["kind"].to_list()
+        self._norms: list[str] = texts["norm"].to_list()
+        self._conversations = dict(messages.select("source", "conversation_id").unique().iter_rows())
+        self._named = dict(self._conversations)
+        self._names: dict[str, str] = {}
+        self._merges: dict[str, Merge] = {}
+
+    def merge(self, pairs: set[tuple[str, str]]) -> MergedExports:
+        """Merge groups until none fits another."""
+        rows: dict[str, list[int]] = defaultdict(list)
+        for row, source in enumerate(self._messages["source"]):
+            rows[source].append(row)
+        groups = [_Group([source], rows[source]) for source in sorted(rows, key=self._rank)]
+        while (found := self._find_fitting(groups, pairs)) is not None:
+            leading, other, alignment = found
+            groups.remove(other)
+            self._join(leading, other, alignment)
+        changed = self._messages.with_columns(
+            pl.Series("timestamp", self._times).cast(pl.Datetime("us", "UTC")),
+            pl.Series("author", self._authors, dtype=pl.String),
+            pl.Series("text", self._texts, dtype=pl.String),
+            pl.col("source")
+            .replace_strict(self._conversations, return_dtype=pl.String)
+            .alias("conversation_id"),
+        )
+        written = set(changed["author"].drop_nulls().unique())
+        aliases = {name: self._final_name(name) for name in self._names if name not in written}
+        merges = tuple(self._merges[source] for source in sorted(self._merges))
+        return MergedExports(changed, merges, aliases)
+
+    def _rank(self, source: str) -> tuple[bool, str, int, str]:
+        """Order exports by who leads: those of subfolders, then by name, copies last."""
+        conversation = self._named[source]
+        copy = _COPY.fullmatch(conversation)
+        name, number = (copy["name"], int(copy["number"])) if copy else (conversation, 0)
+        return "/" not in source, name, number, source
+
+    def _find_fitting(
+        self, groups: Sequence[_Group], pairs: set[tuple[str, str]]
+    ) -> tuple[_Group, _Group, _Alignment] | None:
+        for leading, other in combinations(groups, 2):
+            if not any((min(a, b), max(a, b)) in pairs for a in leading.sources for b in other.sources):
+                continue
+            alignment = self._align(leading, other)
+            if alignment is not None:
+                return leading, other, alignment
+            pairs -= {(min(a, b), max(a, b)) for a in leading.sources for b in other.sources}
+        return None
+
+    def _join(self, leading: _Group, other: _Group, alignment: _Alignment) -> None:
+        messages = sum(self._kinds[row] != "system" for row in other.rows)
+        merge = Merge(
+            other.sources[0],
+            leading.sources[0],
+            alignment.shared,
+            messages,
+            alignment.offset,
+            len(alignment.names),
+        )
+        self._merges[merge.source] = merge
+        for source in other.sources[1:]:
+            self._merges[source] = replace(self._merges[source], into=merge.into)
+        for name, now in alignment.names.items():
+            self._names[name] = now if self._names.get(name, now) == now else name
+        same = {self._conversations[source] for source in other.sources}
+        for source, conversation in self._conversations.items():
+            if conversation in same:
+                self._conversations[source] = self._conversations[leading.sources[0]]
+        for row in other.rows:
+            self._times[row] = alignment.times[row]
+            self._authors[row] = alignment.authors[row]
+            if row in alignment.matches:
+                model = alignment.matches[row]
+                self._times[row], self._authors[row] = self._times[model], self._authors[model]
+                self._texts[row], self._kinds[row] = self._texts[model], self._kinds[model]
+        leading.sources += other.sources
+        leading.rows += [row for row in other.rows if row not in alignment.matches]
+
+    def _align(self, leading: _Group, other: _Group) -> _Alignment | None:
+        """Say how the other group's messages are those of the leading one; None if the evidence is too weak."""
+        is_named_alike = self._is_named_alike(leading, other)
+        anchors = self._find_anchors(leading, other)
+        if len(anchors) < (_LEAST_SHARED_BY_NAME if is_named_alike else _LEAST_SHARED):
+            if not self._is_exact_copy(leading, other, 1 if is_named_alike else _LEAST_SHARED_BY_NAME):
+                return None
+            anchors = np.zeros((1, 2), np.int64)
+        times = _shift(np.array([self._times[row] for row in other.rows], np.int64), anchors)
+        shifted = dict(zip(other.rows, times.tolist(), strict=True))
+        names = self._find_names(leading, other, shifted)
+        authors = {row: names.get(self._authors[row] or "", self._authors[row]) for row in other.rows}
+        matches = self._match(leading.rows, other.rows, shifted, authors)
+        if not self._is_shared_enough(leading, shifted, matches, in_folder=is_named_alike):
+            return None
+        used = {self._authors[row] for row in other.rows}
+        return _Alignment(
+            shifted,
+            authors,
+            matches,
+            sum(self._kinds[row] != "system" for row in matches),
+            int(np.median(_round_to_quarter_hours(anchors[:, 1] - anchors[:, 0]))) // (60 * _SECOND),
+            {name: now for name, now in names.items() if name in used and name != now},
+        )
+
+    def _is_named_alike(self, leading: _Group, other: _Group) -> bool:
+        """Say whether files lie in one subfolder, or one is a copy of the other by its name."""
+        first = {self._rank(source)[:2] for source in leading.sources}
+        return any(self._rank(source)[:2] in first for source in other.sources)
+
+    def _find_anchors(self, leading: _Group, other: _Group) -> Times:
+        """Give the times of texts that both hold once, at a constant difference and in the same order.
+
+        Returns:
+            Two columns, the leading group's time and the other's, sorted by the other's; no rows if too few of the
+            shared texts agree on a difference.
+        """
+        here, there = self._times_of_unique_texts(leading), self._times_of_unique_texts(other)
+        shared = [norm for norm in there if norm in here]
+        pairs = np.array([(here[norm], there[norm]) for norm in shared], np.int64).reshape(-1, 2)
+        if not len(pairs):
+            return pairs
+        difference = pairs[:, 1] - pairs[:, 0]
+        offset = _round_to_quarter_hours(difference)
+        near = (np.abs(difference - offset) <= _MOST_APART) & (np.abs(offset) <= _MOST_OFFSET)
+        offsets, counts = np.unique(offset[near], return_counts=True)
+        kept = offsets[counts >= max(_LEAST_SHARED_BY_NAME, _LEAST_SHARE_OF_OFFSET * near.sum())]
+        near &= np.isin(offset, kept)
+        if near.sum() < max(_LEAST_SHARED_BY_NAME, _LEAST_SHARE_AT_OFFSET * len(pairs)):
+            return pairs[:0]
+        found = pairs[near][np.argsort(pairs[near, 1], kind="stable")]
+        in_order = np.diff(found[:, 0]) >= -_MOST_APART
+        return found if in_order.mean() >= _LEAST_SHARE_IN_ORDER else pairs[:0]
+
+    def _is_exact_copy(self, leading: _Group, other: _Group, least: int) -> bool:
+        """Say whether one group holds everything that the other does, to the second and by the same names."""
+        first, second = (
+            {(self._times[row], self._authors[row], self._kinds[row], self._norms[row]) for row in group.rows}
+            for group in (leading, other)
+        )
+        smaller = min(first, second, key=len)
+        return len(smaller) >= least and (first <= second or second <= first)
+
+    def _times_of_unique_texts(self, group: _Group) -> dict[str, int]:
+        written = [
+            row
+            for row in group.rows
+            if self._kinds[row] == "message" and len(self._norms[row]) >= _LEAST_CHARACTERS
+        ]
+        counts = Counter(self._norms[row] for row in written)
+        return {self._norms[row]: self._times[row] for row in written if counts[self._norms[row]] == 1}
+
+    def _find_names(self, leading: _Group, other: _Group, shifted: Mapping[int, int]) -> dict[str, str]:
+        """Find who is who, by the texts that both hold, whoever wrote them there."""
+        matched = _pair_nearest(
+            [(self._spoken(row), self._times[row], row) for row in leading.rows],
+            [(self._spoken(row), shifted[row], row) for row in other.rows],
+        )
+        seen: dict[str, Counter[str]] = defaultdict(Counter)
+        for row, model in matched.items():
+            here, there = self._authors[model], self._authors[row]
+            if here is not None and there is not None:
+                seen[there][here] += 1
+        most = {there: counter.most_common(1)[0] for there, counter in seen.items()}
+        return {
+            there: here
+            for there, (here, count) in most.items()
+            if count >= _SAME_PERSON * seen[there].total()
+        }
+
+    def _spoken(self, row: int) -> str | None:
+        return self._norms[row] if self._kinds[row] == "message" else None
+
+    def _match(
+        self,
+        rows: Sequence[int],
+        others: Sequence[int],
+        shifted: Mapping[int, int],
+        authors: Mapping[int, str | None],
+    ) -> dict[int, int]:
+        """Pair the messages that both hold: by text first, then media and lines of the app without it."""
+
+        def text_key(row: int, author: str | None) -> Hashable:
+            return self._kinds[row], author, self._norms[row]
+
+        def place_key(row: int, author: str | None) -> Hashable:
+            return None if self._kinds[row] == "message" else (self._kinds[row], author)
+
+        matches: dict[int, int] = {}
+        for key in (text_key, place_key):
+            taken = set(matches.values())
+            here = [(key(row, self._authors[row]), self._times[row], row) for row in rows if row not in taken]
+            there = [(key(row, authors[row]), shifted[row], row) for row in others if row not in matches]
+            matches.update(_pair_nearest(here, there))
+        return matches
+
+    def _is_shared_enough(
+        self,
+        leading: _Group,
+        shifted: Mapping[int, int],
+        matches: Mapping[int, int],
+        *,
+        in_folder: bool,
+    ) -> bool:
+        """Say whether most messages in the time that both span are in both."""
+        here = [self._times[row] for row in leading.rows if self._kinds[row] == "message"]
+        there = [time for row, time in shifted.items() if self._kinds[row] == "message"]
+        if not here or not there:
+            return False
+        first, last = max(min(here), min(there)) - _MOST_APART, min(max(here), max(there)) + _MOST_APART
+        shared = sum(self._kinds[row] == "message" for row in matches)
+        shares = sorted(
+            (shared / max(1, sum(first <= time <= last for time in times)) for times in (here, there)),
+            reverse=True,
+        )
+        least = _LEAST_SHARES_IN_FOLDER if in_folder else _LEAST_SHARES
+        return all(share >= wanted for share, wanted in zip(shares, least, strict=True))
+
+    def _final_name(self, name: str) -> str:
+        """Follow a name to the one that messages bear; one that stands for several people stays."""
+        seen = {name}
+        while (name := self._names.get(name, name)) not in seen:
+            seen.add(name)
+        return name
+
+
+Keyed: TypeAlias = tuple[Hashable, int, int]
+"""What must be equal (None for nothing), the time, and the row."""
+
+
+def _pair_nearest(here: Sequence[Keyed], there: Sequence[Keyed]) -> dict[int, int]:
+    """Pair rows of equal keys in the order of time, each once, where they are at most three minutes apart.
+
+    Returns:
+        The first list's row by the second list's.
+    """
+    by_key: dict[Hashable, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = defaultdict(
+        lambda: ([], [])
+    )
+    for side, rows in enumerate((here, there)):
+        for key, time, row in rows:
+            if key is not None:
+                by_key[key][side].append((time, row))
+    pairs: dict[int, int] = {}
+    for first, second in by_key.values():
+        first.sort()
+        second.sort()
+        place = 0
+        for time, row in second:
+            while place < len(first) and first[place][0] < time - _MOST_APART:
+                place += 1
+            if place < len(first) and first[place][0] <= time + _MOST_APART:
+                pairs[row] = first[place][1]
+                place += 1
+    return pairs
+
+
+def _round_to_quarter_hours(difference: Times) -> Times:
+    return (difference + _QUARTER_HOUR // 2) // _QUARTER_HOUR * _QUARTER_HOUR
+
+
+def _shift(times: Times, anchors: Times) -> Times:
+    """Set times to the leading clock, by the difference at the anchor that is nearest in time."""
+    offsets = _round_to_quarter_hours(anchors[:, 1] - anchors[:, 0])
+    middles = (anchors[1:, 1] + anchors[:-1, 1]) // 2
+    shifted: Times = times - offsets[np.searchsorted(middles, times)]
+    return shifted
