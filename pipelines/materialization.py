@@ -21,6 +21,7 @@ from pipelines.instance import open_instance
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _RANGE_START = "dagster/asset_partition_range_start"
+_DAY = len("2025-03-04")
 _RANGE_END = "dagster/asset_partition_range_end"
 
 
@@ -59,7 +60,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
     """
-    _require_offered(workspace, partitions[0])
+    _require_offered(workspace, partitions)
     reports: list[StageReport] = []
     findings: list[Finding] = []
 
@@ -81,13 +82,17 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
     return Execution(reports, findings, [*_step_failures(result), *list_failures(findings)])
 
 
-def _require_offered(workspace: Workspace, first: str) -> None:
+def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
-    if offered is not None and first < offered:
-        raise SettingsError(
-            f"partitions.start is {workspace.settings.partitions.start}, after {first}, the first partition of "
-            f"this run; set it to that day or earlier in {workspace.root / SETTINGS_FILE}, or give --from {offered}"
-        )
+    if offered is None or partitions[0] >= offered:
+        return
+    day, first_day = partitions[0][:_DAY], offered[:_DAY]
+    # Where nothing of the run is offered, a later beginning would only be the next error.
+    otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
+    raise SettingsError(
+        f"partitions.start is {workspace.settings.partitions.start}, after {day}, the first day of this run; set it "
+        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
+    )
 
 
 @contextmanager

@@ -118,10 +118,14 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
-    """Give row, source, kind and the text without what differs between phones."""
+    """Give row, source, kind and the text without what differs between phones: names that it mentions, and marks."""
+    mentions = sorted(
+        (f"@{name}" for name in messages["author"].drop_nulls().unique()), key=len, reverse=True
+    )
     text = (
         pl.col("text")
         .str.replace_all(_MENTION, "@")
+        .str.replace_many(mentions, ["@"] * len(mentions), leftmost=True)
         .str.replace_all(f"[{BIDI_MARKS}]", "")
         .str.replace_all(r"\s+", " ")
         .str.strip_chars()

@@ -17,6 +17,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _ALPHABETS: Final = {
+    "cp1254": ("çğıi̇öşüâîû",),
     "cp1252": (
         "äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "àáâãçéêíóôõú", "àèéìòù", "áéëïóöü", "åäöé", "æøåé", "áðéíóúýþæö",
         "àçèéíïòóúü",
@@ -24,14 +25,15 @@ _ALPHABETS: Final = {
     "cp1250": (
         "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "ąćęłńóśźż", "áéíóöőúüű", "čćđšž", "ăâîşţ", "äöüß",
     ),
-    "cp1254": ("çğıi̇öşüâîû",),
     "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
 }  # fmt: skip
 """Letters besides a to z of the languages that each Latin code page of Windows was made for.
 
-The statistics of charset-normalizer tell scripts apart, but not these: they differ in a few letters only.
+The statistics of charset-normalizer tell scripts apart, but not these: they differ in a few letters only. Where two fit
+alike, the first one counts: Turkish is likelier than Icelandic.
 """
 
+_USUAL: Final = "cp1252"
 _PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
 _MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
 _OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258")
@@ -95,7 +97,9 @@ def _guess_encoding(sample: bytes) -> str:
     if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
         shares = {name: _share_in_alphabet(sample, name) for name in _ALPHABETS}
         best = max(shares, key=lambda name: shares[name])
-        return best if shares[best] >= _LEAST_FIT else UTF8
+        if shares[best] < _LEAST_FIT:
+            return UTF8
+        return next(name for name in (_USUAL, best) if _reads_alike(sample, name, best))
     matches = list(from_bytes(sample, cp_isolation=[*_MULTIBYTE, *_OTHERS], enable_fallback=False))
     calm = min((match.chaos for match in matches), default=0.0) + _CALM
     likely: dict[str, float] = {}
@@ -104,6 +108,10 @@ def _guess_encoding(sample: bytes) -> str:
             bonus = _MULTIBYTE_BONUS if name in _MULTIBYTE else 0.0
             likely[name] = match.coherence + bonus if match.chaos <= calm else 0.0
     return max((*_MULTIBYTE, *_OTHERS), key=lambda name: likely.get(name, -1.0)) if likely else UTF8
+
+
+def _reads_alike(sample: bytes, encoding: str, other: str) -> bool:
+    return sample.decode(encoding, "replace") == sample.decode(other, "replace")
 
 
 def _share_in_alphabet(sample: bytes, encoding: str) -> float:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from backstory.messages.text_encoding import UTF8, find_encoding
 
 _HEAD_BYTES = 65_536
+_LETTER_BYTES = bytes(range(0x80, 0x100))
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -59,7 +60,8 @@ def decode_head(content: bytes) -> list[str]:
     """Decode the whole lines at the beginning of a file; none if it is not text."""
     head = content[:_HEAD_BYTES]
     is_cut = len(content) > len(head)
-    encoding = find_encoding(head)
+    # A letter that is cut in two would look like another encoding.
+    encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
     if encoding == UTF8 and b"\0" in head:
         return []
     text = head[: len(head) // 4 * 4] if is_cut and encoding.startswith("utf-") else head

@@ -98,6 +98,9 @@ def _describe(facts: Mapping[str, Any]) -> str:
             kind = _ITEMS.get(items.get("type", ""), "values")
             return f"a list of {kind} in brackets, such as {'[1, 4]' if kind == 'whole numbers' else '[one, two]'}"
         case _:
+            if isinstance(entry := facts.get("additionalProperties"), Mapping):
+                inner = next(iter(_resolve(entry).get("properties", {})))
+                return f"names of your own, each with its settings, such as `{{name: {{{inner}: ...}}}}`"
             names = list(facts.get("properties", {}))
             return (
                 f"a group of settings, one to a line below it, such as `{names[0]}: ...`"

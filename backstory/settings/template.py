@@ -16,6 +16,7 @@ conversations:
   folder: chats            # WhatsApp .txt or .zip, Parquet, CSV, JSONL; one subfolder per conversation if you like
   timezone: UTC            # zone of the clock in the exports, such as Europe/Berlin
   # date_order: auto       # auto, dmy, mdy or ymd; needed only where a file alone is ambiguous
+  # overrides: {}          # date_order and timezone of single chats, such as {family: {date_order: dmy}}
   # timestamp_column: timestamp
   # author_column: author
   # message_column: message
@@ -25,7 +26,7 @@ privacy:
 
 partitions:
   grain: day               # hour, day, week or month
-  # start: 2009-01-01      # first day that the Dagster UI offers; set it to the chat's first day
+  # start: 2009-01-01      # first day that the Dagster UI offers, in UTC; no message may be older
 
 windows:
   unit: messages           # messages, tokens, bytes, minutes, hours, or day (one window per day)

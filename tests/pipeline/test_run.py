@@ -183,6 +183,88 @@ def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
     assert hash_files(workspace.tables) == before
 
 
+AMBIGUOUS = "01/02/2025, 10:00 - Dora Quist: one\n03/04/2025, 10:00 - Dora Quist: two\n"
+
+
+def test_a_file_that_waits_for_an_answer_is_set_aside_and_the_others_are_read(workspace: Workspace) -> None:
+    (workspace.exports / "talk with Dora Quist.txt").write_text(AMBIGUOUS, encoding="utf-8")
+    run_pipeline(workspace)
+    sources = read_table(workspace.tables, "sources", ["conversations"])
+    assert dict(sources.select("status", "rows").iter_rows()) == {"read": 12, "set_aside": 0}
+    reason = sources.filter(status="set_aside")["reason"][0]
+    assert "2025-02-01 (dmy) or 2025-01-02 (mdy)" in reason
+    assert "Dora" not in str(sources.to_dicts())
+    assert "sourdough" in set(read_table(workspace.tables, "contexts")["slug"])
+
+    settings = (workspace.root / "backstory.yaml").read_text(encoding="utf-8")
+    answer = "conversations: {folder: chats, overrides: {talk with Dora Quist: {date_order: mdy}}}"
+    (workspace.root / "backstory.yaml").write_text(
+        settings.replace("conversations: {folder: chats}", answer), encoding="utf-8"
+    )
+    run_pipeline(reopened(workspace))
+    assert set(read_table(workspace.tables, "sources", ["conversations"])["status"]) == {"read"}
+    assert {"one", "two"} <= set(read_table(workspace.tables, "messages")["text"])
+
+
+def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspace: Workspace) -> None:
+    (workspace.exports / "garden.txt").write_text(AMBIGUOUS, encoding="utf-8")
+    (workspace.exports / "plan.pdf").write_bytes(b"%PDF-1.7")
+    told = r"(?s)no message could be read.*garden\.txt \(set_aside\): its dates.*plan\.pdf \(unsupported\): a PDF"
+    with pytest.raises(WorkspaceError, match=told):
+        run_pipeline(workspace)
+    with pytest.raises(WorkspaceError, match=told):
+        run_pipeline(workspace, ["2025-03-13"])
+    assert read_table(workspace.tables, "sources")["status"].to_list() == ["set_aside", "unsupported"]
+
+
+def test_lost_sources_are_made_again(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    before = hash_files(workspace.tables)
+    (workspace.tables / "sources" / "conversations.parquet").unlink()
+    run_pipeline(reopened(workspace))
+    assert hash_files(workspace.tables) == before
+
+
+def test_media_are_in_windows_and_in_no_query(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    media = read_table(workspace.tables, "messages").filter(kind="media")
+    assert media["text"].to_list() == [None]
+    windows = read_table(workspace.tables, "windows")
+    assert media["message_id"][0] in set(windows["message_ids"].explode())
+    chunks = read_table(workspace.tables, "window_chunks")
+    assert not chunks["text"].str.contains("(?i)omitted").any()
+
+
+def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Workspace) -> None:
+    text = (workspace.exports / "garden.txt").read_text(encoding="utf-8")
+    other = text.replace("Ben Okri", "Uncle Benny").replace("<Media omitted>", "<Medien ausgeschlossen>")
+    (workspace.exports / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
+    run_pipeline(workspace)
+    messages = read_table(workspace.tables, "messages")
+    assert len(messages) == 12
+    assert messages["author"].n_unique() - 1 == 3
+    assert messages["conversation_id"].n_unique() == 1
+    for table in TABLES:
+        assert "Benny" not in str(read_table(workspace.tables, table).to_dicts()), table
+    reasons = read_table(workspace.tables, "sources", ["conversations"])["reason"].drop_nulls()
+    assert len(reasons) == 1
+    assert "people with another name here: 1" in reasons[0]
+    assert pipeline.find_privacy_breaches(workspace).is_empty()
+
+
+def test_an_entry_of_the_overrides_without_a_file_is_warned_about(
+    make_workspace: Callable[..., Workspace], caplog: pytest.LogCaptureFixture
+) -> None:
+    overrides = "{garden: {date_order: dmy}, gardn: {timezone: Europe/Berlin}}"
+    workspace = make_workspace(
+        f"conversations: {{overrides: {overrides}}}\nembedding: {{provider: hashing}}\n"
+    )
+    run_pipeline(workspace)
+    [warning] = [record.getMessage() for record in caplog.records if "overrides" in record.getMessage()]
+    assert "entry 2 names no file and no subfolder of chats" in warning
+    assert "gardn" not in warning
+
+
 def test_a_budget_that_holds_no_document_is_said_and_is_not_no_hits(
     make_workspace: Callable[..., Workspace],
 ) -> None:

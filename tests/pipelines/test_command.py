@@ -1,22 +1,29 @@
 """``python -m pipelines`` as a process: exit codes, repetition, what it prints."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
 
+from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
+from backstory.orchestration import partitions_definition
 from backstory.pipeline import STAGES
+from backstory.runner import find_wanted
+from backstory.settings import PartitionSettings
 from backstory.tables import list_partitions, read_table
 from backstory.workspace import Workspace
 from pipelines.instance import open_instance
+from pipelines.materialization import execute_job
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -163,6 +170,37 @@ def test_a_range_that_cannot_be_is_named(
     result = run_command("materialize", *arguments, "-w", str(workspace.root))
     assert result.returncode == 2
     assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("grain", "start", "begin"),
+    [
+        ("hour", "2025-03-14", "2025-03-14"),
+        ("day", "2025-03-14", "2025-03-14"),
+        ("day", "2026-01-01", None),
+        ("hour", "2026-01-01", None),
+        ("week", "2025-03-20", None),
+        ("month", "2025-04-10", None),
+    ],
+)
+def test_the_remedies_for_messages_before_the_first_day_work(
+    make_workspace: Callable[..., Workspace], grain: str, start: str, begin: str | None
+) -> None:
+    settings = "partitions: {start: %s, grain: %s}\nembedding: {provider: hashing}\n"
+    workspace = make_workspace(settings % (start, grain))
+    wanted = find_wanted(workspace, None, None)
+
+    with pytest.raises(SettingsError) as caught:
+        execute_job(workspace, wanted, lambda _: None)
+
+    day = re.findall(r"set it to (\S+) or earlier", str(caught.value))[0]
+    moved = PartitionSettings.model_validate({"start": day, "grain": grain})
+    assert str(partitions_definition(moved).get_first_partition_key()) <= wanted[0]
+    named = re.findall(r"--from (\S+)", str(caught.value))
+    assert named == ([begin] if begin else [])
+    for other in named:
+        offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
+        assert find_wanted(workspace, date.fromisoformat(other), None)[0] == offered
 
 
 def test_the_ui_says_that_its_port_is_taken(workspace: Workspace) -> None:
