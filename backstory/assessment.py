@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
 from backstory.ids import WHOLE_WINDOW
+from backstory.languages import detect_languages, english_name, is_known
 from backstory.settings import RAGSettings
-from backstory.tables.schemas import VERDICTS
 
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
@@ -38,12 +38,14 @@ def evaluate_retrieval(
     terms_of: TermsOf,
     min_similarity: float,
     settings: RAGSettings,
+    known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Assess how well the context of each window covers it, without labels.
 
     The parts of a window are its queries: by the plan its query chunks, the whole window, or both. A part that
     found something above the threshold counts as one; one that found nothing counts the less, the fewer rare
-    words it shares with the corpus, so that small talk does not speak against a context.
+    words it shares with the corpus, so that small talk does not speak against a context. Similarities in a language
+    that the embedder does not know say nothing, so a window in such a language gets no verdict.
 
     Args:
         windows: Table ``windows``; every one gets a row.
@@ -53,15 +55,18 @@ def evaluate_retrieval(
         terms_of: The words that the corpus knows; :meth:`backstory.index.SearchIndex.terms_of`.
         min_similarity: The threshold that the hits were judged by, a cosine.
         settings: The ``rag`` settings that they were judged by.
+        known_languages: Languages that the embedder of the hits knows, its ``languages``; None for all.
 
     Returns:
-        One row per window, in the order of ``windows``: ``window_id``; ``served_share``, the share of its parts
+        One row per window, in the order of ``windows``: ``window_id``; ``language``, the main language of its query
+        chunks, ISO 639-1, null where it cannot be told; ``served_share``, the share of its parts
         for which a chunk was kept; ``term_coverage``, the share of its distinct words, weighted by rarity, that
         its context holds, where only words that occur in the corpus count; ``score_margin``, how far the best
         document shown for a part stands above the threshold, in cosine, averaged over the parts, 0 for one
         that is shown none; ``confidence``, the estimated probability that at least half of its topics are
         covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
-        that asks for nothing the corpus knows is ``sufficient`` with 0.5.
+        that asks for nothing the corpus knows is ``sufficient`` with 0.5. One whose language the embedder does not
+        know is ``unknown`` with a null confidence, unless retrieval is switched off.
     """
     parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
     terms = _list_terms(window_chunks, contexts, terms_of)
@@ -76,6 +81,13 @@ def evaluate_retrieval(
         .join(_cover_terms(terms), on="window_id", how="left", maintain_order="left")
         .with_columns(pl.selectors.numeric().fill_null(0))
         .with_columns(asks=pl.col("weight") >= 1)
+        .join(
+            _detect_languages(window_chunks, known_languages),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.col("is_known").fill_null(value=True))
     )
     return _decide(table, min_similarity, settings)
 
@@ -93,6 +105,14 @@ def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
 def relative_margin(margin: pl.Expr, min_similarity: float) -> pl.Expr:
     """Give a margin as a share of what lies between the threshold and 1, comparable between embedders."""
     return margin / max(1 - min_similarity, 1e-9)
+
+
+def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None) -> pl.DataFrame:
+    """Name the language of each window, and say whether the embedder knows it; every granularity has all the texts."""
+    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
+    found = detect_languages(first, by="window_id").select("window_id", "language")
+    trusted = [is_known(language, known) for language in found["language"]]
+    return found.with_columns(is_known=pl.Series(trusted, dtype=pl.Boolean))
 
 
 def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
@@ -190,11 +210,27 @@ def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
 
 def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -> pl.DataFrame:
     measured = estimate_confidence(pl.col("score_margin"), min_similarity)
-    confidence = pl.when(pl.lit(not settings.enabled)).then(0.0).when("asks").then(measured).otherwise(0.5)
+    confidence = (
+        pl.when(pl.lit(not settings.enabled))
+        .then(0.0)
+        .when(~pl.col("is_known"))
+        .then(None)
+        .when("asks")
+        .then(measured)
+        .otherwise(0.5)
+    )
     attainable = estimate_confidence(pl.col("reach"), min_similarity) >= 0.5
     advice = (
         pl.when(pl.lit(not settings.enabled))
         .then(pl.lit("set rag.enabled: retrieval is switched off"))
+        .when(~pl.col("is_known"))
+        .then(
+            pl.format(
+                "set embedding.provider to gemini, or embedding.model_dir to a model that knows {}: what this one "
+                "finds similar says nothing about the window",
+                english_name(pl.col("language")),
+            )
+        )
         .when(~pl.col("asks"))
         .then(pl.lit("nothing to do: the window asks for nothing that the corpus knows"))
         .when(pl.col("confidence") >= 0.5)
@@ -247,13 +283,16 @@ def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -
         table.with_columns(confidence=confidence)
         .with_columns(pl.col("confidence", "term_coverage", "score_margin").round(_DECIMALS))
         .with_columns(
-            verdict=pl.when(pl.col("confidence") >= 0.5)
-            .then(pl.lit(VERDICTS[0]))
-            .otherwise(pl.lit(VERDICTS[1])),
+            verdict=pl.when(pl.col("confidence").is_null())
+            .then(pl.lit("unknown"))
+            .when(pl.col("confidence") >= 0.5)
+            .then(pl.lit("sufficient"))
+            .otherwise(pl.lit("insufficient")),
             recommendation=advice,
         )
         .select(
             "window_id",
+            "language",
             "served_share",
             "term_coverage",
             "score_margin",

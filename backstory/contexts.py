@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.languages import english_name
 from backstory.prompt_text import format_context
 from backstory.settings import ContextSettings
 from backstory.tables import schemas
@@ -73,7 +74,8 @@ def make_window_contexts(
 
     Returns:
         Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded`` where
-        a reranker's answer could not be used or no document fits the budget, and ``error`` says why.
+        the embedder does not know the window's language, a reranker's answer could not be used or no document fits
+        the budget, and ``error`` says why.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
@@ -108,22 +110,36 @@ def make_window_contexts(
         .with_columns(pl.col("^.*_count$").fill_null(0))
         .join(assessments, on="window_id", how="left", maintain_order="left")
     )
-    starved = (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
+    foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown")
+    starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
     status = (
         pl.when(pl.lit(not enabled))
         .then(pl.lit("disabled"))
-        .when(starved)
+        .when(foreign | starved)
         .then(pl.lit("degraded"))
         .when(pl.col("kept_count") == 0)
         .then(pl.lit("no_hits"))
         .when(pl.col("rerank_note").is_not_null())
         .then(pl.lit("degraded"))
     )
-    too_small = f"context.max_tokens {settings.max_tokens} holds not even the first document; raise it"
-    kept_order = pl.format("the reranker's answer was {}; the order of the selection was kept", "rerank_note")
+    reasons = (
+        pl.when(foreign).then(
+            pl.format(
+                "the window is in {}, which {} does not know; set embedding.provider to gemini, or embedding.model_dir "
+                "to a model that does",
+                english_name(pl.col("language")),
+                pl.lit(embedder_id),
+            )
+        ),
+        pl.when(starved).then(
+            pl.lit(f"context.max_tokens {settings.max_tokens} holds not even the first document; raise it")
+        ),
+        pl.format("the reranker's answer was {}; the order of the selection was kept", "rerank_note"),
+    )
+    error = pl.concat_str(reasons, separator="; ", ignore_nulls=True)
     table = counts.with_columns(
         status=status.otherwise(pl.lit("ok")),
-        error=pl.when(pl.lit(enabled) & starved).then(pl.lit(too_small)).otherwise(kept_order),
+        error=pl.when(error != "").then(error),
         text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
         token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
         coverage="served_share",

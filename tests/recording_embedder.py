@@ -17,6 +17,7 @@ class RecordingEmbedder(HashingEmbedder):
     """Takes small batches and keeps the texts of each."""
 
     def __init__(self, *, texts_per_batch: int = 4, workers: int = 1) -> None:
+        super().__init__()
         self.workers = workers
         self.batches: list[list[str]] = []
         self._texts_per_batch = texts_per_batch

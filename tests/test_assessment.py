@@ -30,7 +30,11 @@ def terms_of(texts: Sequence[str]) -> pl.DataFrame:
 
 
 def assess(
-    texts: Sequence[str], hits: Sequence[tuple[int, str, float, str]], *, rag: RAGSettings | None = None
+    texts: Sequence[str],
+    hits: Sequence[tuple[int, str, float, str]],
+    *,
+    rag: RAGSettings | None = None,
+    known_languages: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
     """Assess one window: the texts of its query chunks, and hits of (chunk, document, similarity, cause).
 
@@ -40,7 +44,7 @@ def assess(
     chunks = empty(WindowChunks).clear()
     if texts:
         chunks = pl.DataFrame({"chunk_id": [f"q{i}" for i in range(len(texts))], "text": list(texts)})
-        chunks = chunks.with_columns(window_id=pl.lit("w"))
+        chunks = chunks.with_columns(window_id=pl.lit("w"), granularity=pl.lit("messages:1"))
     rows = [
         (
             "w", WHOLE if i < 0 else f"q{i}", f"c-{document}", document, similarity, cause == "kept",
@@ -58,7 +62,7 @@ def assess(
     contexts = kept.select("window_id", title="document_id", content=pl.lit(""))
     table = evaluate_retrieval(
         windows, chunks, decisions, contexts,
-        terms_of=terms_of, min_similarity=THRESHOLD, settings=rag or RAGSettings(),
+        terms_of=terms_of, min_similarity=THRESHOLD, settings=rag or RAGSettings(), known_languages=known_languages,
     )  # fmt: skip
     return table.row(0, named=True)
 
@@ -182,6 +186,55 @@ def test_switched_off_retrieval_says_how_to_switch_it_on() -> None:
     found = assess(["frost elbow"], [], rag=RAGSettings(enabled=False))
     assert (found["verdict"], found["confidence"]) == ("insufficient", 0.0)
     assert found["recommendation"].startswith("set rag.enabled")
+
+
+GERMAN = ["Ist der Tropfschlauch schon wieder kaputt?", "Ja, der Frost hat das Winkelstück gesprengt"]
+
+
+@pytest.mark.parametrize("cause", ["kept", "below_threshold"])
+def test_a_window_in_a_language_that_the_model_does_not_know_gets_no_verdict(cause: str) -> None:
+    found = assess(GERMAN, [(0, "frost elbow", 0.85, cause)], known_languages=("en", "fr"))
+    assert (found["language"], found["verdict"], found["confidence"]) == ("de", "unknown", None)
+    assert "a model that knows German" in found["recommendation"]
+
+
+@pytest.mark.parametrize("known", [None, ("en", "de")])
+def test_a_window_in_a_language_that_the_model_knows_is_judged(known: tuple[str, ...] | None) -> None:
+    found = assess(GERMAN, [(0, "a", 0.85, "kept"), (1, "b", 0.85, "kept")], known_languages=known)
+    assert (found["language"], found["verdict"]) == ("de", "sufficient")
+
+
+def test_a_window_whose_language_cannot_be_told_is_judged() -> None:
+    found = assess(["frost"], [(0, "frost", 0.85, "kept")], known_languages=("en",))
+    assert (found["language"], found["verdict"]) == (None, "sufficient")
+    assert assess([], [], known_languages=("en",))["verdict"] == "sufficient"
+
+
+def test_switched_off_retrieval_is_insufficient_in_every_language() -> None:
+    found = assess(GERMAN, [], rag=RAGSettings(enabled=False), known_languages=("en",))
+    assert (found["language"], found["verdict"], found["confidence"]) == ("de", "insufficient", 0.0)
+
+
+def test_the_language_of_a_window_is_that_of_its_texts_taken_once() -> None:
+    # The second granularity has nothing of the short English messages.
+    chunks = pl.DataFrame(
+        {
+            "window_id": ["w"] * 4,
+            "chunk_id": ["a", "b", "c", "d"],
+            "granularity": ["messages:1"] * 3 + ["messages:2"],
+            "text": [
+                "the frost cracked the elbow",
+                "does anyone have a spare one",
+                GERMAN[0],
+                " ".join(GERMAN),
+            ],
+        }
+    )
+    table = evaluate_retrieval(
+        pl.DataFrame({"window_id": ["w"]}), chunks, empty(Decisions), empty(Contexts),
+        terms_of=terms_of, min_similarity=THRESHOLD, settings=RAGSettings(),
+    )  # fmt: skip
+    assert table["language"].to_list() == ["en"]
 
 
 def test_confidence_rises_with_the_margin_as_a_share_of_what_the_threshold_leaves() -> None:

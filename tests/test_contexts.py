@@ -111,28 +111,31 @@ def test_contexts_join_decisions_and_chunks_best_first() -> None:
     assert contexts.select("page_start", "char_start", "char_end").row(1) == (2, 100, 120)
 
 
-def assessment_rows() -> pl.DataFrame:
+def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
     return pl.DataFrame(
         {
             "window_id": ["w2", "w1"],
+            "language": [None, "de"],
             "served_share": [0.0, 2 / 3],
             "term_coverage": [0.0, 0.5],
             "score_margin": [0.0, 0.2],
-            "verdict": ["insufficient", "sufficient"],
-            "confidence": [0.1, 0.9],
+            "verdict": ["insufficient", verdict],
+            "confidence": [0.1, None if verdict == "unknown" else 0.9],
             "recommendation": ["add documents", "nothing to do"],
         }
     )
 
 
-def summarize(*, enabled: bool = True, rerank_note: str | None = None) -> pl.DataFrame:
+def summarize(
+    *, enabled: bool = True, rerank_note: str | None = None, verdict: str = "sufficient"
+) -> pl.DataFrame:
     decisions = decision_rows().with_columns(rerank_note=pl.lit(rerank_note, dtype=pl.String))
     table = make_window_contexts(
         window_rows(),
         query_chunk_rows(),
         decisions if enabled else decisions.clear(),
         make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
-        assessment_rows(),
+        assessment_rows(verdict=verdict),
         settings=ContextSettings(),
         enabled=enabled,
         hits=hit_rows(),
@@ -169,6 +172,22 @@ def test_a_window_that_was_not_reranked_as_set_says_so() -> None:
     )
     assert first["text"].startswith(HEADING)
     assert (second["status"], second["error"]) == ("no_hits", None)
+
+
+def test_a_window_in_a_language_that_the_model_does_not_know_says_so() -> None:
+    first, second = summarize(verdict="unknown").to_dicts()
+    assert (first["status"], first["language"], first["confidence"]) == ("degraded", "de", None)
+    assert first["error"].startswith(
+        "the window is in German, which hashing does not know; set embedding.provider"
+    )
+    assert first["text"].startswith(HEADING)
+    assert (second["status"], second["language"], second["error"]) == ("no_hits", None, None)
+
+
+def test_every_reason_why_a_window_is_degraded_is_told() -> None:
+    error = summarize(verdict="unknown", rerank_note="blocked (SAFETY)")["error"][0]
+    assert "the window is in German" in error
+    assert error.endswith("; the reranker's answer was blocked (SAFETY); the order of the selection was kept")
 
 
 def test_the_assessment_of_a_window_is_in_its_row() -> None:

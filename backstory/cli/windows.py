@@ -165,9 +165,12 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
 
 def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
     confidence = context["confidence"]
-    estimate = "over 99%" if confidence > _ALMOST_SURE else f"{confidence:.0%}"
-    console.print(
-        f"Verdict: {context['verdict']}. Estimated probability that at least half of the window's topics are "
-        f"covered: {estimate}."
-    )
+    if confidence is None:
+        console.print(f"Verdict: {context['verdict']}.")
+    else:
+        estimate = "over 99%" if confidence > _ALMOST_SURE else f"{confidence:.0%}"
+        console.print(
+            f"Verdict: {context['verdict']}. Estimated probability that at least half of the window's topics are "
+            f"covered: {estimate}."
+        )
     console.print(plain(f"Advice: {context['recommendation']}."))

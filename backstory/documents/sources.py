@@ -64,7 +64,7 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
     """
     rows = [
         {
-            "source": _name(folder, entry.uri),
+            "source": name_source(folder, entry.uri),
             "folder": "documents",
             "status": entry.status,
             "format": entry.reader.format if entry.reader else None,
@@ -80,6 +80,7 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=polars_schema(Sources)).sort("source")
 
 
-def _name(folder: str, uri: str) -> str:
+def name_source(folder: str, uri: str) -> str:
+    """Name a file as the table ``sources`` does: its path relative to the workspace."""
     below = "/" if uri.endswith("/") else ""
     return f"{PurePosixPath(folder) / uri}{below}"

@@ -38,13 +38,15 @@ def make_embedder(settings: EmbeddingSettings) -> Embedder:
     if settings.provider == "hashing":
         from backstory.embeddings.hashing import HashingEmbedder
 
-        return HashingEmbedder()
+        return HashingEmbedder(languages=settings.languages)
     from backstory.embeddings.local.bert_folder import read_bert_folder
     from backstory.embeddings.local.embedder import LocalEmbedder
     from backstory.embeddings.local.granite_pack import read_granite_pack
 
     model = read_bert_folder(settings.model_dir) if settings.model_dir else read_granite_pack()
-    return LocalEmbedder(model, graphs=cache_folder() / "models", runtime=settings.runtime)
+    return LocalEmbedder(
+        model, graphs=cache_folder() / "models", runtime=settings.runtime, languages=settings.languages
+    )
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:

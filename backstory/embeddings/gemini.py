@@ -64,6 +64,7 @@ class GeminiEmbedder:
         self.id = f"gemini:{self._model}:{self.dimension}"
         self.max_input_tokens = MAX_INPUT_TOKENS
         self.default_min_similarity = _MIN_SIMILARITY
+        self.languages = settings.languages
         self.default_query_tokens = _QUERY_TOKENS
         self.workers = settings.threads
         self._connection = GeminiConnection(

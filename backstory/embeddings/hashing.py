@@ -38,6 +38,14 @@ class HashingEmbedder:
     workers = 1
     api_calls = 0
 
+    def __init__(self, *, languages: tuple[str, ...] | None = None) -> None:
+        """Prepare nothing.
+
+        Args:
+            languages: What to state as the known languages, for dry runs; equal words are alike in every one.
+        """
+        self.languages = languages
+
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count words, at least one."""
         require_text(texts)

@@ -36,6 +36,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def languages(self) -> tuple[str, ...] | None:
+        """Languages that the model knows, ISO 639-1; None for one that knows all or whose languages are not stated."""
+        ...
+
+    @property
     def default_query_tokens(self) -> int:
         """Tokens that a query chunk should reach: more where calls are counted by texts."""
         ...

@@ -91,7 +91,9 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()
-            assessments = assess_windows(labelled, chunks, queries, hits, retrieval)
+            assessments = assess_windows(
+                labelled, chunks, queries, hits, retrieval, known_languages=embedder.languages
+            )
             whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
     runs = pl.concat([own, whole])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
@@ -14,7 +16,13 @@ PREDICTED = ("ncov@5", "coverage@5")
 
 
 def assess_windows(
-    labelled: LabelledSet, chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
+    labelled: LabelledSet,
+    chunks: pl.DataFrame,
+    queries: Queries,
+    hits: pl.DataFrame,
+    retrieval: Retrieval,
+    *,
+    known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Make the contexts that these settings lead to, assess them, and score them by the labels.
 
@@ -24,6 +32,7 @@ def assess_windows(
         queries: What was asked.
         hits: Table ``hits``; those beyond ``chunks_per_query`` are passed over.
         retrieval: The index that was searched, and how hits are judged.
+        known_languages: Languages that the embedder of the hits knows; None for all.
 
     Returns:
         The columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
@@ -40,6 +49,7 @@ def assess_windows(
         terms_of=retrieval.index.terms_of,
         min_similarity=retrieval.min_similarity,
         settings=retrieval.rag,
+        known_languages=known_languages,
     )
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(
         "window_id",
@@ -52,7 +62,7 @@ def assess_windows(
 
 
 def measure_prediction(assessments: pl.DataFrame) -> pl.DataFrame:
-    """Correlate the confidence of the assessment with the coverage that the labels give.
+    """Correlate the confidence of the assessment with the coverage that the labels give, where there is a confidence.
 
     Args:
         assessments: From :func:`assess_windows`.
@@ -62,12 +72,13 @@ def measure_prediction(assessments: pl.DataFrame) -> pl.DataFrame:
         correlation ``pearson``; null where one of the two does not vary.
     """
     rows = []
+    judged = assessments.drop_nulls("confidence")
     for metric in PREDICTED:
-        pair = assessments.select(
+        pair = judged.select(
             pl.corr("confidence", metric, method="spearman").alias("spearman"),
             pl.corr("confidence", metric, method="pearson").alias("pearson"),
         ).fill_nan(None)
-        rows.append({"metric": metric, "windows": len(assessments), **pair.row(0, named=True)})
+        rows.append({"metric": metric, "windows": len(judged), **pair.row(0, named=True)})
     return pl.DataFrame(
         rows,
         schema={"metric": pl.String, "windows": pl.Int64, "spearman": pl.Float64, "pearson": pl.Float64},

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from backstory.inspection import integrity
+from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.pipeline import STAGES, find_privacy_breaches
 from backstory.prompt_text import cut_snippet
 from backstory.tables import read_table
@@ -224,6 +225,16 @@ CHECKS: Final = (
         what="windows of which probably less than half is covered by their context",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="window_contexts",
+        name="windows_in_unknown_languages",
+        blocking=False,
+        find=integrity.find_unjudged_windows,
+        what="windows without a verdict, since the model does not know their language",
+        example="window {window_id} is in {language}",
+        remedy=LANGUAGE_REMEDY,
         share_of_rows=True,
     ),
     Check(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+
 from backstory.errors import BackstoryError, SearchIndexError
 from backstory.extras import MODULES, is_installed
 from backstory.index import current_version, open_index
@@ -16,6 +18,8 @@ from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
+from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
+from backstory.languages import name_languages
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
@@ -31,6 +35,7 @@ _PACKAGES = (
     "duckdb-extension-vss",
     "polars",
     "pandera",
+    "py3langid",
 )
 
 
@@ -59,6 +64,7 @@ def examine(given: Path | None) -> list[Examination]:
         _examine("reranker", lambda: _try_reranker(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
+        _examine("languages", lambda: _describe_languages(workspace)),
         *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
         *(
             _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
@@ -107,7 +113,12 @@ def _writable(folder: Path) -> str:
 def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
-    return f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens"
+    known = embedder.languages
+    languages = "no limit to its languages is known" if known is None else f"knows {name_languages(known)}"
+    return (
+        f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
+        f"{languages}"
+    )
 
 
 def _try_reranker(workspace: Workspace) -> str:
@@ -134,6 +145,19 @@ def _describe_index(workspace: Workspace) -> str:
     if hnsw.recall_at_5 < GOOD_RECALL:
         raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
     return f"{described}; {describe_recall(hnsw)}"
+
+
+def _describe_languages(workspace: Workspace) -> str:
+    counts = count_languages(workspace)
+    if counts.is_empty():
+        return "no tables yet to tell them from"
+    unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
+    if unknown:
+        raise BackstoryError(
+            f"{describe_languages(counts)}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an "
+            f"unknown language get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
+        )
+    return describe_languages(counts)
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:

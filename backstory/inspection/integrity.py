@@ -10,6 +10,7 @@ import polars as pl
 from backstory.errors import ContractError
 from backstory.index import current_version, read_manifest
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY
+from backstory.languages import english_name
 from backstory.tables import read_table
 from backstory.tables.contracts import validate
 from backstory.tables.schemas import TABLES
@@ -123,6 +124,16 @@ def find_insufficient_windows(workspace: Workspace, partitions: Partitions = Non
         contexts.filter((pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"))
         .sort("confidence", "window_id")
         .select("window_id", "confidence", "kept_count", "recommendation")
+    )
+
+
+def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows without a verdict, since the embedder does not know their language, and what would help."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    return (
+        contexts.filter(pl.col("verdict") == "unknown")
+        .sort("language", "window_id")
+        .select("window_id", "embedder_id", "recommendation", language=english_name(pl.col("language")))
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
+from backstory.languages import detect_language
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
 from backstory.messages.file_kinds import describe_media, describe_unsupported
@@ -59,7 +60,7 @@ class ExportRead:
         quarantine: What could not be read, in the columns of :class:`backstory.tables.schemas.Quarantine`; line 0
             stands for a whole file.
         sources: One row per file below the folder, in the columns of :class:`backstory.tables.schemas.Sources`,
-            with real names; ``language`` is null.
+            with real names.
         aliases: Names of people that only one of several exports of a conversation has, each with the name that
             its messages bear in ``messages``.
         unread_authors: Names of people in exports that wait for a setting.
@@ -280,7 +281,7 @@ def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: s
             "encoding": row.encoding,
             "date_order": row.date_order,
             "timezone": row.timezone,
-            "language": None,
+            "language": detect_language(row.messages.filter(kind="message")["text"]),
         }
         for row in read
     ]

@@ -11,18 +11,19 @@ import polars as pl
 
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import DocumentRead, read_documents
-from backstory.documents.sources import DRAFT
+from backstory.documents.sources import DRAFT, name_source
 from backstory.embeddings import embed_texts
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import find_damage
+from backstory.languages import detect_language
 from backstory.pipeline.incremental import (
     WHOLE,
     content_of,
     is_made_by_this_code,
     materialize_partitions,
 )
-from backstory.pipeline.inputs import effective_index_settings, hash_dependencies
+from backstory.pipeline.inputs import code_version, effective_index_settings, hash_dependencies
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.settings import SETTINGS_FILE
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 _READING = "documents_reading"
 _DOCUMENTS = "documents"
+_LANGUAGES = "document_languages"
+_REVISION_OF_LANGUAGES = "1"
+"""To be changed with what the language of a document is told by."""
 _NAMED = 5
 
 
@@ -54,7 +58,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         apart=_list_other_parts(workspace),
     )
     documents = read.documents
-    _write_sources(workspace, read.sources)
+    _write_sources(workspace, _tell_languages(workspace, read))
     revisions = documents.select("document_id", "revision", "status", "error").rows()
     inputs = digest([hash_dependencies(workspace, "documents"), read.reading, *map(str, revisions)])
 
@@ -76,6 +80,28 @@ def _list_other_parts(workspace: Workspace) -> list[Path]:
     """List what is no document even where the workspace itself is the folder of documents."""
     made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
     return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]
+
+
+def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
+    """Fill in the languages of the files in ``sources``; a document's is told again where its content is another."""
+    documents = (
+        read.documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
+    )
+    told_by = [_REVISION_OF_LANGUAGES, code_version("documents"), read.reading]
+    inputs = {uri: digest([*told_by, revision]) for uri, revision, _, _ in documents}
+    pending = set(workspace.ledger.pending(_LANGUAGES, inputs, ()))
+    told = {
+        uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
+        for uri, _, title, text in documents
+        if uri in pending
+    }
+    workspace.ledger.record(_LANGUAGES, told)
+    known = workspace.ledger.read(_LANGUAGES)
+    workspace.ledger.forget(_LANGUAGES, known.keys() - inputs.keys())
+    folder = workspace.settings.documents.folder
+    languages = {name_source(folder, uri): known[uri].content or None for uri in inputs}
+    language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
+    return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
 
 
 def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:

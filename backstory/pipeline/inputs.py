@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "hits": 1,
         "decisions": 1,
         "contexts": 1,
-        "window_contexts": 1,
+        "window_contexts": 2,
     }
 )
 """Version of the code of each stage. Raise it when the code makes other rows of the same inputs.
@@ -199,7 +199,10 @@ def _window_contexts(workspace: Workspace) -> SettingsRead:
     if not settings.rag.enabled:
         return _rag(workspace, "enabled")
     read = _rag(workspace, "enabled", "top_k") | _whole_group("context", settings.context)
-    return read | {"rag.min_similarity": workspace.min_similarity}
+    return read | {
+        "rag.min_similarity": workspace.min_similarity,
+        "embedding.languages": workspace.embedder.languages,
+    }
 
 
 def _rag(workspace: Workspace, *names: str) -> SettingsRead:

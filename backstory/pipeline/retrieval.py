@@ -128,6 +128,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 terms_of=lambda texts: index().terms_of(texts),
                 min_similarity=workspace.min_similarity,
                 settings=settings.rag,
+                known_languages=workspace.embedder.languages,
             )
             summary = make_window_contexts(
                 windows,
@@ -147,6 +148,13 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             )
             add_counts(
                 counts, {f"verdict_{key}": n for key, n in summary["verdict"].value_counts().iter_rows()}
+            )
+            add_counts(
+                counts,
+                {
+                    f"language_{key or 'unclear'}": n
+                    for key, n in summary["language"].value_counts().iter_rows()
+                },
             )
             return _split(summary, windows, pending)
 

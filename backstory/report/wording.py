@@ -22,7 +22,7 @@ STATUS_WORDS = {
     "ok": "",
     "no_hits": "Nothing that was found is similar enough: this window has no context.",
     "disabled": "Retrieval is switched off (rag.enabled is false): nothing was searched for this window.",
-    "degraded": "Not chosen as the settings say.",
+    "degraded": "This context is not what it should be:",
     "error": "The search failed: this window has no context.",
 }
 

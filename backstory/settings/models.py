@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from backstory.languages import LANGUAGE_NAMES
+
 SETTINGS_FILE = "backstory.yaml"
 
 
@@ -191,6 +193,8 @@ class EmbeddingSettings(SettingsGroup):
     """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
     model_dir: str | None = None
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
+    languages: tuple[str, ...] | None = None
+    """Languages that the model knows, such as `[en, de]`; null: English for `local`, else no limit is assumed."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """What runs the model of `local`; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
     model: str = "gemini-embedding-001"
@@ -209,6 +213,17 @@ class EmbeddingSettings(SettingsGroup):
     """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
     """Calls to `gemini` that may be under way at once."""
+
+    @field_validator("languages")
+    @classmethod
+    def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
+        if unknown or value == ():
+            raise ValueError(
+                f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write codes of two letters "
+                "such as [en, de] (ISO 639-1), or null for a model that is not limited"
+            )
+        return value
 
 
 class IndexSettings(SettingsGroup):

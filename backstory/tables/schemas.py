@@ -25,7 +25,7 @@ CAUSES = (
     "over_budget",
 )
 SOURCE_STATUSES = ("read", "empty", "unsupported", "set_aside", "failed", "ignored")
-VERDICTS = ("sufficient", "insufficient")
+VERDICTS = ("sufficient", "insufficient", "unknown")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 
 
@@ -266,7 +266,11 @@ class WindowContexts(Table):
     window_id: str = pa.Field(description="Window.")
     status: str = pa.Field(
         isin=CONTEXT_STATUSES,
-        description="ok, no_hits, disabled, or degraded: not reranked as set, or no document fits the budget.",
+        description="ok, no_hits, disabled, or degraded: the model does not know the language, not reranked as set, "
+        "or no document fits the budget.",
+    )
+    language: str = pa.Field(
+        nullable=True, description="Main language of the window, ISO 639-1; null if it cannot be told."
     )
     text: str = pa.Field(description="Block for the prompt; empty without documents.")
     token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
@@ -293,12 +297,16 @@ class WindowContexts(Table):
         description="How far the best document shown for a query stands above the threshold, in cosine, on average.",
     )
     verdict: str = pa.Field(
-        isin=VERDICTS, description="sufficient or insufficient: confidence 0.5 or more, or less."
+        isin=VERDICTS,
+        description="sufficient or insufficient: confidence 0.5 or more, or less; unknown: the model does not know the "
+        "window's language.",
     )
     confidence: float = pa.Field(
         ge=0,
         le=1,
-        description="Estimated probability that the context covers at least half of the window's topics.",
+        nullable=True,
+        description="Estimated probability that the context covers at least half of the window's topics; null for "
+        "verdict unknown.",
     )
     recommendation: str = pa.Field(description="What would cover more of the window.")
     embedder_id: str = pa.Field(description="Space that was searched.")

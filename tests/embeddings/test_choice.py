@@ -24,6 +24,21 @@ def test_the_settings_choose_the_provider() -> None:
     assert make_embedder(EmbeddingSettings(provider="hashing")).id == HashingEmbedder.id
 
 
+def test_a_model_knows_the_languages_that_it_was_made_for_unless_the_settings_say_otherwise() -> None:
+    assert make_embedder(EmbeddingSettings()).languages == ("en",)
+    for provider in ("gemini", "hashing"):
+        assert make_embedder(EmbeddingSettings(provider=provider)).languages is None
+    for provider in ("local", "gemini", "hashing"):
+        stated = EmbeddingSettings(provider=provider, languages=("en", "de"))
+        assert make_embedder(stated).languages == ("en", "de")
+
+
+@pytest.mark.parametrize("languages", [[], ["en", "german"], ["DE"]])
+def test_what_names_no_language_is_refused(languages: list[str]) -> None:
+    with pytest.raises(ValueError, match="names no language; write codes of two letters"):
+        EmbeddingSettings.model_validate({"languages": languages})
+
+
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_the_settings_choose_the_runtime(
     runtime: Literal["onnxruntime", "openvino"], monkeypatch: pytest.MonkeyPatch

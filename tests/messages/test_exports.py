@@ -64,7 +64,10 @@ def test_tables_have_their_columns_even_without_rows(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_read_is_described(tmp_path: Path) -> None:
-    write(tmp_path / "chat.txt", "a title\n" + CHAT + "17.01.24, 21:05 - Ben: grüß dich\n")
+    write(
+        tmp_path / "chat.txt",
+        "a title\n" + CHAT + "17.01.24, 21:05 - Ben: grüß dich, wie war die Reise nach Wien?\n",
+    )
 
     read = read_exports(tmp_path, ConversationSettings(timezone="Europe/Berlin"))
 
@@ -83,10 +86,27 @@ def test_a_file_that_was_read_is_described(tmp_path: Path) -> None:
             "encoding": "utf-8",
             "date_order": "dmy",
             "timezone": "Europe/Berlin",
-            "language": None,
+            "language": "de",
         }
     ]
     validate(read.quarantine, Quarantine)
+
+
+def test_the_language_of_an_export_is_not_that_of_the_phone(tmp_path: Path) -> None:
+    by_app = (
+        "15.01.24, 21:0{} - Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt. Niemand kann sie lesen.\n"
+    )
+    media = "15.01.24, 21:07 - Ann: <Medien ausgeschlossen>\n"
+    said = "15.01.24, 21:08 - Ann: Is anyone at the allotment this afternoon?\n"
+    write(tmp_path / "spoken.txt", "".join(by_app.format(n) for n in range(6)) + media + said)
+    write(tmp_path / "silent.txt", by_app.format(1) + media)
+
+    sources = read_exports(tmp_path, SETTINGS).sources
+
+    assert sources.select("source", "rows", "language").rows() == [
+        ("chats/silent.txt", 2, None),
+        ("chats/spoken.txt", 8, "en"),
+    ]
 
 
 def test_tables_with_zones_of_their_own_state_none(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ CHANGES = (
     Change("queries.min_tokens", 12, NOTHING),
     Change("queries.min_tokens", 40, ASKED),
     Change("embedding.model_dir", "models/mine", NOTHING),
+    Change("embedding.languages", ["de"], "window_contexts"),
+    Change("embedding.languages", ["de"], NOTHING, {"rag.enabled": False}),
     Change("embedding.runtime", "openvino", NOTHING),
     Change("embedding.model", "gemini-embedding-2", NOTHING),
     Change("embedding.dimension", 256, NOTHING),

@@ -72,6 +72,7 @@ def read_bert_folder(folder: str | Path) -> BertModel:
         pooling=_read_pooling(folder),
         max_input_tokens=min(positions, _read_json(folder / LENGTH_FILE).get("max_seq_length") or positions),
         min_similarity=_UNKNOWN_SCALE,
+        languages=None,
         prompts=_read_prompts(folder),
         tokenizer=(folder / TOKENIZER_FILE).read_bytes(),
         read_weights=partial(_read_weights, folder / WEIGHTS_FILE, _position_offset(config)),

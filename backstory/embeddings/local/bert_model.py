@@ -29,6 +29,7 @@ class BertModel:
         pooling: ``cls`` takes the first token's vector, ``mean`` the mean of all tokens.
         max_input_tokens: Longest input, special tokens included.
         min_similarity: Cosine similarity below which a hit of this model is no evidence.
+        languages: Languages that the model was made for, ISO 639-1; None where its files do not say.
         prompts: Text that the model expects before a query or a document.
         tokenizer: Content of the ``tokenizer.json``.
         read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
@@ -44,6 +45,7 @@ class BertModel:
     pooling: Pooling
     max_input_tokens: int
     min_similarity: float
+    languages: tuple[str, ...] | None
     prompts: Mapping[Task, str]
     tokenizer: bytes
     read_weights: Callable[[], Weights]

@@ -40,19 +40,28 @@ class LocalEmbedder:
         graph_path: Where the built graph is kept.
     """
 
-    def __init__(self, model: BertModel, *, graphs: Path, runtime: Runtime = "onnxruntime") -> None:
+    def __init__(
+        self,
+        model: BertModel,
+        *,
+        graphs: Path,
+        runtime: Runtime = "onnxruntime",
+        languages: tuple[str, ...] | None = None,
+    ) -> None:
         """Take a model.
 
         Args:
             model: The model to run.
             graphs: Folder in which built graphs are kept.
             runtime: What runs it. The vectors are of one space, whichever it is.
+            languages: Languages that the model knows, ISO 639-1; None takes what the model says.
         """
         self._model = model
         self.dimension = model.hidden_size
         self.id = f"local:{model.name}:{model.checksum[:12]}:{self.dimension}"
         self.max_input_tokens = model.max_input_tokens
         self.default_min_similarity = model.min_similarity
+        self.languages = model.languages if languages is None else languages
         self.default_query_tokens = _QUERY_TOKENS
         self.workers = 1
         self.api_calls = 0

@@ -1,0 +1,54 @@
+"""Which languages a workspace holds, and which of them its model does not know."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.languages import english_name, is_known
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+
+LANGUAGE_REMEDY = "Set embedding.provider to gemini, or embedding.model_dir to a multilingual model."
+"""What helps where a model does not know a language."""
+
+_UNCLEAR = "an unclear language"
+
+
+def count_languages(workspace: Workspace) -> pl.DataFrame:
+    """Count the files and windows of each language.
+
+    Args:
+        workspace: A workspace of which some tables may not be made yet.
+
+    Returns:
+        ``what`` (``conversations`` and ``documents``, which are files that were read, and ``windows``);
+        ``language``, its English name, or "an unclear language" where it cannot be told; ``count``; and
+        ``known``, whether the embedder knows it. By ``what``, the most frequent language first; no rows of what
+        is not made yet.
+    """
+    files = read_table(workspace.tables, "sources").filter(status="read").select("language", what="folder")
+    windows = read_table(workspace.tables, "window_contexts").select("language", what=pl.lit("windows"))
+    counts = pl.concat([files, windows]).group_by("what", "language").agg(count=pl.len())
+    known = [is_known(language, workspace.embedder.languages) for language in counts["language"]]
+    return (
+        counts.with_columns(
+            english_name(pl.col("language")).fill_null(_UNCLEAR), known=pl.Series(known, dtype=pl.Boolean)
+        )
+        .select("what", "language", "count", "known")
+        .sort("what", "count", "language", descending=[False, True, False])
+    )
+
+
+def describe_languages(counts: pl.DataFrame) -> str:
+    """Write counts of languages as one line.
+
+    Args:
+        counts: From :func:`count_languages`.
+
+    Returns:
+        Such as "conversations: 1 in English; windows: 12 in English, 1 in German".
+    """
+    groups = counts.group_by("what", maintain_order=True).agg(
+        pl.format("{} in {}", "count", "language").str.join(", ")
+    )
+    return "; ".join(f"{what}: {told}" for what, told in groups.rows())

@@ -1,0 +1,154 @@
+"""A chat in a language that the model does not know, from the export to what a person is told."""
+
+from collections.abc import Callable, Iterable
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from backstory import run_pipeline
+from backstory.cli import app as cli
+from backstory.inspection import integrity
+from backstory.inspection.doctor import examine
+from backstory.inspection.examination import Examination
+from backstory.languages import detect_language
+from backstory.pipeline import materialize_documents
+from backstory.report import write_window_page
+from backstory.tables import read_table
+from backstory.workspace import Workspace, open_workspace
+from tests.workspaces import POSTS
+
+Make = Callable[..., Workspace]
+
+ENGLISH_ONLY = (
+    "windows: {size: 9}\nembedding: {provider: hashing, languages: [en]}\nrag: {min_similarity: -1}\n"
+)
+GERMAN = """\
+16/03/2025, 09:00 - Ada Lind: Hat jemand von euch den irrigation Schlauch gesehen?
+16/03/2025, 09:01 - Ben Okri: Der liegt noch hinter dem Schuppen bei den Tomaten
+16/03/2025, 09:02 - Ada Lind: Danke dir! Ich hole ihn heute Abend ab
+16/03/2025, 09:05 - Cleo Marsh: Bringt bitte auch die Gießkanne mit, meine hat ein Loch
+"""
+
+
+@pytest.fixture
+def mixed(make_workspace: Make) -> Workspace:
+    """Make the tables of two days of English and one of German, with a model that knows English."""
+    workspace = make_workspace(ENGLISH_ONLY)
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as file:
+        file.write(GERMAN)
+    run_pipeline(workspace)
+    return workspace
+
+
+def language_examination(workspace: Workspace) -> Examination:
+    [found] = [each for each in examine(workspace.root) if each.name == "languages"]
+    return found
+
+
+def test_only_windows_in_an_unknown_language_are_degraded_and_get_no_verdict(mixed: Workspace) -> None:
+    rows = read_table(mixed.tables, "window_contexts").sort("window_id")
+    german = rows.filter(language="de").row(0, named=True)
+    assert (german["status"], german["verdict"], german["confidence"]) == ("degraded", "unknown", None)
+    assert german["kept_count"] > 0
+    english = rows.filter(language="en")
+    assert len(english) == len(rows) - 1
+    assert set(english["status"]) == {"ok"}
+    assert "unknown" not in set(english["verdict"])
+    assert english["confidence"].null_count() == 0
+
+
+def test_a_person_is_told_wherever_the_window_is_looked_at(mixed: Workspace) -> None:
+    [case] = integrity.find_unjudged_windows(mixed).to_dicts()
+    assert case["language"] == "German"
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(
+        cli.app, ["context", case["window_id"], "-w", str(mixed.root)]
+    )
+    assert "the window is in German, which hashing:words:256 does not know" in " ".join(shown.stdout.split())
+    assert "Verdict: unknown" in shown.stdout
+    page = write_window_page(mixed, case["window_id"]).read_text(encoding="utf-8")
+    assert "the window is in German" in page
+    examined = language_examination(mixed)
+    assert not examined.passed
+    assert "1 in German" in examined.detail
+    assert "does not know German" in examined.detail
+
+
+PORTUGUESE = (
+    "# O gato da vizinha\n\nEle dorme no meu sofá todas as tardes, e ninguém sabe como entra em casa.\n"
+)
+
+
+def languages_of_posts(workspace: Workspace) -> dict[str, str | None]:
+    posts = read_table(workspace.tables, "sources").filter(folder="documents")
+    return dict(posts.select(pl.col("source").str.strip_prefix("posts/"), "language").iter_rows())
+
+
+def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Workspace) -> None:
+    (mixed.posts / "gato.md").write_text(PORTUGUESE, encoding="utf-8")
+    (mixed.posts / "numbers.md").write_text("12 345 678\n", encoding="utf-8")
+    (mixed.posts / "rascunho.md").write_text(f"---\ndraft: true\n---\n{PORTUGUESE}", encoding="utf-8")
+    run_pipeline(mixed)
+    found = languages_of_posts(mixed)
+    assert {found.pop(name) for name in POSTS} == {"en"}
+    assert found == {"gato.md": "pt", "numbers.md": None, "rascunho.md": None}
+    examined = language_examination(mixed)
+    assert not examined.passed
+    assert (
+        "documents: 6 in English, 1 in Portuguese, 1 in an unclear language; windows: 2 in English, 1 in German. "
+        "hashing:words:256 does not know German, Portuguese:" in examined.detail
+    )
+
+
+def test_the_language_of_a_document_is_told_again_only_where_its_content_is_another(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_pipeline(workspace)
+    told: list[str] = []
+
+    def tell(texts: Iterable[str | None]) -> str | None:
+        told.extend(text for text in texts if text)
+        return detect_language(told)
+
+    monkeypatch.setattr("backstory.pipeline.corpus.detect_language", tell)
+    (workspace.posts / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
+    (workspace.posts / "later.md").unlink()
+    run_pipeline(workspace)
+    assert told[0] == "O gato da vizinha"
+    assert len(told) == 2
+    found = languages_of_posts(workspace)
+    assert found.pop("unrelated.md") == "pt"
+    assert found == dict.fromkeys(POSTS.keys() - {"unrelated.md", "later.md"}, "en")
+
+
+def test_no_documents_have_no_languages(workspace: Workspace) -> None:
+    for path in workspace.posts.iterdir():
+        path.unlink()
+    materialize_documents(workspace)
+    assert languages_of_posts(workspace) == {}
+
+
+def test_unknown_languages_are_not_among_the_insufficient_or_unserved(make_workspace: Make) -> None:
+    workspace = make_workspace(ENGLISH_ONLY.replace("-1", "0.99"))
+    (workspace.exports / "garden.txt").write_text(GERMAN, encoding="utf-8")
+    run_pipeline(workspace)
+    assert len(integrity.find_unjudged_windows(workspace)) == 1
+    assert integrity.find_insufficient_windows(workspace).is_empty()
+    assert integrity.find_unserved_windows(workspace).is_empty()
+
+
+def test_stating_that_the_model_knows_the_language_makes_the_verdicts_and_nothing_else(
+    mixed: Workspace,
+) -> None:
+    before = read_table(mixed.tables, "window_contexts").filter(language="en")
+    (mixed.root / "backstory.yaml").write_text(ENGLISH_ONLY.replace("[en]", "[en, de]"), encoding="utf-8")
+    workspace = open_workspace(mixed.root)
+    [remade] = [report for report in run_pipeline(workspace) if not report.unchanged]
+    assert remade.table == "window_contexts"
+    assert (remade.counts["language_de"], remade.counts.get("verdict_unknown")) == (1, None)
+    rows = read_table(workspace.tables, "window_contexts")
+    assert rows.filter(language="en").drop("settings_hash").equals(before.drop("settings_hash"))
+    [german] = rows.filter(language="de").to_dicts()
+    assert (german["status"], german["error"]) == ("ok", None)
+    assert german["verdict"] != "unknown"
+    assert language_examination(workspace).passed
