@@ -54,6 +54,7 @@ def write_workspace(root: Path, size: Size, *, embedder: str, export: ExportForm
     for folder in ("chats", "posts"):
         (root / folder).mkdir(parents=True)
     (root / "backstory.yaml").write_text(
+        "conversations: {date_order: dmy}\n"  # few days do not tell it
         f"windows: {{unit: messages, size: {size.messages}}}\n"
         f"partitions: {{start: {_FIRST_DAY.date()}}}\nembedding: {{provider: {embedder}}}\n",
         encoding="utf-8",

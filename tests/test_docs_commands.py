@@ -81,6 +81,8 @@ def options_of_module(module: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for variable in PINNED_KERNELS:  # a benchmark that finds them starts itself again without them
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(sys, "argv", [module, "--help"])
+    # Another test of this process may have loaded it; running it twice would be a warning.
+    monkeypatch.delitem(sys.modules, f"{module}.__main__", raising=False)
     with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
         runpy.run_module(module, run_name="__main__")
     assert ended.value.code == 0

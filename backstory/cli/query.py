@@ -12,7 +12,6 @@ from rich.padding import Padding
 
 from backstory.cli.options import JsonOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain, plain_line, print_json
-from backstory.prompt_text import cut_snippet
 
 _SNIPPET_CHARACTERS = 200
 _INDENT = (0, 0, 0, 3)

@@ -15,7 +15,6 @@ from rich.console import Console
 from backstory.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
 from backstory.cli.terminal import make_table, open_console, plain, plain_line, print_json
 from backstory.errors import BackstoryError
-from backstory.prompt_text import cut_snippet
 
 _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2

@@ -53,7 +53,7 @@ def test_the_workspace_is_the_same_every_time_and_in_both_formats(tmp_path: Path
     ]  # fmt: skip
     assert files[0] == files[1]
     read = [
-        read_exports(tmp_path / name / "chats", ConversationSettings()).messages.select(
+        read_exports(tmp_path / name / "chats", ConversationSettings(date_order="dmy")).messages.select(
             "timestamp", "author", "text"
         )
         for name in ("a", "c")
