@@ -26,10 +26,13 @@ _UNDECODABLE: Final = "\ufffd"
 UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts whose words stand side by side without a space, as a class of the ``regex`` package."""
 
+# What encoders of addresses write for a separator or a letter beyond ASCII; `100%Ada` is none of it.
+_ENCODED: Final = r"(?:%(?:2[0-9A-Fa-f]|5[Ff])|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){1,3})++"
+_ENCODED_RUN: Final = regex.compile(_ENCODED)
 _INSIDE: Final = r"[\p{M}\p{Cf}]*+"
 _WORD: Final = regex.compile(
     r"[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
-    r"|(?:%[0-9A-Fa-f]{2})++"
+    rf"|{_ENCODED}"
     rf"|(?=[{UNSPACED}])\X"
     rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE})++"
     rf"|(?:\p{{Lu}}{_INSIDE})+(?!\p{{Ll}})"
@@ -38,7 +41,7 @@ _WORD: Final = regex.compile(
     rf"|\p{{So}}{_INSIDE}"
     r"|[\p{M}\p{Cf}]++"
 )
-_GRAPHEME: Final = regex.compile(r"(?:%[0-9A-Fa-f]{2})++|\X")
+_GRAPHEME: Final = regex.compile(rf"{_ENCODED}|\X")
 
 Word = tuple[int, int, str]
 """Where a word starts and ends in its text, and the word as written."""
@@ -56,8 +59,12 @@ def fold(text: str, *, digraphs: bool = False, keep_case: bool = False) -> str:
         The letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
         text gives the same as folding the whole, unless an encoded letter is cut.
     """
-    decoded = unquote(text) if "%" in text else text
-    return unicodedata.normalize("NFC", decoded).translate(_TABLES[digraphs, keep_case])
+    return unicodedata.normalize("NFC", decode(text)).translate(_TABLES[digraphs, keep_case])
+
+
+def decode(text: str) -> str:
+    """Write the separators and the letters beyond ASCII for what stands for them in an address (``%20``)."""
+    return _ENCODED_RUN.sub(lambda match: unquote(match.group()), text) if "%" in text else text
 
 
 def find_words(text: str) -> list[Word]:

@@ -11,12 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
-from urllib.parse import unquote
 
 import polars as pl
 import regex
 
-from backstory.privacy.folding import UNSPACED, fold
+from backstory.privacy.folding import UNSPACED, decode, fold
 from backstory.privacy.names import (
     ANY_PHONE,
     ISOLATED_MENTION,
@@ -36,7 +35,7 @@ _JOINT: Final = regex.compile(
     r"|(?<=[\p{Lu}\p{Ll}])(?=[\p{Lt}\p{Lm}\p{Lo}])|(?<=[\p{Lt}\p{Lm}\p{Lo}])(?=[\p{Lu}\p{Ll}])"
     r"|(?<=\p{L})(?=\p{N})|(?<=\p{N})(?=\p{L})"
 )
-_ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])\X|\p{{So}}|(?=@)")
+_ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
 
 
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -120,7 +119,7 @@ def _is_held(text: str, digraphs: bool, letters: str, conditions: Iterable[Condi
 
 def _spell_out(text: str, *, digraphs: bool, keep_case: bool) -> str:
     """Give the letters of a text with a space wherever a word may begin or end."""
-    plain = _MENTION_GAP.sub("", _UNSEEN.sub("", unquote(text)).replace("＠", "@").replace("﹫", "@"))
+    plain = _MENTION_GAP.sub("", _UNSEEN.sub("", decode(text)).replace("＠", "@").replace("﹫", "@"))
     parted = _JOINT.sub(" ", unicodedata.normalize("NFC", plain))
     alone = _ALONE.sub(lambda match: f" {match.group()} " if match.group() else " ", parted)
     return "".join(

@@ -2,6 +2,8 @@
 
 import hashlib
 import hmac
+import logging
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -191,3 +193,32 @@ def test_real_exports_hold_no_name_afterwards(shared_data: Path) -> None:
         assert find_real_names(pseudonymous, names).is_empty()
         assert pseudonymous["author"].n_unique() == messages["author"].n_unique()
         assert not find_real_names(messages, names).is_empty()
+
+
+def test_more_authors_cost_no_more_per_message() -> None:
+    def measure(authors: int) -> float:
+        names = [f"Author{number:04d} Lastname{number:04d}" for number in range(authors)]
+        texts = [
+            f"@{names[n % authors].split()[0]} has {n} words of Lastname, {'so ' * 40}" for n in range(1500)
+        ]
+        rows = chat(*((names[n % authors], text) for n, text in enumerate(texts)))
+        started = time.process_time()
+        messages = pseudonymize_messages(rows, SECRET)
+        assert find_real_names(messages, names).is_empty()
+        return time.process_time() - started
+
+    measure(2)  # what is loaded and compiled once
+
+    assert measure(1500) < 5 * measure(15) + 1
+
+
+def test_nothing_is_logged_of_names_and_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    rows = chat(("Ben Lee", "hi @Ben"), ("+44 7700 900123", "I am Ben Lee"), (None, "Ben Lee left"))
+
+    breaches = find_real_names(rows, ["Ben Lee", "+44 7700 900123"])
+    pseudonymize_messages(rows, SECRET)
+
+    assert len(breaches) == 5
+    assert "Ben" not in caplog.text + str(breaches.to_dicts())
+    assert "900123" not in caplog.text + str(breaches.to_dicts())

@@ -1,6 +1,7 @@
 """Names in every spelling: the pseudonymised tables hold none, and texts without names stay as they were."""
 
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -51,6 +52,7 @@ def pseudonym(name: str) -> str:
         ("Anna-Lena Lind", "Anna Lena Lind, annalena lind", "{}, {}"),
         ("anna.lind", "is it Anna Lind?", "is it {}?"),
         ("@annalind", "@annalind says", "@{} says"),
+        ("Ada Lind", "100%Ada Lind, 5%20Ada%20Lind", "100%{}, 5%20{}"),
         ("Al So", "also Al So, AlSo, al_so", "also {}, {}, {}"),
         ("王小明", "王小明说好，问王小明吧", "{}说好，问{}吧"),
         ("王明", "王明说", None),
@@ -131,17 +133,18 @@ LETTERS = st.characters(
 NAMES = st.lists(st.text(LETTERS, min_size=3, max_size=8), min_size=2, max_size=3).map(" ".join)
 FILLERS = st.text(
     st.sampled_from("0123456789 .,:;!?()[]/\n\t🐙…„“€%&#*\u200e\u00a0"), min_size=1, max_size=12
-)
+).filter(lambda text: text.strip("\u200e"))
 
 
 @st.composite
 def spellings(draw: st.DrawFn, name: str) -> str:
     """Write a name as somebody may: another case, other accents, other signs between its words."""
-    recase = draw(st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase]))
+    writings: list[Callable[[str], str]] = [str, str.upper, str.lower, str.title, str.swapcase]
+    recase = draw(st.sampled_from(writings))
     respell = draw(
         st.sampled_from(
             [
-                str,
+                lambda text: text,
                 lambda text: unicodedata.normalize("NFD", text),
                 lambda text: unicodedata.normalize("NFKC", text),
                 lambda text: "".join(
