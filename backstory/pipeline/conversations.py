@@ -210,7 +210,7 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
 
 
 def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    secret = load_secret(workspace.secret)
+    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
     names = read.names
     pseudonymous = pseudonymize_messages(
         read.messages, secret, aliases=read.aliases, other_names=read.unread_authors

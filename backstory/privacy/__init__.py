@@ -1,12 +1,8 @@
 """Real names -> pseudonyms: finding names in texts, replacing them, and proving that none is left."""
 
-from backstory.privacy.pseudonyms import (
-    find_real_names,
-    load_secret,
-    make_pseudonym,
-    pseudonymize_messages,
-    pseudonymize_sources,
-)
+from backstory.privacy.leaks import find_real_names
+from backstory.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
+from backstory.privacy.secret_file import load_secret
 
 __all__ = [
     "find_real_names",

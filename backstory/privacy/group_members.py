@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
-_SUBJECT_AND_OBJECTS: Final = (
-    r"(?P<subject>.+?) (?:added|removed) (?P<objects>.+)",
-    r"(?P<subject>.+?) hat (?P<objects>.+?) (?:hinzugefügt|entfernt)",
-    r"(?P<subject>.+?) (?:adicionou|removeu) (?P<objects>.+)",
-    r"(?P<subject>.+?) (?:añadió|agregó|eliminó) a (?P<objects>.+)",
-    r"(?P<subject>.+?) a (?:ajouté|retiré|supprimé) (?P<objects>.+)",
-    r"(?P<subject>.+?) ha (?:aggiunto|rimosso) (?P<objects>.+)",
+
+class Phrase(NamedTuple):
+    """What the app writes after a person's name.
+
+    Attributes:
+        verbs: What follows the first name directly, in any of several wordings.
+        endings: What the line ends with; any is enough, none is needed.
+        has_objects: Whether names stand between the verb and the ending.
+    """
+
+    verbs: tuple[str, ...]
+    endings: tuple[str, ...] = ("",)
+    has_objects: bool = False
+
+
+# Looked for with find and endswith: patterns of two open parts take quadratic time on a long line.
+_PHRASES: Final = (
+    Phrase((" added ", " removed "), has_objects=True),
+    Phrase((" hat ",), (" hinzugefügt", " entfernt"), has_objects=True),
+    Phrase((" adicionou ", " removeu "), has_objects=True),
+    Phrase((" añadió a ", " agregó a ", " eliminó a "), has_objects=True),
+    Phrase((" a ajouté ", " a retiré ", " a supprimé "), has_objects=True),
+    Phrase((" ha aggiunto ", " ha rimosso "), has_objects=True),
+    Phrase((), (" left", " was added", " was removed", " is now an admin", " pinned a message")),
+    Phrase((" joined using ", " created this group", " created group")),
+    Phrase(
+        (" changed the ", " changed this ", " changed their ", " changed to ", " turned on ", " turned off ")
+    ),
+    Phrase((" hat die Gruppe ",)),
+    Phrase((" hat den ",), (" geändert",)),
+    Phrase((" ist ",), (" beigetreten",)),
+    Phrase((), (" wurde hinzugefügt", " wurde entfernt")),
+    Phrase((), (" saiu",)),
+    Phrase((" criou o grupo", " criou este grupo", " mudou ", " alterou ", " entrou usando ")),
+    Phrase((), (" salió", " fue añadido", " fue añadida")),
+    Phrase((" creó el grupo", " creó este grupo", " cambió ", " se unió ")),
+    Phrase((), (" est parti", " est partie", " a été ajouté", " a été ajoutée")),
+    Phrase((" a quitté ", " a créé ", " a changé ", " a rejoint ")),
+    Phrase((), (" è stato aggiunto", " è stata aggiunta", " è stato aggiunta", " è stata aggiunto")),
+    Phrase((" ha abbandonato", " ha creato ", " ha cambiato ")),
 )
-_SUBJECT_ALONE: Final = (
-    r"(?P<subject>.+?) (?:left|was added|was removed|joined using .+|is now an admin|pinned a message)",
-    r"(?P<subject>.+?) (?:created (?:this )?group.*|changed (?:the|this|their|to) .+|turned (?:on|off) .+)",
-    r"(?P<subject>.+?) (?:hat die Gruppe .+|hat den .+ geändert|ist .+ beigetreten)",
-    r"(?P<subject>.+?) (?:wurde hinzugefügt|wurde entfernt)",
-    r"(?P<subject>.+?) (?:saiu|criou (?:o|este) grupo.*|mudou .+|alterou .+|entrou usando .+)",
-    r"(?P<subject>.+?) (?:salió|creó (?:el|este) grupo.*|cambió .+|se unió .+|fue añadid[oa])",
-    r"(?P<subject>.+?) (?:est partie?|a quitté .+|a créé .+|a changé .+|a rejoint .+|a été ajoutée?)",
-    r"(?P<subject>.+?) (?:ha abbandonato.*|ha creato .+|ha cambiato .+|è stat[oa] aggiunt[oa])",
-)
-_PATTERNS: Final = tuple(re.compile(rf"{pattern}\.?") for pattern in (*_SUBJECT_AND_OBJECTS, *_SUBJECT_ALONE))
-_BETWEEN_NAMES: Final = re.compile(r",\s+|\s+(?:and|und|e|y|et)\s+")
+_BETWEEN_NAMES: Final = re.compile(r",\s+|\s(?:and|und|e|y|et)\s")
 _NO_NAMES: Final = frozenset(
     ["you", "your", "du", "dich", "sie", "você", "tú", "tu", "te", "ti", "vous", "hai", "someone", "admin"]
 )
@@ -38,24 +60,41 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
     """Find names of people in the lines that the app writes into a group.
 
     Args:
-        app_lines: Texts of system messages, in English, German, Portuguese, Spanish, French or Italian.
+        app_lines: Texts of system messages, in English, German, Portuguese, Spanish, French or Italian. Of a text
+            of several lines, the first counts.
 
     Returns:
         The names, sorted.
     """
     members: set[str] = set()
-    for line in app_lines:
-        for pattern in _PATTERNS:
-            match = pattern.fullmatch(line.strip())
-            if match:
-                members.update(_names_in(match))
+    for text in app_lines:
+        line = text.strip().partition("\n")[0].removesuffix(".")
+        for phrase in _PHRASES:
+            named = _match(line, phrase)
+            if named is not None:
+                members.update(_names_in(*named))
                 break
     return sorted(members)
 
 
-def _names_in(match: re.Match[str]) -> list[str]:
-    parts = match.groupdict()
-    if parts["subject"].casefold().startswith(_NO_NAME_BEGINNINGS):
+def _match(line: str, phrase: Phrase) -> tuple[str, str] | None:
+    """Give the name before the phrase and what stands between verb and ending, if the line is of this form."""
+    ending = next((ending for ending in phrase.endings if line.endswith(ending)), None)
+    if ending is None:
+        return None
+    rest = line.removesuffix(ending)
+    if not phrase.verbs:
+        return (rest, "") if rest else None
+    places = [(place, verb) for verb in phrase.verbs if (place := rest.find(verb, 1)) > 0]
+    if not places:
+        return None
+    place, verb = min(places)
+    objects = rest[place + len(verb) :]
+    return (rest[:place], objects if phrase.has_objects else "")
+
+
+def _names_in(subject: str, objects: str) -> list[str]:
+    if subject.casefold().startswith(_NO_NAME_BEGINNINGS):
         return []
-    names = [parts["subject"], *_BETWEEN_NAMES.split(parts.get("objects") or "")]
+    names = [subject, *_BETWEEN_NAMES.split(objects)]
     return [name.strip() for name in names if name.strip() and name.strip().casefold() not in _NO_NAMES]

@@ -1,20 +1,28 @@
 """Names of people in chats: when two are the same, and where a text holds one.
 
-A name of several words is found anywhere in a text. A name of one word, and the first word of a longer one,
-is found only in a mention (``@Anna``), since such a word is often just a word; in the lines that the app
-itself writes, and in the names of files and conversations, every whole name is found.
+A name of several words is found anywhere in a text, however it is spelled: in any case, with or without accents,
+with any apostrophe, joined by ``_ . -`` or nothing. So is a name of three or more Chinese or Korean characters. A
+name of one word, and the first word of a longer one, is found only in a mention (``@Anna``), since such a word is
+often just a word; in the lines that the app itself writes, and in the names of files and conversations, every whole
+name is found. What is not found: a name in another script, with a typing error, or in another order of its words.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import polars as pl
+import regex
+
+from backstory.privacy.folding import Word, find_words, fold, is_unspaced, places_of_letters
+from backstory.privacy.phones import PhoneFinder
 
 _MARKS = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 _MARK: Final = re.compile(f"[{_MARKS}]")
@@ -22,10 +30,24 @@ _PHONE: Final = re.compile(r"\+?[\d\s().\-\u2010\u2011]{7,}")
 _PHONE_GAP = r"[\s().\-\u2010\u2011/]{0,3}"
 _LEAST_PHONE_DIGITS = 7
 
-_NOTHING = r"(?!)"
-_ISOLATED_MENTION = "@\u2068[^\u2069\n]{1,100}\u2069"
-_NUMBER_MENTION = r"@\+?\d{7,15}(?!\d)"
-_ANY_PHONE = rf"\+\d(?:{_PHONE_GAP}\d){{6,14}}(?!\d)"
+ISOLATED_MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069"
+NUMBER_MENTION: Final = r"@\+?\d{7,15}"
+ANY_PHONE: Final = rf"\+\d(?:{_PHONE_GAP}\d){{6,14}}"
+_CERTAIN: Final = re.compile(rf"{ISOLATED_MENTION}|{NUMBER_MENTION}(?!\d)")
+_CERTAIN_IN_APP_LINE: Final = re.compile(rf"{_CERTAIN.pattern}|{ANY_PHONE}(?!\d)")
+
+_UMLAUT: Final = r"[äöüåøÄÖÜÅØ\x{300}-\x{30a}%]"
+_BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
+_FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
+_LEAST_JOINED_LETTERS = 6
+"""Shorter names of several words are too often a word when they are written as one (``Al So``)."""
+_LEAST_BURIED_LETTERS = 8
+"""Shorter names are too often a part of other words in the name of a file."""
+_COMPARED_LETTERS = 128
+_MOST_SPELLED_WORDS = 4
+
+Place = Literal["message", "app line", "identifier"]
+"""What a text is: written by a person, written by the app, or the name of a file or conversation."""
 
 
 def normalize_name(name: str) -> str:
@@ -38,7 +60,52 @@ def normalize_name(name: str) -> str:
         The name composed (NFC), in folded case, with single spaces, without direction marks and without the
         tilde before an unsaved contact; of a phone number, a plus sign and its digits.
     """
-    return unicodedata.normalize("NFC", _plain_name(name).casefold())
+    return unicodedata.normalize("NFC", plain_name(name).casefold())
+
+
+def plain_name(name: str) -> str:
+    """Do as :func:`normalize_name`, but keep the case."""
+    plain = unicodedata.normalize("NFC", _MARK.sub("", name)).strip().removeprefix("~").strip()
+    digits = "".join(character for character in plain if character.isdigit())
+    if len(digits) >= _LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
+        return f"+{digits if plain.startswith('+') else digits.removeprefix('00')}"
+    return " ".join(plain.split())
+
+
+class Condition(NamedTuple):
+    """What must hold beside equal letters for a name to be found.
+
+    Attributes:
+        joints: Numbers of letters after which a word must end; for a short name of several words.
+        cased: The letters with their case; for a name of one word in a line of the app.
+    """
+
+    joints: frozenset[int] = frozenset()
+    cased: str | None = None
+
+
+class Found(NamedTuple):
+    """A name in a text, from ``start`` to ``end``, and whose it is; a mention begins at its ``@``."""
+
+    start: int
+    end: int
+    person: str
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The folded names that are looked for in one place, each with the conditions of which one must hold."""
+
+    names: dict[str, set[Condition]] = field(default_factory=lambda: defaultdict(set))
+    beginnings: set[str] = field(default_factory=set)
+
+    def add(self, letters: str, condition: Condition) -> None:
+        """Look for a name."""
+        if letters.removeprefix("@"):
+            self.names[letters].add(condition)
+            self.beginnings.update(
+                letters[:end] for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
+            )
 
 
 class NameFinder:
@@ -54,52 +121,189 @@ class NameFinder:
         self._names: set[str] = set()
         for name in sorted(names):
             self._add(name)
-        self._members = set(filter(None, map(_plain_name, members))) - self._names
+        self._members = set(filter(None, map(plain_name, members))) - self._names
+        self.phones = PhoneFinder(filter(_is_phone, self._names))
 
     def person(self, written: str) -> str:
         """Say whose name was found.
 
         Args:
-            written: An author, or what a pattern of this object found.
+            written: An author, or what was found in a text.
 
         Returns:
-            The person's normalized name.
+            The person's normalized name. What several people's names could be stands for itself.
         """
         name = normalize_name(written.removeprefix("@"))
-        return self._people.get(name) or self._first_names.get(name) or name
+        known = self._people.get(name) or self._first_names.get(name)
+        if known:
+            return known
+        if _is_phone(name):
+            return self.phones.owner(name) or name
+        letters = [fold(name, digraphs=digraphs).removeprefix("@") for digraphs in (False, True)]
+        for people in (self._by_letters, self._first_names_by_letters):
+            for spelling in letters:
+                if person := people.get(spelling):
+                    return person
+        return name
+
+    def vocabulary(self, place: Place) -> Vocabulary:
+        """Give what is looked for in a place, for whoever looks by other means."""
+        return {"message": self._spoken, "app line": self._in_app_lines, "identifier": self._in_identifiers}[
+            place
+        ]
 
     @cached_property
-    def in_message(self) -> re.Pattern[str]:
-        """Names in what people write: mentions, names of several words, and known phone numbers."""
-        spoken = [name for name in self._names if " " in name or _is_phone(name)]
-        mentioned = {*self._names, *self._members, *self._first_names}
-        return _compile(_ISOLATED_MENTION, _mention(mentioned), _NUMBER_MENTION, _any_of(spoken))
+    def buried(self) -> list[str]:
+        """Folded names so long that letters around them in the name of a file do not hide them."""
+        forms = itertools.chain.from_iterable(_spellings(name) for name in self._names if _is_full(name))
+        return sorted({letters for letters in forms if len(letters) >= _LEAST_BURIED_LETTERS})
 
     @cached_property
-    def in_app_line(self) -> re.Pattern[str]:
-        """Names in what the app writes: also those of one word, in their own case, and any phone number."""
-        whole = _any_of({*self._names, *self._members})
-        return _compile(self.in_message.pattern, f"(?-i:{whole})" if whole else "", _ANY_PHONE)
+    def unspeakable(self) -> re.Pattern[str] | None:
+        """Names without a letter, digit or emoji, in mentions and, in lines of the app, between spaces."""
+        names = sorted(
+            (name for name in {*self._names, *self._members} if not fold(name)), key=len, reverse=True
+        )
+        if not names:
+            return None
+        written = "|".join(map(re.escape, names))
+        return re.compile(rf"(?:@[{_MARKS}]*(?:~\s*)?|(?<!\S))(?:{written})(?!\S)")
 
-    @cached_property
-    def in_identifier(self) -> re.Pattern[str]:
-        """Names in the names of files and conversations, where an underscore parts words."""
-        return _compile(_any_of(self._names, word=r"[^\W_]"))
-
-    def may_be_named(self, text: str = "text") -> pl.Expr:
-        """Select quickly the texts in which :attr:`in_message` can find something.
+    def may_hold(self, texts: pl.Series, place: Place) -> pl.Series:
+        """Select quickly the texts in which :meth:`find` can find something.
 
         Args:
-            text: The column of texts.
+            texts: Any texts, or nulls.
+            place: What they are.
+
+        Returns:
+            One boolean per text.
         """
-        candidates = pl.col(text).str.contains("@", literal=True)
-        longest_words = sorted({max(name.split(" "), key=len).lower() for name in self._names if " " in name})
-        if longest_words:
-            forms = [unicodedata.normalize(form, word) for word in longest_words for form in ("NFC", "NFD")]
-            candidates |= pl.col(text).str.to_lowercase().str.contains_any(forms)
-        if any(map(_is_phone, self._names)):
-            candidates |= pl.col(text).str.contains(r"\d(?:[\s().\-\x{2010}\x{2011}/]{0,3}\d){6}")
-        return candidates.fill_null(value=False)
+        names = sorted(self.vocabulary(place).names)
+        selected = self.phones.may_hold(texts)
+        if names:
+            selected |= _contains_any(texts, names, digraphs=False) | _contains_any(
+                texts, names, digraphs=True
+            )
+        if place != "identifier":
+            selected |= texts.str.contains(f"{ISOLATED_MENTION}|{NUMBER_MENTION}").fill_null(value=False)
+        if place == "app line":
+            selected |= texts.str.contains(ANY_PHONE).fill_null(value=False)
+        if self.unspeakable and place != "identifier":
+            selected |= texts.is_not_null()
+        return selected
+
+    def find(self, text: str, place: Place) -> list[Found]:
+        """Find names.
+
+        Args:
+            text: Any text.
+            place: What it is.
+
+        Returns:
+            The names in the order of the text, without overlaps; where two overlap, the earlier and then the
+            longer one.
+        """
+        found = [Found(*match) for match in self.phones.find(text)]
+        for start, end in self._find_spans(text, place):
+            found.append(Found(start, end, self.person(text[start:end])))
+        found.sort(key=lambda match: (match.start, -match.end))
+        apart: list[Found] = []
+        for match in found:
+            if not apart or match.start >= apart[-1].end:
+                apart.append(match)
+        return apart
+
+    def replace(self, texts: pl.Series, place: Place, write: Callable[[str], str]) -> pl.Series:
+        """Replace every name in texts.
+
+        Args:
+            texts: Any texts, or nulls.
+            place: What they are.
+            write: Gives what to write for a person's normalized name.
+
+        Returns:
+            The texts; those without a name as they were.
+        """
+        selected = zip(texts, self.may_hold(texts, place), strict=True)
+        replaced = [self._replace(text, place, write) if may_hold else text for text, may_hold in selected]
+        return pl.Series(texts.name, replaced, dtype=pl.String)
+
+    def _replace(self, text: str, place: Place, write: Callable[[str], str]) -> str:
+        found = self.find(text, place)
+        if not found:
+            return text
+        parts, done = [], 0
+        for start, end, person in found:
+            # What stood beside a name now stands by itself, so it may be a name.
+            parts.append(self._replace(text[done:start], place, write))
+            parts.append(f"@{write(person)}" if text[start] in "@＠﹫" else write(person))
+            done = end
+        return "".join([*parts, self._replace(text[done:], place, write)])
+
+    def _find_spans(self, text: str, place: Place) -> Iterator[tuple[int, int]]:
+        vocabulary = self.vocabulary(place)
+        words = find_words(text)
+        plain = [fold(word) for _, _, word in words]
+        spelled = [fold(word, digraphs=True) for _, _, word in words]
+        for letters in (plain, spelled) if spelled != plain else (plain,):
+            for first, last in _find_in_words(text, words, letters, vocabulary):
+                yield words[first][0], words[last][1]
+            if place == "identifier":
+                yield from self._find_buried(words, letters, digraphs=letters is spelled)
+        if place != "identifier":
+            certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
+            yield from (match.span() for match in certain.finditer(text))
+            if self.unspeakable:
+                for match in self.unspeakable.finditer(text):
+                    if place == "app line" or text[match.start()] == "@":
+                        yield match.span()
+
+    def _find_buried(
+        self, words: list[Word], letters: list[str], *, digraphs: bool
+    ) -> Iterator[tuple[int, int]]:
+        joined = "".join(letters)
+        if not any(name in joined for name in self.buried):
+            return
+        places = [place for word in words for place in places_of_letters(word, digraphs=digraphs)]
+        for name in self.buried:
+            for match in re.finditer(re.escape(name), joined):
+                yield places[match.start()][0], places[match.end() - 1][1]
+
+    @cached_property
+    def _spoken(self) -> Vocabulary:
+        vocabulary = Vocabulary()
+        for name in {*self._names, *self._members, *self._first_names}:
+            for letters in _spellings(name):
+                vocabulary.add(f"@{letters}", Condition())
+        for name in self._names:
+            if _is_full(name):
+                _add_full(vocabulary, name)
+        return vocabulary
+
+    @cached_property
+    def _in_app_lines(self) -> Vocabulary:
+        vocabulary = Vocabulary(
+            defaultdict(
+                set, {letters: set(conditions) for letters, conditions in self._spoken.names.items()}
+            ),
+            set(self._spoken.beginnings),
+        )
+        for name in {*self._names, *self._members}:
+            if _is_full(name):
+                _add_full(vocabulary, name)
+            else:
+                for cased in _spellings(name, keep_case=True):
+                    vocabulary.add(fold(cased), Condition(cased=cased))
+        return vocabulary
+
+    @cached_property
+    def _in_identifiers(self) -> Vocabulary:
+        vocabulary = Vocabulary()
+        for name in self._names:
+            for letters in _spellings(name):
+                vocabulary.add(letters, Condition())
+        return vocabulary
 
     @cached_property
     def _first_names(self) -> dict[str, str]:
@@ -113,8 +317,16 @@ class NameFinder:
             if first.isalpha() and len(first) > 1
         }
 
+    @cached_property
+    def _by_letters(self) -> dict[str, str]:
+        return _unambiguous(self._people)
+
+    @cached_property
+    def _first_names_by_letters(self) -> dict[str, str]:
+        return _unambiguous(self._first_names)
+
     def _add(self, written: str) -> None:
-        name = _plain_name(written)
+        name = plain_name(written)
         if not name:
             return
         person = normalize_name(written)
@@ -126,57 +338,91 @@ class NameFinder:
             self._people.setdefault(normalize_name(" ".join(words)), person)
 
 
-def replace_names(texts: Iterable[str], pattern: re.Pattern[str], replace: Callable[[str], str]) -> list[str]:
-    """Replace every name found in texts.
+def _find_in_words(
+    text: str, words: list[Word], letters: list[str], vocabulary: Vocabulary
+) -> Iterator[tuple[int, int]]:
+    """Give first and last word of every name, the longest at each place."""
+    names, beginnings = vocabulary.names, vocabulary.beginnings
+    next_free = 0
+    for first, beginning in enumerate(letters):
+        if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in beginnings:
+            continue
+        joined, ends, longest = "", set[int](), -1
+        for at in range(first, len(letters)):
+            if joined == "@" and words[at][0] != words[at - 1][1]:
+                break
+            joined += letters[at]
+            ends.add(len(joined))
+            if joined[:_COMPARED_LETTERS] not in beginnings:
+                break
+            if joined in names and letters[at]:
+                written = text[words[first][0] : words[at][1]]
+                if any(_holds(condition, ends, written) for condition in names[joined]):
+                    longest = at
+        if longest >= 0:
+            yield first, longest
+            next_free = longest + 1
 
-    Args:
-        texts: Any texts.
-        pattern: One of a :class:`NameFinder`.
-        replace: Gives what to write for a name as found, without the ``@`` of a mention.
 
-    Returns:
-        The texts, in order.
-    """
-
-    def write(match: re.Match[str]) -> str:
-        found = match.group()
-        return f"@{replace(found[1:])}" if found.startswith("@") else replace(found)
-
-    return [pattern.sub(write, text) for text in texts]
+def _holds(condition: Condition, ends: set[int], written: str) -> bool:
+    return condition.joints <= ends and (
+        condition.cased is None
+        or condition.cased in (fold(written, keep_case=True), fold(written, keep_case=True, digraphs=True))
+    )
 
 
-def _plain_name(name: str) -> str:
-    plain = unicodedata.normalize("NFC", _MARK.sub("", name)).strip().removeprefix("~").strip()
-    digits = "".join(character for character in plain if character.isdigit())
-    if len(digits) >= _LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
-        return f"+{digits if plain.startswith('+') else digits.removeprefix('00')}"
-    return " ".join(plain.split())
+def _contains_any(texts: pl.Series, names: list[str], *, digraphs: bool) -> pl.Series:
+    if digraphs:  # most texts have no umlaut, and so no second spelling
+        texts = texts.set(~texts.str.contains(_UMLAUT).fill_null(value=False), None)
+    folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
+    return pl.Series(folded, dtype=pl.String).str.contains_any(names).fill_null(value=False)
+
+
+def _unambiguous(people: dict[str, str]) -> dict[str, str]:
+    """Give people by all spellings of their names that are nobody else's."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    for name, person in people.items():
+        for letters in _spellings(name):
+            owners[letters].add(person)
+    return {letters: min(persons) for letters, persons in owners.items() if letters and len(persons) == 1}
+
+
+def _spellings(name: str, *, keep_case: bool = False) -> set[str]:
+    """Give the letters of a name, with each umlaut both stripped and written out."""
+    words = name.removeprefix("@").split(" ")
+    forms = [
+        sorted({fold(word, keep_case=keep_case), fold(word, keep_case=keep_case, digraphs=True)})
+        for word in words
+    ]
+    if sum(len(form) > 1 for form in forms) > _MOST_SPELLED_WORDS:
+        joined = " ".join(words)
+        return {fold(joined, keep_case=keep_case), fold(joined, keep_case=keep_case, digraphs=True)}
+    return {"".join(form) for form in itertools.product(*forms)}
+
+
+def _add_full(vocabulary: Vocabulary, name: str) -> None:
+    """Look for a name of several words: wherever its words are, or joined as well unless it is short."""
+    words = _BETWEEN_PARTS.split(name)
+    for digraphs in (False, True):
+        folded = [fold(word, digraphs=digraphs) for word in words]
+        ends = frozenset(itertools.accumulate(len(word) for word in folded if word))
+        short = sum(map(len, folded)) < _LEAST_JOINED_LETTERS and not is_unspaced("".join(words))
+        condition = Condition(ends) if short else Condition()
+        vocabulary.add("".join(folded), condition)
+        if not short:
+            for letters in _spellings(name):
+                vocabulary.add(letters, condition)
+
+
+def _is_full(name: str) -> bool:
+    """Say whether a name has several words, and so is no word that a text may hold for another reason."""
+    if _is_phone(name):
+        return False
+    if _FULL_NAME.fullmatch(name):
+        return True
+    least = 1 if " " in name else 2  # initials joined by dots are often a word
+    return sum(len(fold(part)) >= least for part in _BETWEEN_PARTS.split(name)) > 1
 
 
 def _is_phone(name: str) -> bool:
     return name.startswith("+") and name[1:].isdigit()
-
-
-def _compile(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(filter(None, patterns)) or _NOTHING, re.IGNORECASE)
-
-
-def _mention(names: Iterable[str]) -> str:
-    pattern = _any_of(names)
-    return f"@[{_MARKS}]*(?:~\\s*)?{pattern}" if pattern else ""
-
-
-def _any_of(names: Iterable[str], *, word: str = r"\w") -> str:
-    """Write a pattern of whole names, the longest first, not inside a longer word."""
-    ordered = sorted(names, key=lambda name: (-len(name), name))
-    return "(?:" + "|".join(_whole(name, word) for name in ordered) + ")" if ordered else ""
-
-
-def _whole(name: str, word: str) -> str:
-    if _is_phone(name):
-        return r"(?<!\d)(?:\+|00)?" + _PHONE_GAP.join(name[1:]) + r"(?!\d)"
-    forms = {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
-    written = "|".join(r"\s+".join(map(re.escape, form.split(" "))) for form in sorted(forms))
-    left = f"(?<!{word})" if re.match(r"\w", name) else ""
-    right = f"(?!{word})" if re.search(r"\w$", name) else ""
-    return f"{left}(?:{written}){right}"

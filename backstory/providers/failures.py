@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from backstory.errors import AuthenticationError, ModelError, QuotaExhaustedError
 from backstory.settings.environment import KEY_VARIABLES
@@ -46,8 +47,13 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
 
     Returns:
         A :class:`TransientError` for timeouts, server errors and per-minute quota; an error to be raised at
-        once for everything else.
+        once for everything else, redirects included.
     """
+    if 300 <= error.code < 400:
+        return failure(
+            f"Gemini's address redirects to {_read_redirect(error)} (HTTP {error.code}), which is not followed: the "
+            "key would be sent there. If you trust that address, set it as `base_url`"
+        )
     details = _read_details(error.details)
     said = f"HTTP {error.code} {error.status or ''}: {error.message or 'no message'}"
     message = redact(" ".join(said.split()), api_key)[:_MESSAGE_CHARACTERS]
@@ -102,6 +108,13 @@ def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | No
     if header := headers.get("Retry-After"):
         delays.append(_parse_retry_after(header))
     return max((delay for delay in delays if delay is not None), default=None)
+
+
+def _read_redirect(error: APIError) -> str:
+    """Give the scheme and host of the target; its path and query may hold what the request held."""
+    headers = getattr(error.response, "headers", None) or {}
+    target = urlsplit(headers.get("Location", ""))
+    return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else "another path"
 
 
 def _parse_retry_after(header: str) -> float | None:

@@ -188,7 +188,10 @@ class GeminiConnection:
                 self._client = genai.Client(
                     api_key=self._api_key.get_secret_value(),
                     vertexai=False,
-                    http_options=HttpOptions(base_url=self._settings.base_url),
+                    # The key goes wherever a redirect points to, since it is no header that clients drop.
+                    http_options=HttpOptions(
+                        base_url=self._settings.base_url, client_args={"follow_redirects": False}
+                    ),
                 )
             return self._client
 

@@ -390,3 +390,32 @@ def test_a_request_that_is_repeated_counts_against_the_limits_again(
     connect(texts_per_minute=4).embed(TEXTS, task="document")
 
     assert sum(instant_time.waits) == pytest.approx(60)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_the_key_does_not_follow_a_redirect(
+    server: GeminiServer, connect: Connect, api_key: str, status: int
+) -> None:
+    with gemini_server.run_gemini_server() as other:
+        target = f"{other.url}/v1beta?key={api_key}"
+        server.script.append(gemini_server.fail(status, headers={"Location": target}))
+
+        with pytest.raises(EmbeddingError, match=rf"redirects to {other.url} .*not followed") as caught:
+            connect(max_attempts=3).embed(TEXTS, task="document")
+
+        assert other.requests == []
+    assert len(server.requests) == 1
+    assert "`base_url`" in str(caught.value)
+    assert api_key not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("location", [{}, {"Location": "/elsewhere"}])
+def test_a_redirect_on_the_same_host_is_refused_too(
+    server: GeminiServer, connect: Connect, location: dict[str, str]
+) -> None:
+    server.script.append(gemini_server.fail(307, headers=location))
+
+    with pytest.raises(EmbeddingError, match="redirects to another path"):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1

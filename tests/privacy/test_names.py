@@ -2,9 +2,10 @@
 
 import unicodedata
 
+import polars as pl
 import pytest
 
-from backstory.privacy.names import NameFinder, normalize_name, replace_names
+from backstory.privacy.names import NameFinder, Place, normalize_name
 
 
 @pytest.mark.parametrize(
@@ -33,8 +34,8 @@ def test_different_people_have_different_names(one: str, other: str) -> None:
 
 def find(text: str, *names: str, app_line: bool = False, members: tuple[str, ...] = ()) -> str:
     finder = NameFinder(names, members)
-    pattern = finder.in_app_line if app_line else finder.in_message
-    return replace_names([text], pattern, lambda name: f"<{finder.person(name)}>")[0]
+    place: Place = "app line" if app_line else "message"
+    return str(finder.replace(pl.Series([text]), place, lambda person: f"<{person}>")[0])
 
 
 @pytest.mark.parametrize(
@@ -94,12 +95,12 @@ def test_members_are_found_only_where_a_name_is_meant() -> None:
 
 @pytest.mark.parametrize("text", ["chat_ann.txt", "WhatsApp Chat with Ann.txt", "ANN", "ann-ben"])
 def test_names_in_identifiers(text: str) -> None:
-    pattern = NameFinder(["Ann"]).in_identifier
+    finder = NameFinder(["Ann"])
 
-    assert pattern.search(text)
-    assert not pattern.search("anniversary")
+    assert finder.find(text, "identifier")
+    assert not finder.find("anniversary", "identifier")
 
 
 def test_without_names_only_certain_mentions_are_found() -> None:
     assert find("Ann, @Ann, @\u2068Ann\u2069") == "Ann, @Ann, @<ann>"
-    assert not NameFinder([]).in_identifier.search("Ann")
+    assert not NameFinder([]).find("Ann", "identifier")

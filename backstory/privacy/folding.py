@@ -1,0 +1,139 @@
+"""Letters without what writers vary: case, accents, apostrophes, hyphens, spaces, and how a letter is encoded.
+
+A name is compared by its letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. Where one word ends
+and the next begins is said separately, by :func:`find_words`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+from urllib.parse import unquote
+
+import regex
+
+_PLAIN_LETTERS: Final = {
+    "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ł": "l", "ŉ": "n", "ŋ": "n", "œ": "oe",
+    "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
+}  # fmt: skip
+"""Letters that Unicode does not decompose, as they are written on a keyboard without them."""
+_DIGRAPHS: Final = {
+    "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
+}  # fmt: skip
+_MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and accents by use
+_UNDECODABLE: Final = "\ufffd"
+
+UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts whose words stand side by side without a space, as a class of the ``regex`` package."""
+
+# What encoders of addresses write for a separator or a letter beyond ASCII; `100%Ada` is none of it.
+_ENCODED: Final = r"(?:%(?:2[0-9A-Fa-f]|5[Ff])|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){1,3})++"
+_ENCODED_RUN: Final = regex.compile(_ENCODED)
+_INSIDE: Final = r"[\p{M}\p{Cf}]*+"
+_WORD: Final = regex.compile(
+    r"[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
+    rf"|{_ENCODED}"
+    rf"|(?=[{UNSPACED}])\X"
+    rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE})++"
+    rf"|(?:\p{{Lu}}{_INSIDE})+(?!\p{{Ll}})"
+    rf"|(?:(?![{UNSPACED}])[\p{{Lt}}\p{{Lm}}\p{{Lo}}]{_INSIDE})++"
+    rf"|(?:(?![{UNSPACED}])\p{{N}}{_INSIDE})++"
+    rf"|\p{{So}}{_INSIDE}"
+    r"|[\p{M}\p{Cf}]++"
+)
+_GRAPHEME: Final = regex.compile(rf"{_ENCODED}|\X")
+
+Word = tuple[int, int, str]
+"""Where a word starts and ends in its text, and the word as written."""
+
+
+def fold(text: str, *, digraphs: bool = False, keep_case: bool = False) -> str:
+    """Keep the letters, digits, emoji and ``@`` of a text, in one spelling.
+
+    Args:
+        text: Any text; ``%C3%A9`` in it counts as the letter that it stands for.
+        digraphs: Whether umlauts are written out (``ü`` as ``ue``) rather than stripped (as ``u``).
+        keep_case: Whether capitals stay.
+
+    Returns:
+        The letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
+        text gives the same as folding the whole, unless an encoded letter is cut.
+    """
+    return unicodedata.normalize("NFC", decode(text)).translate(_TABLES[digraphs, keep_case])
+
+
+def decode(text: str) -> str:
+    """Write the separators and the letters beyond ASCII for what stands for them in an address (``%20``)."""
+    return _ENCODED_RUN.sub(lambda match: unquote(match.group()), text) if "%" in text else text
+
+
+def find_words(text: str) -> list[Word]:
+    """Find the places where a word may begin and end.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        Runs of letters, cut also where a capital follows a small letter (``AnnaLind``) and between letters and
+        digits; emoji, the ``@`` of a mention, and the characters of scripts without spaces, each by itself.
+    """
+    return [(match.start(), match.end(), match.group()) for match in _WORD.finditer(text)]
+
+
+def places_of_letters(word: Word, *, digraphs: bool = False) -> list[tuple[int, int]]:
+    """Say where in the text each folded letter of a word starts and ends."""
+    start, _, written = word
+    return [
+        (start + match.start(), start + match.end())
+        for match in _GRAPHEME.finditer(written)
+        for _ in fold(match.group(), digraphs=digraphs)
+    ]
+
+
+def is_unspaced(text: str) -> bool:
+    """Say whether a text is written wholly in scripts that put no spaces between words."""
+    return regex.fullmatch(rf"[{UNSPACED}]+", text) is not None
+
+
+class _Letters(dict[int, str]):
+    """What each character becomes, for ``str.translate``; filled as characters are met."""
+
+    def __init__(self, *, digraphs: bool, keep_case: bool) -> None:
+        super().__init__()
+        self._spelled = {**_PLAIN_LETTERS, **(_DIGRAPHS if digraphs else {})}
+        self._keep_case = keep_case
+
+    def __missing__(self, point: int) -> str:
+        self[point] = self._spell(chr(point))
+        return self[point]
+
+    def _spell(self, character: str) -> str:
+        if ord(character) in _MODIFIERS or character == _UNDECODABLE:
+            return ""
+        spelled = self._spelled.get(character) or unicodedata.normalize("NFKD", character)
+        if unicodedata.category(character) == "So" and len(spelled) > 1:
+            return character
+        cased = spelled if self._keep_case else unicodedata.normalize("NFKD", spelled.casefold())
+        return "".join(self._spelled.get(part, part) for part in map(_digit, cased) if _is_kept(part))
+
+
+def _digit(character: str) -> str:
+    return str(unicodedata.decimal(character, character))
+
+
+def _is_kept(character: str) -> bool:
+    category = unicodedata.category(character)
+    if category in ("Mn", "Mc"):  # vowel signs of Indic and Thai scripts are letters, accents are not
+        return not unicodedata.combining(character) and not _is_invisible(character)
+    return character == "@" or category == "So" or (category[0] in "LN" and not _is_invisible(character))
+
+
+def _is_invisible(character: str) -> bool:
+    return regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
+
+
+_TABLES: Final = {
+    (digraphs, keep_case): _Letters(digraphs=digraphs, keep_case=keep_case)
+    for digraphs in (False, True)
+    for keep_case in (False, True)
+}

@@ -1,0 +1,137 @@
+"""What pseudonymization must not have left, found by other means than names are replaced by.
+
+Names are replaced word by word. Here each name is written as a pattern over the whole text, which is spelled out
+letter by letter: whatever stands between two letters of a name does not hide it. The two share what the letters of
+a name are (:mod:`backstory.privacy.folding`) and which names are looked for, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import polars as pl
+import regex
+
+from backstory.privacy.folding import UNSPACED, decode, fold
+from backstory.privacy.names import (
+    ANY_PHONE,
+    ISOLATED_MENTION,
+    NUMBER_MENTION,
+    Condition,
+    NameFinder,
+    Place,
+)
+from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM
+
+_BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
+_BLANK: Final = "\ufffc"  # a symbol of its own, which parts what stands around it
+_MENTION_GAP: Final = re.compile(r"(?<=@)~\s*")
+_UNSEEN: Final = regex.compile(r"\p{Cf}")
+_JOINT: Final = regex.compile(
+    r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})"
+    r"|(?<=[\p{Lu}\p{Ll}])(?=[\p{Lt}\p{Lm}\p{Lo}])|(?<=[\p{Lt}\p{Lm}\p{Lo}])(?=[\p{Lu}\p{Ll}])"
+    r"|(?<=\p{L})(?=\p{N})|(?<=\p{N})(?=\p{L})"
+)
+_ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
+
+
+def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Find what pseudonymization must not have left.
+
+    Args:
+        messages: A table with any of ``author``, ``text``, ``conversation_id`` and ``source``. Texts whose
+            ``kind`` is ``system`` are searched as lines of the app.
+        names: Real names of all authors.
+
+    Returns:
+        One row per cell that holds a name: ``column``, and ``message_id`` if the table has it, else null. The
+        name itself is not repeated.
+    """
+    finder = NameFinder(names)
+    table = messages
+    if "message_id" not in messages.columns:
+        table = messages.with_columns(message_id=pl.lit(None, pl.String))
+    breaches = [pl.DataFrame(schema=_BREACH_SCHEMA)]
+
+    def report(column: str, rows: pl.DataFrame, held: pl.Series) -> None:
+        breaches.append(rows.filter(held).select(pl.lit(column).alias("column"), "message_id"))
+
+    if "author" in table.columns:
+        # Whatever is not a pseudonym is a name, also one that nobody gave.
+        strangers = ~table["author"].str.contains(f"^{PSEUDONYM}$")
+        report("author", table, strangers.fill_null(value=False))
+    if "text" in table.columns:
+        by_app = pl.col("kind") == "system" if "kind" in table.columns else pl.lit(value=False)
+        app_lines, messages = table.filter(by_app), table.filter(~by_app)
+        report("text", app_lines, _search(app_lines["text"], finder, "app line"))
+        report("text", messages, _search(messages["text"], finder, "message"))
+    for column in IDENTIFIERS:
+        if column in table.columns:
+            values = table[column].unique()
+            holding = values.filter(_search(values, finder, "identifier")).drop_nulls()
+            report(column, table, table[column].is_in(holding.implode()).fill_null(value=False))
+    return pl.concat(breaches)
+
+
+def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
+    """Say of each text whether it holds a name."""
+    # Pseudonyms are blanked: their letters could be somebody's name.
+    blanked = texts.str.replace_all(PSEUDONYM, _BLANK)
+    vocabulary = finder.vocabulary(place).names
+    rows: set[int] = set()
+    if vocabulary:
+        for row, digraphs, letters in _hits(blanked, sorted(vocabulary)):
+            if row not in rows and _is_held(blanked[row], digraphs, letters, vocabulary[letters]):
+                rows.add(row)
+    if place == "identifier" and finder.buried:
+        rows.update(row for row, _, _ in _hits(blanked, finder.buried))
+    certain = f"{ISOLATED_MENTION}|{NUMBER_MENTION}" + (f"|{ANY_PHONE}" if place == "app line" else "")
+    held = pl.Series([row in rows for row in range(len(texts))], dtype=pl.Boolean)
+    if place != "identifier":
+        held |= blanked.str.contains(certain).fill_null(value=False)
+    numbers = finder.phones.may_hold(blanked)
+    return held | pl.Series(
+        [bool(may and finder.phones.is_held(text)) for text, may in zip(blanked, numbers, strict=True)],
+        dtype=pl.Boolean,
+    )
+
+
+def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, bool, str]]:
+    """Give row, spelling and name wherever the letters of a name stand one after another."""
+    for digraphs in (False, True):
+        folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
+        found = pl.Series(folded, dtype=pl.String).str.extract_many(names, overlapping=True)
+        hits = pl.DataFrame({"letters": found}).with_row_index("row").explode("letters").drop_nulls().unique()
+        for row, letters in hits.sort("row", "letters").select("row", "letters").iter_rows():
+            yield row, digraphs, letters
+
+
+def _is_held(text: str, digraphs: bool, letters: str, conditions: Iterable[Condition]) -> bool:
+    for condition in conditions:
+        spelled = _spell_out(text, digraphs=digraphs, keep_case=condition.cased is not None)
+        if _pattern(condition.cased or letters, condition.joints).search(spelled):
+            return True
+    return False
+
+
+def _spell_out(text: str, *, digraphs: bool, keep_case: bool) -> str:
+    """Give the letters of a text with a space wherever a word may begin or end."""
+    plain = _MENTION_GAP.sub("", _UNSEEN.sub("", decode(text)).replace("＠", "@").replace("﹫", "@"))
+    parted = _JOINT.sub(" ", unicodedata.normalize("NFC", plain))
+    alone = _ALONE.sub(lambda match: f" {match.group()} " if match.group() else " ", parted)
+    return "".join(
+        fold(part, digraphs=digraphs, keep_case=keep_case)
+        or ("" if unicodedata.category(part)[0] == "M" else " ")
+        for part in alone
+    )
+
+
+def _pattern(letters: str, joints: frozenset[int]) -> re.Pattern[str]:
+    parts = [r"(?<![^ @])"]
+    for count, letter in enumerate(letters, start=1):
+        gap = "" if letter == "@" or count == len(letters) else " +" if count in joints else " *"
+        parts.append(re.escape(letter) + gap)
+    return re.compile("".join([*parts, r"(?![^ @])"]))

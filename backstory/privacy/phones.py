@@ -1,0 +1,124 @@
+"""Known phone numbers in texts, in international form or as people of the same country write them.
+
+A national form leaves out the country code, which has one to three digits, and mostly begins with a zero. So two
+numbers are the same when all digits but these agree; no table of the world's dialling plans is needed for numbers
+that are known in full.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+import polars as pl
+
+_GAP: Final = "[\\s().\\-\u2010-\u2015/\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+_NUMBER: Final = re.compile(rf"\d(?:{_GAP}{{0,3}}\d){{6,}}")
+_BETWEEN_DIGITS: Final = re.compile(rf"(?<=\d){_GAP}{{1,3}}(?=\d)")
+_COUNTRY_CODE_DIGITS = 3
+_LEAST_DIGITS = 7
+
+
+class PhoneFinder:
+    """Finds known numbers.
+
+    Args:
+        numbers: Each a plus sign and its digits with the country code.
+    """
+
+    def __init__(self, numbers: Iterable[str]) -> None:
+        self._numbers = sorted(numbers)
+        self._by_core: dict[str, list[str]] = {}
+        for number in self._numbers:
+            self._by_core.setdefault(_core(number), []).append(number)
+        self._lengths = sorted({len(core) for core in self._by_core}, reverse=True)
+
+    def owner(self, digits: str) -> str | None:
+        """Give the known number that ends like the given digits, in all but its country code."""
+        for length in self._lengths:
+            if numbers := self._by_core.get(digits[-length:]):
+                return max(numbers, key=lambda number: _shared_ending(number, digits))
+        return None
+
+    def find(self, text: str) -> list[tuple[int, int, str]]:
+        """Find known numbers.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            Start, end and the known number, in the order of the text, without overlaps. Digits that stand
+            directly beside a number are taken as part of it.
+        """
+        if not self._by_core:
+            return []
+        found = []
+        for run in _NUMBER.finditer(text):
+            places = [place for place in range(run.start(), run.end()) if text[place].isdecimal()]
+            digits = _decimal("".join(text[place] for place in places))
+            next_free = 0
+            for start, end, number in self._find_in_digits(digits):
+                first, last = _widen(places, start, end, next_free)
+                if first < last:
+                    signed = places[first] - (text[places[first] - 1 : places[first]] == "+")
+                    found.append((signed, places[last - 1] + 1, number))
+                    next_free = last
+        return found
+
+    def may_hold(self, texts: pl.Series) -> pl.Series:
+        """Select quickly the texts in which :meth:`find` can find something."""
+        if not self._by_core:
+            return pl.repeat(value=False, n=len(texts), eager=True)
+        return texts.str.contains(r"\d(?:" + _GAP + r"{0,3}\d){6}").fill_null(value=False)
+
+    def is_held(self, text: str) -> bool:
+        """Say whether the digits of a known number stand anywhere in a text, by another way than :meth:`find`."""
+        digits = _decimal(_BETWEEN_DIGITS.sub("", text))
+        return any(core in digits for core in self._by_core)
+
+    def _find_in_digits(self, digits: str) -> list[tuple[int, int, str]]:
+        found = []
+        for length in self._lengths:
+            for start in range(len(digits) - length + 1):
+                numbers = self._by_core.get(digits[start : start + length])
+                if numbers:
+                    end = start + length
+                    number = max(numbers, key=lambda known: _shared_ending(known, digits[:end]))
+                    begin = end - _shared_ending(number, digits[:end])
+                    country = number[1 : 1 + len(number) - 1 - (end - begin)]
+                    if country and digits[:begin].endswith(f"{country}0"):  # +44 (0) 7700 900123
+                        begin -= len(country) + 1
+                    found.append((begin, end, number))
+        return sorted(found, key=lambda match: (match[0], -match[1]))
+
+
+def _core(number: str) -> str:
+    digits = number.removeprefix("+")
+    return digits[-max(_LEAST_DIGITS, len(digits) - _COUNTRY_CODE_DIGITS) :]
+
+
+def _shared_ending(number: str, digits: str) -> int:
+    shared = 0
+    for one, other in zip(reversed(number.removeprefix("+")), reversed(digits), strict=False):
+        if one != other:
+            break
+        shared += 1
+    return shared
+
+
+def _widen(places: list[int], start: int, end: int, least: int) -> tuple[int, int]:
+    """Take in the digits that touch those from ``start`` to ``end``."""
+    first, last = max(start, least), max(end, least)
+    while first > least and places[first - 1] == places[first] - 1:
+        first -= 1
+    while first < last < len(places) and places[last] == places[last - 1] + 1:
+        last += 1
+    return first, last
+
+
+def _decimal(digits: str) -> str:
+    if digits.isascii():
+        return digits
+    return "".join(str(unicodedata.decimal(character, character)) for character in digits)
