@@ -55,6 +55,8 @@ def query(
 
 def print_answer(console: Console, answer: Mapping[str, Any]) -> None:
     """Show the documents that a query found."""
+    from backstory.prompt_text import cut_snippet
+
     if not answer["documents"]:
         conditions = [f"has the tag {' or '.join(map(repr, answer['tags']))}"] if answer["tags"] else []
         if answer["as_of"] is not None:

@@ -135,6 +135,8 @@ def _state(row: Mapping[str, Any]) -> str:
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Show a context's text, then why each document is in it and what was left out."""
+    from backstory.prompt_text import cut_snippet
+
     if not context["text"]:
         reason = f": {context['error']}" if context["error"] else ""
         console.print(plain(f"No context ({context['status'].replace('_', ' ')}{reason})."))

@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from backstory.languages import LANGUAGE_NAMES
-
 SETTINGS_FILE = "backstory.yaml"
 
 
@@ -217,6 +215,8 @@ class EmbeddingSettings(SettingsGroup):
     @field_validator("languages")
     @classmethod
     def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        from backstory.languages import LANGUAGE_NAMES
+
         unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
         if unknown or value == ():
             raise ValueError(
