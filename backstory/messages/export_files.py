@@ -85,9 +85,9 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 
 
 def list_files(folder: Path) -> list[ListedFile]:
-    """List every file below a folder, sorted by path, and every folder that cannot be looked into.
+    """List every file below a folder, sorted by path.
 
-    Links to folders are named and not followed.
+    A hidden folder, a link to a folder, and a folder that cannot be looked into are one entry, which ends with ``/``.
 
     Raises:
         WorkspaceError: The folder is not there, or cannot be looked into.
@@ -105,26 +105,29 @@ def is_media_name(source: str) -> bool:
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
     for place, folders, names in os.walk(folder, onerror=errors.append):
-        for name in [*names, *(name for name in folders if (Path(place) / name).is_symlink())]:
-            path = Path(place) / name
-            yield _describe(path, path.relative_to(folder).as_posix())
+        paths = {name: Path(place) / name for name in [*folders, *names]}
+        for name in names:
+            yield _describe(paths[name], paths[name].relative_to(folder).as_posix())
+        for name in folders:
+            source = f"{paths[name].relative_to(folder).as_posix()}/"
+            if name.startswith("."):
+                yield ListedFile(paths[name], source, "ignored", "a hidden folder, of which nothing is read")
+            elif paths[name].is_symlink():
+                yield ListedFile(paths[name], source, "ignored", "a link to a folder, which is not followed")
+        folders[:] = [name for name in folders if not name.startswith(".")]
     for error in errors:
         path = Path(error.filename)
         if path == folder:
             raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
-        source = path.relative_to(folder).as_posix()
-        yield ListedFile(
-            path, source, "failed", f"the folder cannot be opened ({error.strerror}); make it readable"
-        )
+        reason = f"the folder cannot be opened ({error.strerror}); make it readable"
+        yield ListedFile(path, f"{path.relative_to(folder).as_posix()}/", "failed", reason)
 
 
 def _describe(path: Path, source: str) -> ListedFile:
-    if any(part.startswith(".") for part in source.split("/")):
+    if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden file")
     if path.name.lower() in _SYSTEM_NAMES:
         return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
-    if path.is_dir():
-        return ListedFile(path, source, "ignored", "a link to a folder, which is not followed")
     if path.exists() and not path.is_file():
         return ListedFile(path, source, "ignored", "neither a file nor a folder")
     kind = kind_of_name(path.name)

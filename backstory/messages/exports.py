@@ -194,6 +194,8 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 
 def _read_file(file: ListedFile, settings: ConversationSettings) -> _SourceRow:
+    if file.status == "failed":
+        return _unreadable(file.source, "failed", file.reason)
     if file.status != "candidate":
         return _SourceRow(file.source, file.status, file.reason)
     try:
@@ -266,10 +268,10 @@ def _judge_media(read: Sequence[_SourceRow]) -> None:
 
 def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
     prefix = PurePosixPath(folder)
-    merged = {merge.source: merge.describe(str(prefix / merge.into)) for merge in merges}
+    merged = {merge.source: merge.describe(f"{prefix.as_posix()}/{merge.into}") for merge in merges}
     rows = [
         {
-            "source": str(prefix / row.source),
+            "source": f"{prefix.as_posix()}/{row.source}",
             "folder": FOLDER,
             "status": row.status,
             "format": row.format,

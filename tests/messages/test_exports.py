@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def test_every_file_has_a_status(tmp_path: Path) -> None:
 
     assert statuses(tmp_path) == {
         ".hidden.txt": "ignored",
-        ".trash/chat.txt": "ignored",
+        ".trash/": "ignored",
         "IMG-20240115-WA0001.jpg": "ignored",
         "Thumbs.db": "ignored",
         "ambiguous.txt": "set_aside",
@@ -260,7 +261,7 @@ def test_links_that_lead_nowhere_cost_only_themselves(tmp_path: Path) -> None:
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing.txt")
     (tmp_path / "elsewhere").symlink_to(tmp_path)
 
-    assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere": "ignored", "gone.txt": "failed"}
+    assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere/": "ignored", "gone.txt": "failed"}
     assert "cannot be opened (No such file or directory)" in reason_of(tmp_path, "gone.txt")
     assert find_exports(tmp_path)
 
@@ -273,7 +274,7 @@ def test_files_and_folders_without_permission_fail(tmp_path: Path) -> None:
     (tmp_path / "closed").chmod(0)
 
     try:
-        assert statuses(tmp_path) == {"chat.txt": "read", "closed": "failed", "locked.txt": "failed"}
+        assert statuses(tmp_path) == {"chat.txt": "read", "closed/": "failed", "locked.txt": "failed"}
         assert "make it a file that the user who runs Backstory may read" in reason_of(tmp_path, "locked.txt")
     finally:
         (tmp_path / "closed").chmod(0o700)
@@ -391,3 +392,20 @@ def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCapture
 
     assert "sources=1 messages=1 quarantined=0" in caplog.text
     assert "Ann" not in caplog.text
+
+
+def test_the_recipe_for_telegram_works(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exported = shared_data / "exports" / "rendered"
+    write(tmp_path / "result.json", (exported / "telegram_json" / "result.json").read_bytes())
+    (tmp_path / "chats").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(recipe, "docs/exports.md", "exec"), {})
+
+    messages = read_exports(tmp_path / "chats", SETTINGS).messages
+    expected = pl.read_parquet(exported / "ios_en_24h" / "expected.parquet")
+    assert messages.select("author", "text").rows() == expected.select("author", "message").rows()

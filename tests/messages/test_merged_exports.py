@@ -215,6 +215,15 @@ def test_posts_that_are_sent_to_two_groups_do_not_make_them_one() -> None:
     assert merge_exports(pl.concat(frames)).merges == ()
 
 
+def test_few_shared_texts_do_not_join_files_of_different_names() -> None:
+    conversation = [
+        message for message in talk(40) if message.kind == "message" and len(message.text or "") > 8
+    ][:9]
+    frames = [A.export(conversation), Phone("other.txt", has_seconds=False).export(conversation)]
+
+    assert merge_exports(pl.concat(frames)).merges == ()
+
+
 def test_copies_by_name_need_few_texts_and_lose_their_number() -> None:
     conversation = talk(12)
     whole, part = Phone("family (1).txt"), replace(A, last=0.8)
