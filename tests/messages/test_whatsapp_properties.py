@@ -13,8 +13,12 @@ from backstory.messages.whatsapp_header import find_headers
 from backstory.settings import ConversationSettings
 from tests.messages.chat_strategies import STYLES, Message, Style, conversations
 
-SETTINGS = ConversationSettings()
 HEADER_LIKE = re.compile(r"^[\u200e\[\s]*\d{1,4}[./-]\s?\d{1,2}[./-]", re.MULTILINE)
+
+
+def in_order_of(style: Style) -> ConversationSettings:
+    """Name the order of the dates, which so few messages do not always tell."""
+    return ConversationSettings.model_validate({"date_order": style.order})
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
@@ -23,7 +27,7 @@ HEADER_LIKE = re.compile(r"^[\u200e\[\s]*\d{1,4}[./-]\s?\d{1,2}[./-]", re.MULTIL
 def test_conversation_reads_back_exactly(style: Style, messages: list[Message], end: str) -> None:
     content = style.write(messages, end=end).encode()
 
-    parsed = parse_whatsapp(decode_lines(content), SETTINGS, "chat.txt")
+    parsed = parse_whatsapp(decode_lines(content), in_order_of(style), "chat.txt")
 
     read = parsed.rows.select("timestamp", "author", "text").rows()
     assert [(moment.replace(tzinfo=None), author, text) for moment, author, text in read] == [
@@ -48,7 +52,7 @@ def test_quoted_headers_of_another_style_stay_text(
     moment, author, text = messages[position]
     messages[position] = (moment, author, f"{text}:\n{quoted.write([(moment, 'Ben', 'quoted')])}")
 
-    parsed = parse_whatsapp(decode_lines(style.write(messages).encode()), SETTINGS, "chat.txt")
+    parsed = parse_whatsapp(decode_lines(style.write(messages).encode()), in_order_of(style), "chat.txt")
 
     assert parsed.rows["text"].to_list() == [text for _, _, text in messages]
 
@@ -72,7 +76,7 @@ def test_every_line_is_in_a_message_or_in_quarantine(
     decoded = decode_lines(b"\n".join(lines))
     assume(not find_headers(pl.Series(decoded.lines, dtype=pl.String)).is_empty())
 
-    parsed = parse_whatsapp(decoded, SETTINGS.model_copy(update={"date_order": style.order}), "chat.txt")
+    parsed = parse_whatsapp(decoded, in_order_of(style), "chat.txt")
 
     quarantined = set(parsed.unread["line"])
     kept = "\n".join(text or "" for text in parsed.rows["text"])
