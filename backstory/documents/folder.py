@@ -30,7 +30,7 @@ from backstory.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "1"
+_REVISION_OF_READING = "2"
 """To be changed with what is read of a file: its title, date, tags, or whether it is a draft."""
 
 _UNREADABLE = "unreadable"
@@ -158,7 +158,7 @@ def _look_at(
             same = _describe(file.uri, content_hash, document, settings)
     except DocumentError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
-    return replace(same, status="ok"), describe_served(same, reader)
+    return replace(same, status="ok"), describe_served(same, reader, content)
 
 
 def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from backstory.chunking.outline import outline_markdown
+from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind
 from backstory.documents.front_matter_block import split_front_matter
 from backstory.documents.inline_tags import find_inline_tags
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.stated_fields import find_date, find_update_date, is_draft, list_tags
 from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.text_encoding import UTF8, find_encoding
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
+"""What a text has only where its encoding was guessed wrongly, or where it is none."""
 
 
 class MarkdownReader:
-    """Reads Markdown in UTF-8.
+    """Reads Markdown in any encoding that :func:`backstory.text_encoding.find_encoding` tells.
 
     Of the front matter it uses title, slug, kind and tenant, and what :mod:`backstory.documents.stated_fields` lists:
     the date, the tags, and whether it is a draft. Tags in the text follow those of the front matter.
     """
 
     format = "markdown"
-    encoding = "utf-8"
     suffixes = frozenset({".md", ".markdown"})
+
+    def find_encoding(self, content: bytes) -> str:
+        """Tell the encoding; see :class:`backstory.documents.DocumentReader`."""
+        return find_encoding(content)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:
         """Read one file; see :class:`backstory.documents.DocumentReader`."""
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = content[: error.start].count(b"\n") + 1
-            raise DocumentError(f"{uri}:{line}: this is not UTF-8 text; save the file as UTF-8") from error
+        text = _decode(content, uri)
         front, body = split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"), uri)
         if is_draft(front) and not drafts:
             return None
@@ -47,3 +54,16 @@ class MarkdownReader:
             kind=front.text("kind"),
             tenant=front.text("tenant"),
         )
+
+
+def _decode(content: bytes, uri: str) -> str:
+    encoding = find_encoding(content)
+    try:
+        text = content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        name = "UTF-8" if encoding == UTF8 else encoding
+        raise DocumentError(f"{uri}:{line}: this is not {name} text; save the file as UTF-8") from error
+    if encoding != UTF8 and (name_binary_kind(content[:HEAD_BYTES]) or _CONTROL.search(text)):
+        raise DocumentError(f"{uri}: this is not text; remove the file, or give its name another ending")
+    return text

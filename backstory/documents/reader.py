@@ -19,13 +19,12 @@ class DocumentReader(Protocol):
         ...
 
     @property
-    def encoding(self) -> str | None:
-        """Encoding of its texts; None for a type that is no text."""
-        ...
-
-    @property
     def suffixes(self) -> frozenset[str]:
         """File name endings of this type, lower-case and with the dot."""
+        ...
+
+    def find_encoding(self, content: bytes) -> str | None:
+        """Tell in which encoding a file of this type is read; None for a type that is no text."""
         ...
 
     def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:

@@ -14,6 +14,7 @@ from backstory.documents.reader import DocumentReader
 from backstory.documents.revisions import Revision
 from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import Sources
+from backstory.text_encoding import describe_encoding
 
 UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from all windows"
 DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
@@ -29,6 +30,7 @@ class DocumentSource:
         reason: Why it was not read whole or what it lacks, and what to do; None for nothing.
         reader: The reader that takes the file; None if none does.
         date: Date of the document that was read.
+        encoding: Encoding that the document was read in; None for a file that is not text, or was not read.
     """
 
     uri: str
@@ -36,6 +38,7 @@ class DocumentSource:
     reason: str | None
     reader: DocumentReader | None = None
     date: datetime | None = None
+    encoding: str | None = None
 
 
 def describe_error(uri: str, error: Exception) -> str:
@@ -46,10 +49,14 @@ def describe_error(uri: str, error: Exception) -> str:
     return f"line {found[1]}: {found[2]}" if found[1] else found[2]
 
 
-def describe_served(revision: Revision, reader: DocumentReader) -> DocumentSource:
-    """Describe a file that was read."""
-    reason = UNDATED if revision.published_at is None else None
-    return DocumentSource(revision.uri, "read", reason, reader, revision.published_at)
+def describe_served(revision: Revision, reader: DocumentReader, content: bytes) -> DocumentSource:
+    """Describe a file that was read, with the bytes that it holds."""
+    encoding = reader.find_encoding(content)
+    date = revision.published_at
+    reasons = [UNDATED if date is None else None, describe_encoding(encoding)]
+    return DocumentSource(
+        revision.uri, "read", "; ".join(filter(None, reasons)) or None, reader, date, encoding
+    )
 
 
 def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
@@ -73,7 +80,7 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
             "unread": 0,
             "first": entry.date,
             "last": entry.date,
-            "encoding": entry.reader.encoding if entry.reader and entry.status == "read" else None,
+            "encoding": entry.encoding,
         }
         for entry in found
     ]

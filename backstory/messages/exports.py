@@ -32,6 +32,7 @@ from backstory.messages.whatsapp_zip import WhatsAppZipReader
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import conform, empty
 from backstory.tables.schemas import Quarantine, Sources
+from backstory.text_encoding import describe_encoding
 from backstory.version import VERSION
 
 READERS: tuple[ExportReader, ...] = (
@@ -228,12 +229,9 @@ def _read_row(source: str, reader: str, parsed: ParsedExport) -> _SourceRow:
     if len(parsed.unread):
         line, first = parsed.unread.row(0)
         lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
-        reason = f"{lines} could not be read, the first of them {line} ({first}); see the table quarantine"
-    elif status == "read" and parsed.encoding and not parsed.encoding.startswith("utf-"):
-        reason = (
-            f"it is not UTF-8 and was read as {parsed.encoding}, by its letters; save it as UTF-8 if names or "
-            "texts look wrong"
-        )
+        reason = f"{lines} could not be read, the first of them {line} ({first}); the table quarantine of a run lists them"
+    elif status == "read":
+        reason = describe_encoding(parsed.encoding)
     return _SourceRow(
         source,
         status,

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from backstory.messages.text_encoding import UTF8, find_encoding
+from backstory.text_encoding import UTF8, find_encoding
 
 _HEAD_BYTES = 65_536
 _LETTER_BYTES = bytes(range(0x80, 0x100))
@@ -38,7 +38,7 @@ def decode_lines(content: bytes) -> TextLines:
     Only line feeds end a line: a message may hold any other character that Unicode counts as a line break.
 
     Args:
-        content: Text in any encoding that :func:`backstory.messages.text_encoding.find_encoding` tells.
+        content: Text in any encoding that :func:`backstory.text_encoding.find_encoding` tells.
 
     Returns:
         The lines; a file that ends with a line feed has no empty line after it.

@@ -24,13 +24,13 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 2,
         "windows": 1,
         "window_chunks": 1,
-        "documents": 1,
+        "documents": 2,
         "document_chunks": 1,
         "search_index": FORMAT,
         "hits": 1,
         "decisions": 1,
         "contexts": 1,
-        "window_contexts": 2,
+        "window_contexts": 3,
     }
 )
 """Version of the code of each stage. Raise it when the code makes other rows of the same inputs.

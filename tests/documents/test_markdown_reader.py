@@ -188,9 +188,41 @@ def test_a_broken_file_is_named_with_its_line(text: str, line: str, words: str) 
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"one\ntwo \xff\n", "one\ntwo é".encode("latin-1")])
-def test_a_file_that_is_not_utf8_is_named_with_its_line(content: bytes) -> None:
-    with pytest.raises(DocumentError, match=r"^post\.md:2: this is not UTF-8 text; save the file as UTF-8$"):
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"one\ntwo \xff\n", 2), ("one\ntwo \u00e9\n".encode() + b"three \xe9", 3)]
+)
+def test_a_file_with_a_line_that_is_not_utf8_is_named_with_the_line(content: bytes, line: int) -> None:
+    with pytest.raises(
+        DocumentError, match=rf"^post\.md:{line}: this is not UTF-8 text; save the file as UTF-8$"
+    ):
+        READER.read(content, "post.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Der Frost hat das Bewässerungsrohr geknackt, und die Tür klemmt.", "cp1252"),
+        ("Mráz rozbil trubku na zalévání zahrady a dveře se už nedají zavřít.", "cp1250"),
+        ("Мороз повредил трубу для полива, и дверь больше не закрывается.", "cp1251"),
+        ("Frost: \u00e9t\u00e9", "utf-16"),
+        ("Frost and the elbow", "utf-16-le"),
+        ("Frost: \u00e9t\u00e9", "utf-8-sig"),
+    ],
+)
+def test_a_file_is_read_in_the_encoding_that_its_bytes_tell(text: str, encoding: str) -> None:
+    content = f"---\ntitle: A title\n---\n\n{text}\n".encode(encoding)
+    parsed = READER.read(content, "post.md")
+    assert parsed is not None
+    assert (parsed.title, parsed.text) == ("A title", f"\n{text}\n")
+    assert READER.find_encoding(content) == encoding.removesuffix("-sig")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", bytes(range(1, 32)) + "tête à tête".encode("latin-1")],
+)
+def test_bytes_that_are_no_text_are_not_read_in_a_guessed_encoding(content: bytes) -> None:
+    with pytest.raises(DocumentError, match="not text"):
         READER.read(content, "post.md")
 
 

@@ -55,6 +55,19 @@ def test_a_document_has_its_date_format_and_encoding(write: Write) -> None:
     ]  # fmt: skip
 
 
+def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
+    content = "---\ndate: 2024-05-01\n---\nDas Bewässerungsrohr".encode("cp1252")
+    folder = write({"a.md": content})
+    first = read_documents(folder, DEFAULTS)
+    second = read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading)
+    for found in (first, second):
+        assert found.sources["encoding"].to_list() == ["cp1252"]
+        assert states(found)["posts/a.md"] == (
+            "read",
+            "it is not UTF-8 and was read as cp1252, by its letters; save it as UTF-8 if names or texts look wrong",
+        )
+
+
 @pytest.mark.parametrize(
     ("uri", "content", "status", "reason"),
     [
@@ -65,7 +78,7 @@ def test_a_document_has_its_date_format_and_encoding(write: Write) -> None:
         ("a.md", "---\ntitle: A\n---\n\n", "empty", "there is no text after the front matter"),
         ("a.md", "---\ndate: soon\n---\nText", "failed", "line 2: date 'soon' is not a date; write it as"),
         ("2024-02-30-a.md", "Text", "failed", "2024-02-30 in the file name is not a date"),
-        ("a.md", b"\xff", "failed", "not UTF-8 text; save the file as UTF-8"),
+        ("a.md", b"Text \xff", "failed", "not UTF-8 text; save the file as UTF-8"),
         ("a.md", PDF, "unsupported", "this is a PDF file in spite of its name; this version reads"),
         ("a.md", "---\ndraft: true\n---\nText", "ignored", "draft; `documents: {drafts: true}`"),
         ("_drafts/a.md", "Text", "ignored", "draft; "),
@@ -135,7 +148,7 @@ def test_a_published_document_that_becomes_a_draft_is_withdrawn(write: Write) ->
 
 def test_it_is_said_that_an_earlier_version_is_still_served(write: Write) -> None:
     first = read_documents(write({"a.md": "Text"}), DEFAULTS)
-    found = read_documents(write({"a.md": b"\xff"}), DEFAULTS, first.documents)
+    found = read_documents(write({"a.md": b"Text \xff"}), DEFAULTS, first.documents)
     status, reason = states(found)["posts/a.md"]
     assert status == "failed"
     assert str(reason).endswith("save the file as UTF-8; until then its last readable version is served")
@@ -174,7 +187,7 @@ NAMES = st.sampled_from(
 )
 FOLDERS = st.lists(st.sampled_from(["x", ".y", "_drafts", "2024"]), max_size=3).map("/".join)
 CONTENTS = st.sampled_from(
-    [b"Text", b"", b"---\ndraft: yes\n---\nText", b"\xff", PDF, b"---\na: [\n---\n", b"#tag"]
+    [b"Text", b"", b"---\ndraft: yes\n---\nText", b"Text \xff", PDF, b"---\na: [\n---\n", b"#tag"]
 )
 
 

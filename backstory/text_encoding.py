@@ -82,6 +82,20 @@ def find_encoding(content: bytes) -> str:
     return _guess_encoding(b"\n".join(foreign)[:_SAMPLE_BYTES])
 
 
+def describe_encoding(encoding: str | None) -> str | None:
+    """Say that the encoding of a file was guessed from its letters, and what to do if the guess is wrong.
+
+    Args:
+        encoding: From :func:`find_encoding`, or None for a file that is not text.
+
+    Returns:
+        One sentence; None for an encoding that is certain, which are those of Unicode.
+    """
+    if encoding is None or encoding.startswith("utf-"):
+        return None
+    return f"it is not UTF-8 and was read as {encoding}, by its letters; save it as UTF-8 if names or texts look wrong"
+
+
 def _find_wide_encoding(sample: bytes) -> str:
     """Tell UTF-16 without a mark: digits and punctuation have a null byte each, always on the same side."""
     even, odd = sample[::2].count(0), sample[1::2].count(0)
