@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
 from backstory.embeddings.protocol import Embedder
+from backstory.errors import SettingsError
 from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
@@ -111,7 +112,20 @@ def open_workspace(given: Path | None = None) -> Workspace:
 
     Raises:
         WorkspaceError: There is none.
-        SettingsError: Its settings are invalid.
+        SettingsError: Its settings are invalid, or would have the same files read as chats and as documents.
     """
     root = find_workspace(given)
-    return Workspace(root, read_settings(root / SETTINGS_FILE))
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE))
+    _require_folders_apart(workspace)
+    return workspace
+
+
+def _require_folders_apart(workspace: Workspace) -> None:
+    """Refuse documents in the folder of exports, where every file is an export; the reverse is passed over by rule."""
+    if workspace.posts.resolve().is_relative_to(workspace.exports.resolve()):
+        chats, posts = workspace.settings.conversations.folder, workspace.settings.documents.folder
+        raise SettingsError(
+            f"{workspace.root / SETTINGS_FILE}: documents.folder ({posts}) is conversations.folder ({chats}) or lies "
+            "in it, so that every document would be read as a chat, too; name another folder for one of them, such "
+            "as chats and posts"
+        )
