@@ -38,6 +38,7 @@ def evaluate_retrieval(
     terms_of: TermsOf,
     min_similarity: float,
     settings: RAGSettings,
+    searchable: bool = True,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Assess how well the context of each window covers it, without labels.
@@ -55,6 +56,7 @@ def evaluate_retrieval(
         terms_of: The words that the corpus knows; :meth:`backstory.index.SearchIndex.terms_of`.
         min_similarity: The threshold that the hits were judged by, a cosine.
         settings: The ``rag`` settings that they were judged by.
+        searchable: Whether the index that was searched holds any chunk.
         known_languages: Languages that the embedder of the hits knows, its ``languages``; None for all.
 
     Returns:
@@ -65,8 +67,9 @@ def evaluate_retrieval(
         document shown for a part stands above the threshold, in cosine, averaged over the parts, 0 for one
         that is shown none; ``confidence``, the estimated probability that at least half of its topics are
         covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
-        that asks for nothing the corpus knows is ``sufficient`` with 0.5. One whose language the embedder does not
-        know is ``unknown`` with a null confidence, unless retrieval is switched off.
+        that asks for nothing the corpus knows is ``sufficient`` with 0.5, and where there is no corpus, every
+        window is ``insufficient`` with 0. One whose language the embedder does not
+        know is ``unknown`` with a null confidence, unless retrieval is switched off or there is no corpus.
     """
     parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
     terms = _list_terms(window_chunks, contexts, terms_of)
@@ -89,7 +92,7 @@ def evaluate_retrieval(
         )
         .with_columns(pl.col("is_known").fill_null(value=True))
     )
-    return _decide(table, min_similarity, settings)
+    return _decide(table, min_similarity, settings, searchable=searchable)
 
 
 def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
@@ -208,10 +211,12 @@ def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
     )
 
 
-def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -> pl.DataFrame:
+def _decide(
+    table: pl.DataFrame, min_similarity: float, settings: RAGSettings, *, searchable: bool
+) -> pl.DataFrame:
     measured = estimate_confidence(pl.col("score_margin"), min_similarity)
     confidence = (
-        pl.when(pl.lit(not settings.enabled))
+        pl.when(pl.lit(not (settings.enabled and searchable)))
         .then(0.0)
         .when(~pl.col("is_known"))
         .then(None)
@@ -223,6 +228,8 @@ def _decide(table: pl.DataFrame, min_similarity: float, settings: RAGSettings) -
     advice = (
         pl.when(pl.lit(not settings.enabled))
         .then(pl.lit("set rag.enabled: retrieval is switched off"))
+        .when(pl.lit(not searchable))
+        .then(pl.lit("add documents: there is none to search"))
         .when(~pl.col("is_known"))
         .then(
             pl.format(

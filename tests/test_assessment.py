@@ -34,6 +34,7 @@ def assess(
     hits: Sequence[tuple[int, str, float, str]],
     *,
     rag: RAGSettings | None = None,
+    searchable: bool = True,
     known_languages: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
     """Assess one window: the texts of its query chunks, and hits of (chunk, document, similarity, cause).
@@ -62,7 +63,8 @@ def assess(
     contexts = kept.select("window_id", title="document_id", content=pl.lit(""))
     table = evaluate_retrieval(
         windows, chunks, decisions, contexts,
-        terms_of=terms_of, min_similarity=THRESHOLD, settings=rag or RAGSettings(), known_languages=known_languages,
+        terms_of=terms_of, min_similarity=THRESHOLD, settings=rag or RAGSettings(), searchable=searchable,
+        known_languages=known_languages,
     )  # fmt: skip
     return table.row(0, named=True)
 
@@ -78,6 +80,14 @@ def test_close_documents_for_every_part_suffice() -> None:
     assert found["score_margin"] == pytest.approx(0.25)
     assert (found["verdict"], found["recommendation"]) == ("sufficient", "nothing to do")
     assert found["confidence"] > 0.8
+
+
+@pytest.mark.parametrize("known_languages", [None, ("de",)])
+def test_without_any_document_no_window_has_what_it_needs(known_languages: tuple[str, ...] | None) -> None:
+    texts = ["does anyone have a spare elbow", "the frost cracked the one that we had"]
+    found = assess(texts, [], searchable=False, known_languages=known_languages)
+    assert (found["verdict"], found["confidence"]) == ("insufficient", 0.0)
+    assert found["recommendation"] == "add documents: there is none to search"
 
 
 def test_a_part_is_shown_what_stands_for_a_near_duplicate() -> None:

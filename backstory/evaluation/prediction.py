@@ -49,6 +49,7 @@ def assess_windows(
         terms_of=retrieval.index.terms_of,
         min_similarity=retrieval.min_similarity,
         settings=retrieval.rag,
+        searchable=retrieval.index.rows > 0,
         known_languages=known_languages,
     )
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(

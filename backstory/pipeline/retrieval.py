@@ -128,6 +128,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 terms_of=lambda texts: index().terms_of(texts),
                 min_similarity=workspace.min_similarity,
                 settings=settings.rag,
+                searchable=index().rows > 0,
                 known_languages=workspace.embedder.languages,
             )
             summary = make_window_contexts(

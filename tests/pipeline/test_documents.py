@@ -101,7 +101,11 @@ def test_without_posts_a_run_goes_on_and_says_so(
         f"{state}, so that windows are given no context; put Markdown files into it"
     )
     assert str(notice) in caplog.text
-    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"no_hits"}
+    contexts = read_table(workspace.tables, "window_contexts")
+    assert set(contexts.select("status", "verdict", "confidence").rows()) == {
+        ("no_hits", "insufficient", 0.0)
+    }
+    assert set(contexts["recommendation"]) == {"add documents: there is none to search"}
     assert set(read_table(workspace.tables, "documents")["status"]) == {"deleted"}
 
 
