@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate
 from backstory.cli.failure import run_command
 from backstory.cli.query import query
@@ -39,6 +40,7 @@ def backstory(
 
 
 app.command()(init)
+app.command()(check)
 app.command()(run)
 app.command()(windows)
 app.command()(context)

@@ -133,6 +133,27 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
     )
 
 
+def list_file(path: Path) -> FolderListing:
+    """List a single file as if it were all that its folder holds.
+
+    Args:
+        path: A file.
+
+    Returns:
+        The file, or that it is hidden.
+    """
+    root = path.parent.resolve()
+    name = Path(path.name)
+    reason = _rule_for_file(name, ("*",), "*")
+    uri = _uri(name)
+    return FolderListing(
+        present=True,
+        files=() if reason else (DocumentFile(uri, root / name, root),),
+        left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
+        unlisted=(),
+    )
+
+
 def _uri(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -16,7 +16,7 @@ import polars as pl
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
-from backstory.documents.files import DocumentFile, list_files
+from backstory.documents.files import DocumentFile, FolderListing, list_files
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
@@ -87,6 +87,38 @@ def read_documents(
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
     """
+    return read_listed_documents(
+        list_files(folder, settings.pattern, apart),
+        settings,
+        previous,
+        previous_reading=previous_reading,
+        readers=readers,
+    )
+
+
+def read_listed_documents(
+    listing: FolderListing,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    previous_reading: str = "",
+    readers: Sequence[DocumentReader] = READERS,
+) -> DocumentRead:
+    """Read files that are listed already; see :func:`read_documents`.
+
+    Args:
+        listing: The files.
+        settings: What is assumed of those that do not say.
+        previous: Table ``documents`` of an earlier call.
+        previous_reading: What that call gave as ``reading``.
+        readers: The readers, of which the first that takes a file reads it.
+
+    Returns:
+        The documents, and what became of every file.
+
+    Raises:
+        ContractError: ``previous`` is not a table ``documents``.
+    """
     started = time.perf_counter()
     reading = digest(
         [
@@ -98,7 +130,6 @@ def read_documents(
         ]
     )
     known = _group_revisions(previous)
-    listing = list_files(folder, settings.pattern, apart)
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
     for file in listing.files:

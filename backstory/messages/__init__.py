@@ -8,6 +8,7 @@ from backstory.messages.exports import (
     conversation_of,
     read_export,
     read_exports,
+    read_listed_exports,
     replace_sources,
 )
 from backstory.messages.message_ids import assign_message_ids
@@ -25,5 +26,6 @@ __all__ = [
     "find_exports",
     "read_export",
     "read_exports",
+    "read_listed_exports",
     "replace_sources",
 ]

@@ -102,12 +102,29 @@ def is_media_name(source: str) -> bool:
     return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None
 
 
+def describe_file(path: Path, source: str) -> ListedFile:
+    """Say of one file, by its name and type alone, whether it may be an export.
+
+    Args:
+        path: Where it lies.
+        source: What it is called in the folder of exports, with ``/``.
+    """
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", "a hidden file")
+    if path.name.lower() in _SYSTEM_NAMES:
+        return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
+    if path.exists() and not path.is_file():
+        return ListedFile(path, source, "ignored", "neither a file nor a folder")
+    kind = kind_of_name(path.name)
+    return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)
+
+
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
     for place, folders, names in os.walk(folder, onerror=errors.append):
         paths = {name: Path(place) / name for name in [*folders, *names]}
         for name in names:
-            yield _describe(paths[name], paths[name].relative_to(folder).as_posix())
+            yield describe_file(paths[name], paths[name].relative_to(folder).as_posix())
         for name in folders:
             source = f"{paths[name].relative_to(folder).as_posix()}/"
             if name.startswith("."):
@@ -121,14 +138,3 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
             raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
         yield ListedFile(path, f"{path.relative_to(folder).as_posix()}/", "failed", reason)
-
-
-def _describe(path: Path, source: str) -> ListedFile:
-    if path.name.startswith("."):
-        return ListedFile(path, source, "ignored", "a hidden file")
-    if path.name.lower() in _SYSTEM_NAMES:
-        return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
-    if path.exists() and not path.is_file():
-        return ListedFile(path, source, "ignored", "neither a file nor a folder")
-    kind = kind_of_name(path.name)
-    return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)

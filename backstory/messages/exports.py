@@ -117,8 +117,20 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     Raises:
         WorkspaceError: The folder is not there, or cannot be looked into.
     """
+    return read_listed_exports(list_files(folder), settings)
+
+
+def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSettings) -> ExportRead:
+    """Read some files as :func:`read_exports` reads all of a folder.
+
+    Args:
+        listed: The files.
+        settings: How to read them.
+
+    Returns:
+        Messages in the order of files and of places in them.
+    """
     started = time.perf_counter()
-    listed = list_files(folder)
     read = [_read_file(file, settings) for file in listed]
     _judge_media(read)
     messages = pl.concat(
@@ -229,7 +241,7 @@ def _read_row(source: str, reader: str, parsed: ParsedExport) -> _SourceRow:
     if len(parsed.unread):
         line, first = parsed.unread.row(0)
         lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
-        reason = f"{lines} could not be read, the first of them {line} ({first}); the table quarantine of a run lists them"
+        reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
     elif status == "read":
         reason = describe_encoding(parsed.encoding)
     return _SourceRow(

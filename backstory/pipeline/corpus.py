@@ -55,7 +55,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         settings,
         read_table(workspace.tables, "documents"),
         previous_reading=known.inputs if known and is_current_code else "",
-        apart=_list_other_parts(workspace),
+        apart=list_other_parts(workspace),
     )
     documents = read.documents
     _write_sources(workspace, _tell_languages(workspace, read))
@@ -76,7 +76,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     return report
 
 
-def _list_other_parts(workspace: Workspace) -> list[Path]:
+def list_other_parts(workspace: Workspace) -> list[Path]:
     """List what is no document even where the workspace itself is the folder of documents."""
     made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
     return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]

@@ -37,6 +37,30 @@ def find_workspace(given: Path | None = None) -> Path:
     return folder
 
 
+def find_settings_of(path: Path) -> Path | None:
+    """Say which workspace's settings hold for a path, which may lie in none.
+
+    Args:
+        path: A file or folder.
+
+    Returns:
+        The nearest folder at or above the path that holds ``backstory.yaml``, else the workspace that
+        ``BACKSTORY_WORKSPACE`` names, else the nearest such folder at or above the current one; None if there is
+        none.
+
+    Raises:
+        WorkspaceError: What ``BACKSTORY_WORKSPACE`` names is not a workspace.
+    """
+    above = _find_above(path.expanduser().resolve())
+    if above is None and os.environ.get(WORKSPACE_VARIABLE):
+        return find_workspace()
+    return above or _find_above(Path.cwd())
+
+
+def _find_above(path: Path) -> Path | None:
+    return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
+
+
 def read_api_key() -> SecretStr:
     """Take the Gemini key from the environment, wrapped so that it is never printed.
 

@@ -79,7 +79,7 @@ def test_a_file_that_was_read_is_described(tmp_path: Path) -> None:
             "status": "read",
             "format": "whatsapp_text",
             "reason": "1 line or record could not be read, the first of them 1 (stands before the first message); "
-            "the table quarantine of a run lists them",
+            "quarantine lists them after a run",
             "rows": 2,
             "unread": 1,
             "first": datetime(2024, 1, 15, 20, 5, tzinfo=UTC),

@@ -1,0 +1,345 @@
+"""What a run would read of some files, as what, and what it would not read: told without writing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.documents import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.files import list_file
+from backstory.documents.sources import name_source
+from backstory.embeddings import make_embedder
+from backstory.errors import BackstoryError, InputError, WorkspaceError
+from backstory.inspection.languages import LANGUAGE_REMEDY
+from backstory.languages import detect_language, is_known, name_language
+from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_exports, read_listed_exports
+from backstory.messages.export_files import describe_file
+from backstory.pipeline.corpus import list_other_parts
+from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
+from backstory.settings.environment import find_settings_of
+from backstory.workspace import Workspace, open_workspace
+
+CHAT: Final = "chat"
+DOCUMENT: Final = "document"
+
+_DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
+_UNREAD: Final = ("set_aside", "failed", "unsupported")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What would be read.
+
+    Attributes:
+        settings_file: The settings that hold; None for the defaults.
+        files: One record per file, by name: the columns of :class:`backstory.tables.schemas.Sources` without
+            ``folder``, with file names as they are on the disk; ``taken_for``, which is ``chat``, ``document``, or
+            None for neither; and of a chat the numbers ``people``, ``media`` and ``system`` (lines of the app).
+        messages: Messages of all chats; one that several exports of a conversation hold counts once.
+        people: Number of authors of all chats.
+        problems: What is wrong besides single files.
+        notes: What else should be known.
+    """
+
+    settings_file: Path | None
+    files: Sequence[Row]
+    messages: int
+    people: int
+    problems: Sequence[str]
+    notes: Sequence[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything would be read, and there is something to read."""
+        read = any(row["status"] == "read" for row in self.files)
+        missed = any(row["status"] in _UNREAD or row["unread"] for row in self.files)
+        return read and not missed and not self.problems
+
+    def as_record(self) -> dict[str, Any]:
+        """Give everything by name."""
+        return {
+            "settings_file": self.settings_file,
+            "complete": self.complete,
+            "messages": self.messages,
+            "people": self.people,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "files": list(self.files),
+        }
+
+
+@dataclass
+class _Reading:
+    """What was found in one place; the messages are those of files that are taken for chats."""
+
+    files: list[Row] = field(default_factory=list)
+    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RAW_SCHEMA))
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Preview:
+    """Say what a run would read, by the readers of a run, without writing anything.
+
+    What lies in the folders of a workspace is read as it would be there. Of any other file its content decides: it is
+    a chat if a reader of chats takes it, else a document if a reader of documents does. A file whose name is a
+    document's is a chat only if every line of it belongs to a message.
+
+    Args:
+        paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
+        workspace: Folder of the workspace whose settings hold. By default the one that a path lies in, else that of
+            the environment or the current folder; outside any workspace the default settings hold.
+
+    Returns:
+        What would be read.
+
+    Raises:
+        InputError: A path is not there, or the paths lie in several workspaces.
+        WorkspaceError: There is no such workspace, or without paths none at all.
+        SettingsError: The settings are invalid.
+    """
+    for path in paths:
+        if not path.exists() and not path.is_symlink():
+            raise InputError(f"{path} is not there; name a file or a folder that is")
+    opened = _open(paths, workspace)
+    if opened is None:
+        settings, readings = Settings(), _read_loose(paths, Settings())
+    else:
+        settings = opened.located_settings
+        placed = {path: _locate(path) for path in paths}
+        folders = (opened.exports.resolve(), opened.posts.resolve())
+        inside = {
+            path: place
+            for path, place in placed.items()
+            if place == opened.root or any(place.is_relative_to(folder) for folder in folders)
+        }
+        whole = not paths or opened.root in inside.values()
+        readings = [_read_workspace(opened, None if whole else inside)] if whole or inside else []
+        readings += _read_loose([path for path in paths if path not in inside], settings)
+    return _summarize(readings, settings, opened)
+
+
+def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
+    if given is not None or not paths:
+        return open_workspace(given)
+    roots = {find_settings_of(path) for path in paths}
+    if len(roots) > 1:
+        raise InputError(
+            f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or say with "
+            "--workspace whose settings hold"
+        )
+    root = roots.pop()
+    return None if root is None else open_workspace(root)
+
+
+def _locate(path: Path) -> Path:
+    """Give the place of a path; a link to a file counts where it lies."""
+    return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+
+
+def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) -> _Reading:
+    """Read the folders of a workspace as a run does, and keep what lies at some paths, or everything for None."""
+    reading = _Reading()
+    chats = workspace.settings.conversations
+    documents = workspace.settings.documents
+    exports, posts = workspace.exports.resolve(), workspace.posts.resolve()
+    in_exports = {path: place for path, place in (inside or {}).items() if place.is_relative_to(exports)}
+    in_posts = {path: place for path, place in (inside or {}).items() if path not in in_exports}
+    if inside is None or in_exports:
+        try:
+            read = read_exports(workspace.exports, chats)
+        except WorkspaceError as error:
+            reading.problems.append(str(error))
+        else:
+            wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
+            _add_chats(reading, read, chats.folder, wanted)
+            if inside is None:
+                reading.notes += _describe_unused(read, chats.folder)
+        if inside is None and reading.messages.is_empty():
+            reading.problems.append(
+                f"no message would be read, so that a run stops; put chat exports into {workspace.exports}"
+            )
+    if inside is None or in_posts:
+        found = read_documents(workspace.posts, documents, apart=list_other_parts(workspace))
+        wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
+        rows = [row for row in _describe_documents(found, documents) if wanted(row["source"])]
+        reading.files += rows
+        if inside is None and not any(row["status"] == "read" for row in rows):
+            state = "holds no document that can be served" if found.present else "is not there"
+            reading.notes.append(f"{documents.folder}/ {state}, so that windows are given no context")
+    return reading
+
+
+def _select(
+    sources: pl.DataFrame, folder: str, root: Path, inside: Mapping[Path, Path], problems: list[str]
+) -> Callable[[str], bool]:
+    """Give what tells the files at or below some paths, or all if there is no path; name paths without files."""
+    if not inside:
+        return lambda _: True
+    names = {
+        path: PurePosixPath(folder) / place.relative_to(root).as_posix() for path, place in inside.items()
+    }
+    for path, name in names.items():
+        if not any(PurePosixPath(source).is_relative_to(name) for source in sources["source"]):
+            problems.append(f"{path}: there is no file in it that a run looks at")
+    return lambda source: any(PurePosixPath(source).is_relative_to(name) for name in names.values())
+
+
+def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:
+    """Add the files of a folder of exports that are wanted, and their messages."""
+    reading.files += [row for row in _describe_chats(read, folder) if wanted(row["source"])]
+    sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
+    kept = read.messages.filter(pl.col("source").is_in(sources))
+    reading.messages = pl.concat([reading.messages, kept])
+
+
+def _describe_unused(read: ExportRead, folder: str) -> list[str]:
+    return [
+        f"conversations.overrides: entry {entry} names no file and no subfolder of {folder}; compare its name with "
+        "theirs (a file's without its suffix)"
+        for entry in read.unused_overrides
+    ]
+
+
+def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
+    """Read files and folders that lie in no folder of a workspace; the files of one folder are read together."""
+    folders = [path for path in paths if path.is_dir()]
+    files = sorted({path for path in paths if not path.is_dir()}, key=lambda path: (path.parent, path.name))
+    found = []
+    for folder in folders:
+        chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
+        # The pattern of the settings is that of the folder of documents, and may leave out all of any other.
+        documents = settings.documents.model_copy(
+            update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
+        )
+        read = read_exports(folder, chats)
+        reading = _tell_apart(
+            read, chats.folder, _describe_documents(read_documents(folder, documents), documents)
+        )
+        if not reading.files:
+            reading.problems.append(f"{folder}: there is no file in it")
+        found.append(reading)
+    for parent, group in groupby(files, key=lambda path: path.parent):
+        members = list(group)
+        chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
+        documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        rows = [
+            row
+            for path in members
+            for row in _describe_documents(read_listed_documents(list_file(path), documents), documents)
+        ]
+        listed = [describe_file(path, path.name) for path in members]
+        found.append(_tell_apart(read_listed_exports(listed, chats), chats.folder, rows))
+    return found
+
+
+def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Reading:
+    """Decide of files that were read both as chats and as documents which of the two they are."""
+    reading = _Reading()
+    others = {row["source"]: row for row in documents}
+    chats = _describe_chats(read, folder)
+    has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
+    for row in chats:
+        other = others.pop(row["source"], None)
+        is_media = row["status"] == "unsupported" and not has_chat
+        if _is_chat(row, other) or other is None or not (other["format"] or is_media):
+            reading.files.append(row)
+        else:
+            reading.files.append(other)
+    reading.files += [row for name, row in others.items() if not name.endswith("/")]
+    taken = {row["source"] for row in reading.files if row["taken_for"] == CHAT}
+    names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
+    reading.messages = read.messages.filter(pl.col("source").is_in(names))
+    return reading
+
+
+def _is_chat(row: Row, other: Row | None) -> bool:
+    if row["format"] is None:
+        return False
+    by_name = other is not None and other["format"] is not None
+    return not by_name or (row["status"] == "read" and not row["unread"])
+
+
+def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
+    figures = {
+        name_source(folder, source): numbers
+        for source, *numbers in read.messages.group_by("source")
+        .agg(
+            people=pl.col("author").drop_nulls().n_unique(),
+            media=(pl.col("kind") == "media").sum(),
+            system=(pl.col("kind") == "system").sum(),
+        )
+        .iter_rows()
+    }
+    rows = []
+    for row in read.sources.drop("folder").iter_rows(named=True):
+        people, media, system = figures.get(row["source"], (None, None, None))
+        taken_for = CHAT if row["format"] else None
+        rows.append({**row, "taken_for": taken_for, "people": people, "media": media, "system": system})
+    return rows
+
+
+def _describe_documents(read: DocumentRead, settings: DocumentSettings) -> list[Row]:
+    languages = {
+        name_source(settings.folder, uri): detect_language([title, text])
+        for uri, title, text in read.documents.filter(status="ok").select("uri", "title", "text").iter_rows()
+    }
+    rows = []
+    for row in read.sources.drop("folder").iter_rows(named=True):
+        row["language"] = languages.get(row["source"])
+        taken_for = DOCUMENT if row["format"] else None
+        rows.append({**row, "taken_for": taken_for, "people": None, "media": None, "system": None})
+    return rows
+
+
+def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
+    files = {row["source"]: row for reading in readings for row in reading.files}
+    ordered = [files[name] for name in sorted(files)]
+    # Two folders may each hold a conversation of one name: it is the same one only within a reading.
+    messages = sum(len(assign_message_ids(reading.messages)) for reading in readings)
+    people = {name for reading in readings for name in reading.messages["author"].drop_nulls().unique()}
+    notes = [note for reading in readings for note in reading.notes]
+    if settings.conversations.timezone == _DEFAULT_TIMEZONE and any(
+        row["timezone"] == _DEFAULT_TIMEZONE for row in ordered
+    ):
+        notes.append(
+            f"clocks that do not state their zone are read in {_DEFAULT_TIMEZONE}; if the phones were elsewhere, "
+            "set their zone, such as `conversations: {timezone: Europe/Berlin}`"
+        )
+    undated = [row for row in ordered if row["taken_for"] == DOCUMENT and row["rows"] and not row["first"]]
+    if undated:
+        served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
+        notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
+    return Preview(
+        settings_file=None if workspace is None else workspace.root / SETTINGS_FILE,
+        files=ordered,
+        messages=messages,
+        people=len(people),
+        problems=[problem for reading in readings for problem in reading.problems],
+        notes=[*notes, *_describe_unknown_languages(ordered, settings)],
+    )
+
+
+def _describe_unknown_languages(files: Sequence[Row], settings: Settings) -> list[str]:
+    try:
+        known = make_embedder(settings.embedding).languages
+    except BackstoryError as error:
+        return [f"the embedding model cannot be opened, so that its languages are not known: {error}"]
+    found: dict[str, int] = {}
+    for row in files:
+        if row["language"] and not is_known(row["language"], known):
+            found[row["language"]] = found.get(row["language"], 0) + 1
+    counted = ", ".join(f"{name_language(code)} ({count})" for code, count in sorted(found.items()))
+    if not counted:
+        return []
+    unknown = f"files in a language that the embedding model does not know: {counted}"
+    return [
+        f"{unknown}; windows in it get no verdict, and documents in it are rarely found. {LANGUAGE_REMEDY}"
+    ]
