@@ -277,11 +277,10 @@ def _judge_media(read: Sequence[_SourceRow]) -> None:
 
 
 def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
-    prefix = PurePosixPath(folder)
-    merged = {merge.source: merge.describe(f"{prefix.as_posix()}/{merge.into}") for merge in merges}
+    merged = {merge.source: merge.describe(_name(folder, merge.into)) for merge in merges}
     rows = [
         {
-            "source": f"{prefix.as_posix()}/{row.source}",
+            "source": _name(folder, row.source),
             "folder": FOLDER,
             "status": row.status,
             "format": row.format,
@@ -299,6 +298,11 @@ def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: s
     ]
     schema = empty(Sources).schema
     return conform(pl.DataFrame(rows, schema=schema), Sources)
+
+
+def _name(folder: str, source: str) -> str:
+    """Name a file as the table ``sources`` does: its path relative to the workspace; a folder's ends with ``/``."""
+    return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
 
 
 def _find_reader(content: bytes, name: str, settings: ConversationSettings) -> ExportReader | None:

@@ -148,7 +148,7 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
     preview = preview_run([Path("mixed")])
     assert preview.settings_file is None
     assert taken(preview) == {
-        "mixed/.hidden/a.md": (None, "ignored"),
+        "mixed/.hidden/": (None, "ignored"),
         "mixed/chat.md": ("chat", "read"),
         "mixed/chat.txt": ("chat", "read"),
         "mixed/json.md": ("document", "read"),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from backstory.messages.text_encoding import find_encoding
 from backstory.messages.text_lines import decode_head, decode_lines
+from backstory.text_encoding import find_encoding
 
 TEXTS = {
     "cp1252": (
