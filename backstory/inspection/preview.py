@@ -19,6 +19,7 @@ from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.languages import detect_language, is_known, name_language
 from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_exports, read_listed_exports
 from backstory.messages.export_files import describe_file
+from backstory.messages.file_kinds import kind_of_name
 from backstory.pipeline.corpus import list_other_parts
 from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
 from backstory.settings.environment import find_settings_of
@@ -246,13 +247,14 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     others = {row["source"]: row for row in documents}
     chats = _describe_chats(read, folder)
     has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
+    has_document = any(row["status"] == "read" for row in others.values())
     for row in chats:
         other = others.pop(row["source"], None)
-        is_media = row["status"] == "unsupported" and not has_chat
-        if _is_chat(row, other) or other is None or not (other["format"] or is_media):
-            reading.files.append(row)
-        else:
-            reading.files.append(other)
+        # Beside chats a picture is one that was sent in a chat; alone or beside documents it is a document's.
+        is_foreign = row["status"] == "unsupported" and not has_chat
+        is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
+        is_document = other is not None and (other["format"] is not None or is_foreign)
+        reading.files.append(other if other and is_document and not _is_chat(row, other) else row)
     reading.files += [row for name, row in others.items() if not name.endswith("/")]
     taken = {row["source"] for row in reading.files if row["taken_for"] == CHAT}
     names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]

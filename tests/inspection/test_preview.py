@@ -166,6 +166,20 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
     assert alone.complete
 
 
+def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Path) -> None:
+    telegram = '{"type": "private_group",\n "messages": [{"date_unixtime": "1"}]}'
+    write(elsewhere, {"result.json": telegram, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
+    [export] = preview_run([Path("result.json")]).files
+    assert export["reason"].startswith("a Telegram export (JSON); no reader of Backstory")
+    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
+    assert reasons["blog/lamp.png"].startswith("this is an image (PNG); this version reads Markdown")
+    [lamp] = preview_run([Path("blog/lamp.png")]).files
+    assert lamp["reason"] == reasons["blog/lamp.png"]
+    write(elsewhere, {"blog/chat.txt": CHAT})
+    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
+    assert reasons["blog/lamp.png"].startswith("a picture outside a chat's own folder")
+
+
 def test_the_two_exports_of_a_group_are_recognised_among_single_files(elsewhere: Path) -> None:
     write(elsewhere, {"chat.txt": CHAT, "chat (1).txt": CHAT})
     preview = preview_run([Path("chat.txt"), Path("chat (1).txt")])
