@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import runpy
 import shlex
@@ -27,6 +28,15 @@ INLINE = re.compile(r"`([^`\n]+)`")
 STARTS = ("backstory ", "python -m ", "make ", "pip ", "python docs/")
 NOT_OURS = ("pip", "pytest", "hatchling")
 APPS = {"backstory": backstory_cli.app, "pipelines": pipelines_cli.app}
+
+
+# What a page's Python may find beside the workspace: an export of Telegram, as that app writes it.
+TELEGRAM = {
+    "messages": [
+        {"type": "service", "date_unixtime": "1700000000", "text": ""},
+        {"type": "message", "date_unixtime": "1700000060", "from": "Ada", "text": ["see ", {"text": "this"}]},
+    ]
+}
 
 
 def python_blocks() -> Iterator[tuple[str, str]]:
@@ -126,7 +136,10 @@ def test_the_python_of_a_page_runs(
 ) -> None:
     workspace = make_workspace(name="mychat")
     run_pipeline(workspace)
-    monkeypatch.chdir(workspace.root.parent)
+    folder = workspace.root.parent
+    (folder / "chats").mkdir()
+    (folder / "result.json").write_text(json.dumps(TELEGRAM), encoding="utf-8")
+    monkeypatch.chdir(folder)
     exec(compile(code, page, "exec"), {"__name__": "page"})
 
 
