@@ -1,4 +1,4 @@
-"""Texts -> vectors: one protocol, one module per provider, batches, and a cache that processes share."""
+"""Texts -> vectors: the protocol of embedders, one module per provider, batches, and a cache that processes share."""
 
 from backstory.embeddings.cache import EmbeddingCache
 from backstory.embeddings.choice import find_threshold, make_embedder, resolve_embedder

@@ -1,4 +1,4 @@
-"""Grouping texts into the batches that a model takes at once."""
+"""Texts grouped into batches for one call of a model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from numpy.typing import NDArray
 
 
 def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) -> list[NDArray[np.int64]]:
-    """Group texts of similar length, so that little is computed for padding.
+    """Group texts of similar length, so that little padding is computed.
 
-    The longest come first: memory peaks at the start of a run and not hours into it.
+    The longest texts come first: memory peaks at the start of a run and not hours into it.
 
     Args:
         token_counts: Tokens of each text.
-        max_padded_tokens: Most tokens of a batch, each text counted as long as its longest. A single text
-            over it makes a batch of its own.
+        max_padded_tokens: Most tokens of a batch, padding included. A single text above it is a batch by itself.
 
     Returns:
         Positions of the texts, each exactly once, batch by batch.
@@ -38,7 +37,7 @@ def group_in_order(
     Args:
         token_counts: Tokens of each text.
         max_texts: Most texts of a batch.
-        max_tokens: Most tokens of a batch. A single text over it makes a batch of its own.
+        max_tokens: Most tokens of a batch. A single text above it is a batch by itself.
 
     Returns:
         Positions of the texts, each exactly once and in order, batch by batch.

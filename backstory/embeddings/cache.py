@@ -1,7 +1,7 @@
-"""Vectors that were computed before, in one SQLite file that partitions, runs and processes share.
+"""The cache of computed vectors: one SQLite file that partitions, runs and processes share.
 
-SQLite and not Parquet, since many processes append a batch at a time and a killed one may lose only the batch
-it was computing.
+The format is SQLite and not Parquet, since many processes append one batch at a time, and a killed process may
+lose only the batch that it was computing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import CacheFileError
 from backstory.ids import digest
 
-APPLICATION_ID = 0x42535456  # "BSTV", in the file's header: a foreign database is recognised
+APPLICATION_ID = 0x42535456  # "BSTV" in the file's header identifies the database as a cache of Backstory
 FORMAT = 1
 
 _SCHEMA = f"""
@@ -39,38 +39,38 @@ _NUMBER = np.dtype("<f4")
 
 
 def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
-    """Name the vector of a text: 16 bytes of BLAKE2b over embedder, task and text."""
+    """Make the key of a text's vector: 16 bytes of BLAKE2b over embedder, task and text."""
     return bytes.fromhex(digest([embedder_id, task, text], length=32))
 
 
 class EmbeddingCache:
-    """Keeps vectors by key.
+    """Stores vectors by key.
 
-    Every call opens the file for itself, so that an object may be shared by threads and survives a fork. Of
-    two processes that store the same key, the first one's vector stays.
+    Every call opens the file anew, so threads may share an object, and it survives a fork. If two processes
+    store the same key, the first vector stays.
 
     Attributes:
         path: The SQLite file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Name the file; it is made when something is first stored.
+        """Set the path. The first :meth:`put` creates the file.
 
         Args:
-            path: The SQLite file.
+            path: The SQLite file, which need not exist.
         """
         self.path = path
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
-        """Look many keys up at once.
+        """Look up many keys at once.
 
         Args:
-            keys: Different keys, from :func:`embedding_key`.
+            keys: Distinct keys, from :func:`embedding_key`.
             dimension: Width of a vector.
 
         Returns:
-            Which keys are known, shape ``(len(keys),)``; and their vectors, shape ``(len(keys), dimension)``,
-            whose rows of unknown keys are undefined.
+            A mask of the known keys, shape ``(len(keys),)``, and the vectors, shape ``(len(keys), dimension)``.
+            The rows of unknown keys are undefined.
 
         Raises:
             CacheFileError: The file is damaged, not a cache, or cannot be used.
@@ -98,8 +98,8 @@ class EmbeddingCache:
         """Store vectors, all of them or none.
 
         Args:
-            embedder_id: Space of the vectors, for statistics and pruning.
-            keys: Key of each vector.
+            embedder_id: Embedding space of the vectors, for statistics and pruning.
+            keys: Key of each vector, from :func:`embedding_key`.
             vectors: Shape ``(len(keys), dimension)``.
 
         Raises:
@@ -122,7 +122,7 @@ class EmbeddingCache:
         """Count the stored vectors.
 
         Returns:
-            Number of vectors by embedder id, in the order of the ids.
+            Number of vectors by embedder id, sorted by id.
 
         Raises:
             CacheFileError: The file is damaged, not a cache, or cannot be used.
@@ -138,7 +138,7 @@ class EmbeddingCache:
             )
 
     def prune(self, keep: Collection[str]) -> int:
-        """Delete the vectors of embedders that are no longer used, and give their room back to the disk.
+        """Delete the vectors of embedders that are no longer used, and free their space on disk.
 
         Args:
             keep: Ids of the embedders whose vectors stay.
@@ -181,12 +181,12 @@ class EmbeddingCache:
             raise self._unusable(str(error)) from error
 
     def _create(self) -> None:
-        """Make an empty file under a temporary name, so that no process ever sees one without its tables."""
+        """Make an empty database under a temporary name, so that no process sees one without tables."""
         with exclusive_temporary(self.path):
             if self.path.exists():
                 return
             temporary = temporary_path(self.path)
-            for suffix in ("-journal", "-wal", "-shm"):  # of a process killed at this very point
+            for suffix in ("-journal", "-wal", "-shm"):  # left by a process that was killed here
                 temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                 connection.executescript(_SCHEMA)
@@ -195,7 +195,7 @@ class EmbeddingCache:
     def _decode(self, blobs: list[bytes], dimension: int) -> Vectors:
         for size in set(map(len, blobs)):
             if size != dimension * _NUMBER.itemsize:
-                raise self._unusable(f"a vector of {size} bytes where {dimension} numbers were expected")
+                raise self._unusable(f"a vector has {size} bytes instead of {dimension} float32 numbers")
         return np.frombuffer(b"".join(blobs), _NUMBER).reshape(len(blobs), dimension)
 
     def _require_format(self, connection: sqlite3.Connection) -> None:
@@ -208,6 +208,6 @@ class EmbeddingCache:
 
     def _unusable(self, reason: str) -> CacheFileError:
         return CacheFileError(
-            f"{self.path} is not a usable embedding cache: {reason}. It holds nothing that cannot be "
+            f"{self.path} is not a usable embedding cache: {reason}. It holds only what can be "
             "computed again: move it away, and the next run makes a new one"
         )

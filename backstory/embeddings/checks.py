@@ -1,4 +1,4 @@
-"""What must hold of every embedder's inputs and answers."""
+"""Checks of every embedder's inputs and vectors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _UNIT_TOLERANCE = 1e-3
 
 
 def require_text(texts: Sequence[str]) -> None:
-    """Refuse what is not Unicode text, which no tokenizer and no API takes.
+    """Refuse values that are not Unicode text: no tokenizer and no API accepts them.
 
     Args:
         texts: Any number of texts.
 
     Raises:
-        EmbeddingInputError: One of them is not a string, or holds half of a surrogate pair.
+        EmbeddingInputError: A text is not a string, or holds half of a surrogate pair.
     """
     for position, text in enumerate(texts):
         if not isinstance(text, str):
@@ -37,15 +37,15 @@ def require_text(texts: Sequence[str]) -> None:
 
 
 def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_id: str) -> None:
-    """Refuse texts that a model would cut.
+    """Refuse texts that a model would truncate.
 
     Args:
         token_counts: Tokens of each text.
-        limit: Most tokens that the model embeds whole.
+        limit: Most tokens that the model reads of a text.
         embedder_id: Names the model in the message.
 
     Raises:
-        EmbeddingInputError: A text is over the limit; the message says how many, and which is the longest.
+        EmbeddingInputError: A text is over the limit. The message says how many are, and which is the longest.
     """
     over = int(np.count_nonzero(token_counts > limit))
     if over:
@@ -61,13 +61,13 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
     """Refuse vectors that cannot be searched.
 
     Args:
-        vectors: The answer to ``count`` texts.
-        count: Number of texts.
-        dimension: Width that was promised.
+        vectors: Vectors that the model returned.
+        count: Number of texts that the model was given.
+        dimension: Width that the embedder states.
         embedder_id: Names the model in the message.
 
     Raises:
-        EmbeddingError: Count, width or type are wrong, a number is not finite, or a row is not of length 1.
+        EmbeddingError: The count, width or type is wrong, a number is not finite, or a row is not of length 1.
     """
     if vectors.shape != (count, dimension) or vectors.dtype != np.float32:
         raise EmbeddingError(

@@ -1,4 +1,4 @@
-"""Models that turn text into vectors: one protocol, one module per provider."""
+"""The embedder and the similarity threshold that settings or a model's name choose."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
 
 
 def make_embedder(settings: EmbeddingSettings) -> Embedder:
-    """Make the embedder that the settings name; models and clients are loaded when first used.
+    """Make the embedder that the settings name.
 
     Args:
         settings: The provider, its model and its limits.
 
     Returns:
-        The embedder.
+        The embedder. It loads its model or client when first used.
 
     Raises:
         ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
@@ -50,21 +50,21 @@ def make_embedder(settings: EmbeddingSettings) -> Embedder:
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
-    """Find the embedder that a model's name stands for.
+    """Find the embedder for a model's name.
 
-    The same name gives the same embedder, so that its loaded model and its rate limits are shared by all
-    calls of a process.
+    The same name gives the same embedder, so that all calls of a process share its loaded model and its rate
+    limits.
 
     Args:
         embedding_model: ``local``, ``hashing``, or a Gemini model such as
-            ``google-gla:gemini-embedding-001``; an embedder is returned as it is.
+            ``google-gla:gemini-embedding-001``; an embedder is returned unchanged.
         client: The google-genai client that a Gemini model uses; None makes one from the environment's key.
 
     Returns:
         The embedder, with default settings.
 
     Raises:
-        InputError: The name stands for no embedder.
+        InputError: No embedder has this name.
         AuthenticationError: A Gemini model is named, and there is neither a client nor a key.
     """
     if not isinstance(embedding_model, str):
@@ -95,5 +95,5 @@ def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr 
 
 
 def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:
-    """Give the cosine below which a hit is no evidence: that of the settings, else the embedder's own."""
+    """Give the threshold, the cosine below which a hit is no evidence: the setting, else the embedder's default."""
     return embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity

@@ -1,4 +1,4 @@
-"""Texts to vectors: each different text once, from the cache if it is there, checked whoever computed it."""
+"""Texts to vectors: each distinct text once, cached where possible, and every computed vector checked."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ReportProgress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class EmbeddingStats:
-    """What one call did.
+    """The figures of one call of :func:`embed_texts`.
 
     Attributes:
         texts: Texts that were passed.
-        unique: Different ones among them.
-        cached: Those found in the cache.
-        computed: Those that the embedder computed.
-        tokens: Tokens of the computed ones.
-        api_calls: Requests sent to a service, repeated ones included.
+        unique: Distinct texts among them.
+        cached: Distinct texts found in the cache.
+        computed: Distinct texts that the embedder computed.
+        tokens: Tokens of the computed texts.
+        api_calls: Requests sent to a service, retries included.
         seconds: Wall-clock time.
     """
 
@@ -45,7 +45,7 @@ class EmbeddingStats:
     seconds: float
 
     def as_counts(self) -> dict[str, int | float]:
-        """Give the figures by name, for metadata and logs."""
+        """Give the figures by name, prefixed with ``embedding_``, for metadata and logs."""
         return {f"embedding_{name}": value for name, value in asdict(self).items()}
 
 
@@ -55,7 +55,7 @@ class EmbeddedTexts:
 
     Attributes:
         vectors: float32 unit rows, shape ``(texts, dimension)``.
-        stats: What was done for them.
+        stats: Figures of the call.
     """
 
     vectors: Vectors
@@ -72,24 +72,24 @@ def embed_texts(
 ) -> EmbeddedTexts:
     """Embed any number of texts.
 
-    Each finished batch is stored at once, so a process that is killed loses what it was computing, at most
-    one batch for each of the embedder's workers.
+    Each finished batch is stored at once, so a killed process loses at most one batch for each of the
+    embedder's workers.
 
     Args:
-        embedder: The model.
+        embedder: Computes the vectors that are not cached.
         texts: The texts; repeated ones are computed once.
         task: Whether the texts are queries or documents.
-        cache: Where known vectors are found and new ones stored; None for neither.
-        progress: Called with the number of different texts done and their total, at the start and after every
+        cache: Read for known vectors and extended by new ones; None to compute all and store none.
+        progress: Called with the number of distinct texts done and their total, at the start and after every
             batch.
 
     Returns:
-        The vectors and what was done for them.
+        The vectors in the order of the texts, and the figures of the call.
 
     Raises:
         EmbeddingInputError: A text is over the model's limit; nothing was computed.
         CacheFileError: The cache cannot be used.
-        EmbeddingError: The model failed, or answered with unusable vectors; finished batches are stored.
+        EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
     """
     started, calls_before = time.perf_counter(), embedder.api_calls
     require_text(texts)
@@ -148,10 +148,10 @@ def _look_up(
 def _compute(
     embedder: Embedder, texts: list[str], token_counts: NDArray[np.int64], task: Task
 ) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
-    """Run as many batches at a time as the embedder allows, and give each one when it is finished.
+    """Run as many batches at a time as the embedder allows, and yield each one when it is finished.
 
-    The caller has stored a batch before the next one starts in its place. When a batch fails no other is
-    started, those under way are given, and then its error is raised.
+    The caller stores a batch before the next one starts in its place. After a failure no further batch is
+    started; the running ones are yielded, and then the error is raised.
     """
     batches = embedder.plan_batches(token_counts)
     if not np.array_equal(np.sort(np.concatenate([*batches, np.zeros(0, np.int64)])), np.arange(len(texts))):
@@ -187,4 +187,4 @@ def _compute(
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Take the place of a progress report that nobody asked for."""
+    """Report no progress."""

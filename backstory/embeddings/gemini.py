@@ -1,7 +1,7 @@
 """Gemini's embedding models, through the google-genai SDK.
 
-The SDK sends any number of texts in one request and passes on missing or invalid vectors; both is dealt with
-here, and what every call needs in :mod:`backstory.providers.gemini_client`.
+The SDK neither limits the texts of a request nor checks the vectors; this module does both. Time-outs, retries
+and rate limits are in :mod:`backstory.providers.gemini_client`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MAX_BATCH_TOKENS = 20_000
 MAX_INPUT_TOKENS = 2048
 
 _MIN_SIMILARITY = 0.7  # the original design's threshold, chosen for this model
-# The quota counts texts, so a window is asked in fewer and longer ones; see docs/quality.md for what that costs.
+# The quota counts texts, so a window is cut into fewer, longer queries; docs/quality.md says what that costs.
 _QUERY_TOKENS = 100
 _TASK_TYPES: dict[Task, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
 
 class GeminiEmbedder:
-    """Calls the Gemini API from any number of threads, within limits that they share."""
+    """Calls the Gemini API from any number of threads, within rate limits that they share."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class GeminiEmbedder:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """Prepare calls; the key is read and the SDK loaded by the first of them.
+        """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Model, width, limits, time-out and number of attempts.
             api_key: The key; None reads it from the environment.
             client: A client to use instead of one made from the key.
-            clock: Monotonic seconds.
+            clock: Gives monotonic seconds.
             wait: Blocks the calling thread for a number of seconds; None waits in real time.
         """
         self._settings = settings
@@ -79,11 +79,11 @@ class GeminiEmbedder:
 
     @property
     def api_calls(self) -> int:
-        """Requests sent to the service so far, repeated ones included."""
+        """Requests sent to the service so far, retries included."""
         return self._connection.api_calls
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Estimate the tokens, since the model's tokenizer is not at hand; errs towards too many."""
+        """Estimate the tokens, since the model's tokenizer is not available here; the estimate errs upwards."""
         require_text(texts)
         return estimate_tokens(texts)
 
@@ -96,7 +96,7 @@ class GeminiEmbedder:
         )
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-        """Embed texts; more than one request takes are sent request by request.
+        """Embed texts, in as many requests as they need, one after another.
 
         Args:
             texts: Any number of texts, none of them blank.
@@ -109,7 +109,7 @@ class GeminiEmbedder:
             EmbeddingInputError: A text is blank or over ``max_input_tokens``.
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
-            EmbeddingError: The service did not answer with usable vectors in all attempts.
+            EmbeddingError: No attempt returned usable vectors.
         """
         counts = self.count_tokens(texts)
         require_within_limit(counts, MAX_INPUT_TOKENS, self.id)

@@ -1,4 +1,4 @@
-"""An embedder without a model, for tests and dry runs: it compares words, not meanings."""
+"""An embedder without a model, for tests and dry runs: it compares words, not meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_INPUT_TOKENS = 2048
 
 _MAX_TEXTS = 256
 _MAX_TOKENS = 100_000
-# Scripts that are written without spaces give one word per character.
+# In scripts without spaces, each character counts as one word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _WORD = regex.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 
@@ -26,8 +26,8 @@ _WORD = regex.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 class HashingEmbedder:
     """Counts words into signed hash buckets (feature hashing, Weinberger et al. 2009).
 
-    Deterministic, the same on every machine and in every process. The id says what made the vectors, so that
-    they are never taken for those of a model.
+    The vectors are the same on every machine and in every process. The embedder's id names the method, so the
+    vectors are never mistaken for those of a model.
     """
 
     id = f"hashing:words:{DIMENSION}"
@@ -39,28 +39,28 @@ class HashingEmbedder:
     api_calls = 0
 
     def __init__(self, *, languages: tuple[str, ...] | None = None) -> None:
-        """Prepare nothing.
+        """Set the languages to state.
 
         Args:
-            languages: What to state as the known languages, for dry runs; equal words are alike in every one.
+            languages: ISO 639-1 codes to state as known; None for all. The vectors do not depend on them.
         """
         self.languages = languages
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count words, at least one."""
+        """Count the words of each text; a text without words counts as one."""
         require_text(texts)
         return np.fromiter((max(1, len(_WORD.findall(text))) for text in texts), np.int64, len(texts))
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Group neighbouring texts into batches of at most 256."""
+        """Group neighbouring texts into batches of at most 256 texts."""
         return group_in_order(token_counts, max_texts=_MAX_TEXTS, max_tokens=_MAX_TOKENS)
 
-    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:  # noqa: ARG002 - queries and documents are alike
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:  # noqa: ARG002 - queries and documents get the same vectors
         """Embed texts.
 
         Args:
             texts: Any number of texts.
-            task: Makes no difference here.
+            task: Ignored: queries and documents get the same vectors.
 
         Returns:
             Unit rows, shape ``(len(texts), 256)``, in the order of the texts.

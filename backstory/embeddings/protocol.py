@@ -1,4 +1,4 @@
-"""What every embedder provides, whatever model stands behind it."""
+"""The protocol of embedders, the same for every provider."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one space."""
+    """Turns texts into unit vectors of one embedding space."""
 
     @property
     def id(self) -> str:
-        """Name of the space: provider, model, revision, width. Different spaces are never compared."""
+        """Name of the embedding space: provider, model, revision, width. Vectors of two spaces are never compared."""
         ...
 
     @property
@@ -27,36 +27,36 @@ class Embedder(Protocol):
 
     @property
     def max_input_tokens(self) -> int:
-        """Longest text, counted by :meth:`count_tokens`, that is embedded whole."""
+        """Most tokens, by :meth:`count_tokens`, of a text that is embedded whole."""
         ...
 
     @property
     def default_min_similarity(self) -> float:
-        """Cosine similarity below which a hit of this model is no evidence."""
+        """Default threshold: cosine similarity below which a hit of this model is no evidence."""
         ...
 
     @property
     def languages(self) -> tuple[str, ...] | None:
-        """Languages that the model knows, ISO 639-1; None for one that knows all or whose languages are not stated."""
+        """Languages that the model knows, ISO 639-1; None if it knows all or states none."""
         ...
 
     @property
     def default_query_tokens(self) -> int:
-        """Tokens that a query chunk should reach: more where calls are counted by texts."""
+        """Tokens that a query chunk should reach; higher where a quota counts texts."""
         ...
 
     @property
     def workers(self) -> int:
-        """Number of batches that may be under way at once."""
+        """Number of batches that may run at once."""
         ...
 
     @property
     def api_calls(self) -> int:
-        """Requests sent to a service so far, repeated ones included; 0 for a model that runs here."""
+        """Requests sent to a service so far, retries included; 0 for a local model."""
         ...
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count the tokens of each text, special tokens included, never below what the model sees.
+        """Count the tokens of each text, special tokens included; the count is never below the model's own.
 
         Args:
             texts: Any number of texts.
@@ -89,6 +89,6 @@ class Embedder(Protocol):
 
         Raises:
             EmbeddingInputError: A text is over the limit.
-            EmbeddingError: The model failed or answered with unusable vectors.
+            EmbeddingError: The model failed or returned unusable vectors.
         """
         ...

@@ -1,1 +1,1 @@
-"""Clients of models, shared by embedders and rerankers: connections, failures, rate limits, runtimes."""
+"""Model clients that embedders and rerankers share: connections, failures, rate limits, runtimes."""

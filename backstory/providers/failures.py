@@ -1,4 +1,4 @@
-"""What failed calls of the Gemini API mean: wait and repeat, stop for today, or give up."""
+"""Failed calls of the Gemini API, classified: retry, stop for today, or give up."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _GOOGLE_KEY = re.compile(r"AIza[\w-]{30,}")
 
 
 class TransientError(ModelError):
-    """A call failed in a way that may pass.
+    """A call failed, and a retry may succeed.
 
     Attributes:
-        delay: Seconds after which the server asked to be called again, or None.
+        delay: Seconds that the server asked to wait before a retry, or None.
     """
 
     def __init__(self, message: str, delay: float | None = None) -> None:
@@ -38,21 +38,21 @@ class TransientError(ModelError):
 
 
 def interpret_api_error(error: APIError, api_key: str | None, failure: type[ModelError]) -> ModelError:
-    """Say what an answer other than 200 means.
+    """Convert an HTTP error of the API into an error of this library.
 
     Args:
-        error: The SDK's error.
-        api_key: The key, which is removed from the message should the server repeat it.
-        failure: What a request that was refused for itself becomes.
+        error: Error that the SDK raised.
+        api_key: The key, which is removed from the message if the server repeats it.
+        failure: Type of the error for a request that the API refuses whenever it is sent.
 
     Returns:
-        A :class:`TransientError` for timeouts, server errors and per-minute quota; an error to be raised at
-        once for everything else, redirects included.
+        A :class:`TransientError` for timeouts, server errors and per-minute quota; an error that must not be
+        retried for everything else, redirects included.
     """
     if 300 <= error.code < 400:
         return failure(
-            f"Gemini's address redirects to {_read_redirect(error)} (HTTP {error.code}), which is not followed: the "
-            "key would be sent there. If you trust that address, set it as `base_url`"
+            f"Gemini's address redirects to {_read_redirect(error)} (HTTP {error.code}). Backstory does not follow it, "
+            "since it would send the key there. If you trust that address, set it as `base_url`"
         )
     details = _read_details(error.details)
     said = f"HTTP {error.code} {error.status or ''}: {error.message or 'no message'}"
@@ -65,18 +65,18 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
         )
     if error.code == 429 and (_is_daily(details) or (delay or 0) > LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
-            f"Gemini's daily quota is used up ({message}); what was finished is kept, "
+            f"Gemini's daily quota is used up ({message}); finished work is kept, "
             "so run the same command again when the quota has been renewed"
         )
     if error.code == 429:
         return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
     if error.code in _TRANSIENT_CODES or error.code >= 500:
         return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
-    return failure(f"Gemini refused the request ({message}); repeating it would not help")
+    return failure(f"Gemini refused the request ({message}); a retry would not help")
 
 
 def redact(text: str, api_key: str | None) -> str:
-    """Replace the key, and whatever else looks like a Google key, in a text."""
+    """Replace the key, and everything that looks like a Google key, by ``[key]``."""
     if api_key:
         text = text.replace(api_key, "[key]")
     return _GOOGLE_KEY.sub("[key]", text)
@@ -111,7 +111,7 @@ def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | No
 
 
 def _read_redirect(error: APIError) -> str:
-    """Give the scheme and host of the target; its path and query may hold what the request held."""
+    """Give the scheme and host of the target, without path and query, which may repeat the request."""
     headers = getattr(error.response, "headers", None) or {}
     target = urlsplit(headers.get("Location", ""))
     return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else "another path"

@@ -1,7 +1,7 @@
-"""The one way in which the Gemini API is called, through the google-genai SDK.
+"""Calls of the Gemini API through the google-genai SDK, with a time-out, retries and a rate limit.
 
-The SDK waits for ever by default, ignores the delay that a server asks for and does not repeat dropped
-connections; all of that is dealt with here.
+By default the SDK has no time-out, ignores the delay that a server asks for, and does not retry dropped
+connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backstory.providers.rate_limit import RateLimiter
 from backstory.settings.environment import read_api_key
 
 require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
-import tenacity  # noqa: E402 - where it is absent, the line above names the extra that brings it
+import tenacity  # noqa: E402 - if it is not installed, the line above names the extra to install
 
 if TYPE_CHECKING:
     from google import genai
@@ -37,21 +37,21 @@ Result = TypeVar("Result")
 
 
 class CallSettings(Protocol):
-    """What the settings of every stage that calls Gemini say of its calls."""
+    """The settings that every stage needs to call Gemini."""
 
     @property
     def base_url(self) -> str | None:
-        """Address of the API, in place of the public one."""
+        """Address of the API; None for the public one."""
         ...
 
     @property
     def timeout_seconds(self) -> float:
-        """How long one call may take."""
+        """Time-out of one call."""
         ...
 
     @property
     def max_attempts(self) -> int:
-        """How often one call is tried."""
+        """Most attempts of one call, the first included."""
         ...
 
     @property
@@ -61,10 +61,10 @@ class CallSettings(Protocol):
 
 
 class GeminiConnection:
-    """Sends requests from any number of threads, within limits that they share.
+    """Sends requests from any number of threads, within rate limits that they share.
 
     Attributes:
-        api_calls: Requests sent so far, repeated ones included.
+        api_calls: Requests sent so far, retries included.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class GeminiConnection:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """Prepare calls; the key is read and the SDK loaded by the first of them.
+        """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Address, time-out, attempts and tokens per minute.
-            units_per_minute: Most of what the quota counts, texts or requests, per minute.
-            failure: What is raised when the service gives no usable answer.
+            units_per_minute: Most texts or requests per minute, whichever the quota counts.
+            failure: Type of the error that is raised when the service gives no usable answer.
             api_key: The key; None reads it from the environment.
             client: A client to use instead of one made from the key.
-            clock: Monotonic seconds.
+            clock: Gives monotonic seconds.
             wait: Blocks the calling thread for a number of seconds; None waits in real time.
         """
         self.api_calls = 0
@@ -112,21 +112,21 @@ class GeminiConnection:
         units: int,
         tokens: int,
     ) -> Result:
-        """Send a request and read the answer, again as long as what failed may pass.
+        """Send a request, read the answer, and retry after transient failures.
 
         Args:
-            send: Makes the SDK's call with the client and the options that it is given.
+            send: Calls the SDK with the given client and options.
             read: Turns the SDK's response into the result, or raises :class:`TransientError`.
-            units: Texts or requests that the call takes of the quota.
-            tokens: Tokens that it takes.
+            units: Texts or requests that count against the quota.
+            tokens: Tokens that count against the quota.
 
         Returns:
-            What ``read`` gave.
+            The result of ``read``.
 
         Raises:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
-            ModelError: No usable answer came in all attempts, or the request was refused; of the type given.
+            ModelError: Every attempt failed, or the request was refused. The type is ``failure``.
         """
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TransientError),
@@ -141,7 +141,7 @@ class GeminiConnection:
         except TransientError as error:
             raise self._failure(
                 f"Gemini gave no usable answer in {self._settings.max_attempts} attempts; "
-                f"the last one: {error}. What was finished is kept, so the same command can be run again"
+                f"the last error: {error}. Finished work is kept, so run the same command again"
             ) from error
         return result
 
@@ -188,7 +188,7 @@ class GeminiConnection:
                 self._client = genai.Client(
                     api_key=self._api_key.get_secret_value(),
                     vertexai=False,
-                    # The key goes wherever a redirect points to, since it is no header that clients drop.
+                    # HTTP clients keep the key's header when they follow a redirect to another host.
                     http_options=HttpOptions(
                         base_url=self._settings.base_url, client_args={"follow_redirects": False}
                     ),
@@ -222,12 +222,12 @@ def _choose_delay(state: tenacity.RetryCallState) -> float:
 def _failure_of(state: tenacity.RetryCallState) -> TransientError:
     error = state.outcome.exception() if state.outcome else None
     if not isinstance(error, TransientError):
-        raise TypeError(f"only transient errors are repeated, not {type(error).__name__}")
+        raise TypeError(f"only transient errors are retried, not {type(error).__name__}")
     return error
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Give the base of connection errors of every HTTP client that the SDK may use."""
+    """Give the base class of connection errors of each HTTP client that the SDK may use."""
     modules: list[Any] = [
         importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
     ]

@@ -1,4 +1,4 @@
-"""How ONNX models are run: on the CPU, with all cores that the process may use."""
+"""ONNX models loaded for the CPU, with all cores that the process may use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 Runtime = Literal["onnxruntime", "openvino"]
 RunModel = Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]
-"""Takes the inputs by name and gives the first output; threads may share it, one at a time being fastest."""
+"""Takes the inputs by name and gives the first output. Threads may share it; one run at a time is fastest."""
 
 _LOG_ERRORS = 3
 
 
 def open_model(path: Path, runtime: Runtime) -> RunModel:
-    """Open a model by one of the runtimes.
+    """Load a model into a runtime.
 
     Args:
         path: The ONNX file.
-        runtime: What runs it. In float32 both give the same numbers up to rounding.
+        runtime: Library that runs the model. In float32 both give the same numbers up to rounding.
 
     Returns:
-        What runs it.
+        A function that runs the model.
 
     Raises:
         MissingExtraError: The runtime is not installed.
@@ -46,13 +46,13 @@ def open_model(path: Path, runtime: Runtime) -> RunModel:
 
 
 def open_session(path: Path) -> InferenceSession:
-    """Open a model for inference by onnxruntime.
+    """Load a model into onnxruntime.
 
     Args:
         path: The ONNX file.
 
     Returns:
-        A session that any number of threads may use, one run at a time being fastest.
+        A session that any number of threads may share; one run at a time is fastest.
     """
     import onnxruntime
 
@@ -71,7 +71,7 @@ def _open_openvino(path: Path) -> RunModel:
     model = openvino.Core().compile_model(path, "CPU", precise)
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        # A request of its own for each call: one request cannot serve two threads.
+        # Each call makes a new request, since one request cannot serve two threads.
         output: NDArray[Any] = model.create_infer_request().infer(inputs)[0]
         return output
 

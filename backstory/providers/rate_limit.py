@@ -19,7 +19,7 @@ class _Grant:
 
 
 class RateLimiter:
-    """Keeps every period of 60 seconds within the limits (a sliding log of what was granted)."""
+    """Keeps every period of 60 seconds within the limits (a sliding log of grants)."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class RateLimiter:
         """Set the limits.
 
         Args:
-            texts_per_minute: Most texts of any 60 seconds.
-            tokens_per_minute: Most tokens of any 60 seconds.
-            clock: Monotonic seconds.
+            texts_per_minute: Most texts in any 60 seconds.
+            tokens_per_minute: Most tokens in any 60 seconds.
+            clock: Gives monotonic seconds.
             wait: Blocks the calling thread for a number of seconds.
         """
         self._texts = texts_per_minute
@@ -48,22 +48,22 @@ class RateLimiter:
     def acquire(self, texts: int, tokens: int) -> None:
         """Block until a request is within the limits.
 
-        A request that is over a limit by itself is let through when nothing else was granted for a period.
+        A request that exceeds a limit by itself passes once nothing else was granted for 60 seconds.
 
         Args:
-            texts: Texts of the request.
-            tokens: Tokens of the request.
+            texts: Number of texts in the request.
+            tokens: Number of tokens in the request.
         """
         while (delay := self._take(texts, tokens)) > 0:
             self._wait(max(delay, _SHORTEST_WAIT_SECONDS))
 
     def pause(self, seconds: float) -> None:
-        """Let no thread through for a number of seconds."""
+        """Block all threads for a number of seconds."""
         with self._lock:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def _take(self, texts: int, tokens: int) -> float:
-        """Take the request's share and return 0, or return the seconds until that may be possible."""
+        """Grant the request and return 0, or return the seconds until a grant may be possible."""
         with self._lock:
             now = self._clock()
             if now < self._paused_until:

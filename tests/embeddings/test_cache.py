@@ -165,7 +165,7 @@ def test_a_vector_of_another_width_is_an_error(path: Path) -> None:
     cache = EmbeddingCache(path)
     cache.put(ID, KEYS, rows(3))
 
-    with pytest.raises(CacheFileError, match="16 bytes where 8 numbers"):
+    with pytest.raises(CacheFileError, match="16 bytes instead of 8 float32"):
         cache.get(KEYS, 8)
 
 

@@ -400,7 +400,7 @@ def test_the_key_does_not_follow_a_redirect(
         target = f"{other.url}/v1beta?key={api_key}"
         server.script.append(gemini_server.fail(status, headers={"Location": target}))
 
-        with pytest.raises(EmbeddingError, match=rf"redirects to {other.url} .*not followed") as caught:
+        with pytest.raises(EmbeddingError, match=rf"redirects to {other.url} .*does not follow") as caught:
             connect(max_attempts=3).embed(TEXTS, task="document")
 
         assert other.requests == []

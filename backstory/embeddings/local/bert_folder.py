@@ -1,4 +1,4 @@
-"""A user's own BERT-type model: a folder as Hugging Face and sentence-transformers write it."""
+"""A user's BERT-type model, read from a folder as Hugging Face and sentence-transformers write it."""
 
 from __future__ import annotations
 
@@ -37,19 +37,18 @@ _UNKNOWN_SCALE = 0.0
 def read_bert_folder(folder: str | Path) -> BertModel:
     """Read a model from a folder.
 
-    The output is pooled by the mean, unless ``1_Pooling/config.json`` says otherwise. Nothing is known of the
-    model's similarity scale, so its threshold is 0; ``rag.min_similarity`` sets a better one.
+    The output is pooled by the mean, unless ``1_Pooling/config.json`` says otherwise. The model's similarity
+    scale is not known, so its threshold is 0; set ``rag.min_similarity`` to a better one.
 
     Args:
-        folder: Holds ``config.json``, ``model.safetensors`` and ``tokenizer.json``, and what
-            sentence-transformers adds to them.
+        folder: Holds ``config.json``, ``model.safetensors`` and ``tokenizer.json``, and the optional files of
+            sentence-transformers.
 
     Returns:
-        The model; its weights are read when asked for.
+        The model. Its weights are read later, by ``read_weights``.
 
     Raises:
-        ModelFileError: A file is absent or not readable, or the model is of a kind that would not be run
-            exactly as it was trained.
+        ModelFileError: A file is absent or not readable, or the model cannot be run exactly as it was trained.
     """
     folder = Path(folder).expanduser().resolve()
     missing = [name for name in _REQUIRED if not (folder / name).is_file()]
@@ -170,7 +169,7 @@ def _read_weights(path: Path, position_offset: int) -> Weights:
         tensors = load_file(path)
     except (SafetensorError, TypeError) as error:
         raise ModelFileError(
-            f"{path} cannot be read as tensors of numpy's types ({error}); save the model as float32"
+            f"{path} cannot be read as numpy tensors ({error}); save the model as float32"
         ) from error
     weights = {_PREFIX.sub("", name): tensor.astype(np.float32) for name, tensor in tensors.items()}
     table = "embeddings.position_embeddings.weight"

@@ -1,4 +1,4 @@
-"""What a BERT-type embedding model consists of, wherever its files come from."""
+"""The parts of a BERT-type embedding model, whether it comes from a wheel or a folder."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Pooling: TypeAlias = Literal["cls", "mean"]
 
 @dataclass(frozen=True)
 class BertModel:
-    """A transformer encoder (Devlin et al. 2019) and how its output becomes one vector.
+    """A transformer encoder (Devlin et al. 2019) and the pooling of its output into one vector.
 
     Attributes:
-        name: Name of the model, fit for a file name.
-        checksum: SHA-256 of everything that the vectors depend on, hexadecimal.
+        name: Name of the model, safe as a file name.
+        checksum: SHA-256 of all files that the vectors depend on, hexadecimal.
         hidden_size: Width of a vector.
         layers: Number of transformer blocks.
         heads: Attention heads of a block.
         layer_norm_epsilon: Added to the variance in layer normalization.
         pooling: ``cls`` takes the first token's vector, ``mean`` the mean of all tokens.
-        max_input_tokens: Longest input, special tokens included.
-        min_similarity: Cosine similarity below which a hit of this model is no evidence.
-        languages: Languages that the model was made for, ISO 639-1; None where its files do not say.
-        prompts: Text that the model expects before a query or a document.
+        max_input_tokens: Most tokens of an input, special tokens included.
+        min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence.
+        languages: Languages that the model was trained for, ISO 639-1; None if its files do not say.
+        prompts: Prefix that the model expects before a query or a document.
         tokenizer: Content of the ``tokenizer.json``.
         read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
             table belongs to the first token.

@@ -1,4 +1,4 @@
-"""A model on this machine: no network, no key."""
+"""The embedder that runs a model on this machine, without network or key."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _TOKENIZED_AT_ONCE = 4096
 class LocalEmbedder:
     """Runs a BERT-type model in float32, so that a text has the same vector in every batch.
 
-    One session uses all cores the process may use. The model's graph is built into the cache by the first
-    process that embeds; constructing the embedder loads neither a runtime nor the tokenizer.
+    One session uses all cores that the process may use. The first process that embeds builds the model's graph
+    into the cache. Constructing the embedder loads neither a runtime nor the tokenizer.
 
     Attributes:
-        graph_path: Where the built graph is kept.
+        graph_path: File of the built graph.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class LocalEmbedder:
         runtime: Runtime = "onnxruntime",
         languages: tuple[str, ...] | None = None,
     ) -> None:
-        """Take a model.
+        """Set the model and its runtime.
 
         Args:
             model: The model to run.
-            graphs: Folder in which built graphs are kept.
-            runtime: What runs it. The vectors are of one space, whichever it is.
-            languages: Languages that the model knows, ISO 639-1; None takes what the model says.
+            graphs: Folder for built graphs.
+            runtime: Library that runs the model. The embedding space is the same with either.
+            languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
         """
         self._model = model
         self.dimension = model.hidden_size
@@ -73,7 +73,7 @@ class LocalEmbedder:
         self._tokenizer: Tokenizer | None = None
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count with the model's own tokenizer, special tokens and the longer prompt included."""
+        """Count with the model's tokenizer, special tokens and the longer prompt included."""
         require_text(texts)
         counts = np.zeros(len(texts), np.int64)
         for prompt in sorted({"", *self._model.prompts.values()}):
@@ -85,11 +85,11 @@ class LocalEmbedder:
         return group_by_length(token_counts, max_padded_tokens=MAX_PADDED_TOKENS)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-        """Embed texts; more than a batch of them are run batch by batch.
+        """Embed texts, batch by batch.
 
         Args:
             texts: Any number of texts.
-            task: Chooses the prompt, of models that have one.
+            task: Chooses the prompt if the model has prompts.
 
         Returns:
             Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.

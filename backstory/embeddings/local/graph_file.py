@@ -1,4 +1,4 @@
-"""The built graph of a local model, kept in the user's cache."""
+"""The built graph of a local model, cached in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ logger = logging.getLogger(__name__)
 
 
 def checksum_path(path: Path) -> Path:
-    """Say where the checksum of a graph file is recorded: beside it."""
+    """Give the path of a graph file's checksum, beside the file."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def require_graph_file(path: Path, build: Callable[[], bytes]) -> None:
-    """Make sure that a graph file is there and is what was built, building it if not.
+    """Build a graph file unless it exists and matches its recorded checksum.
 
-    Of several processes that need it at once, one builds and the others wait for it. The file appears under
-    its name only when it is complete and on disk. One that differs from its recorded checksum is built again.
+    If several processes need it at once, one builds it and the rest wait. The file gets its name only when it is
+    complete and on disk.
 
     Args:
-        path: The file.
-        build: Gives its content.
+        path: The graph file; its checksum is recorded beside it.
+        build: Makes the content of the file.
 
     Raises:
         ModelFileError: The file cannot be written.
@@ -43,7 +43,7 @@ def require_graph_file(path: Path, build: Callable[[], bytes]) -> None:
                 logger.warning("model graph differs from its checksum, building it again path=%s", path)
             started = time.perf_counter()
             content = build()
-            # The checksum comes first: a graph without its own checksum is never taken for complete.
+            # The checksum is written first: a graph that does not match it counts as incomplete.
             _replace(checksum_path(path), hashlib.sha256(content).hexdigest())
             file.write(content)
             file.flush()

@@ -1,4 +1,4 @@
-"""BERT-type weights to an ONNX graph, with pooling and normalization inside."""
+"""BERT-type weights to an ONNX graph that includes pooling and normalization."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _MASKED = np.float32(np.finfo(np.float32).min / 2)
 def build_graph(model: BertModel) -> bytes:
     """Build the float32 graph of a model.
 
-    Inputs are ``input_ids`` and ``attention_mask``, int64 of shape ``(texts, tokens)``, padded on the right;
-    the output is float32 unit rows of shape ``(texts, hidden_size)``.
+    The inputs are ``input_ids`` and ``attention_mask``, int64 of shape ``(texts, tokens)``, padded on the right.
+    The output is float32 unit rows of shape ``(texts, hidden_size)``.
 
     Args:
-        model: The model.
+        model: Architecture and weights; the weights are read here.
 
     Returns:
         The serialized ONNX file.
 
     Raises:
-        ModelFileError: A tensor is absent or of the wrong shape, or the weights pass the format's 2 GB.
+        ModelFileError: A tensor is absent or of the wrong shape, or the weights exceed the format's 2 GB.
     """
     import onnx
     from onnx import TensorProto, helper
@@ -74,7 +74,7 @@ def build_graph(model: BertModel) -> bytes:
 
 
 class _GraphBuilder:
-    """Collects the nodes and constants of one graph; every method returns the name of its output."""
+    """Collects the nodes and constants of one graph. Every method returns the name of its output."""
 
     def __init__(self, model: BertModel, weights: Weights) -> None:
         self._model = model
