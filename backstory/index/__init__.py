@@ -1,4 +1,4 @@
-"""The search index: chunks and vectors to a published, immutable snapshot, and the search over it."""
+"""The search index: chunks and vectors -> a published, immutable snapshot, and the search over it."""
 
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.result import SearchResult

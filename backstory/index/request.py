@@ -1,4 +1,4 @@
-"""What is asked of a search: one request for all queries of a batch."""
+"""Search requests: one for all queries of a batch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _KEYWORD_OVERFETCH = 4
 
 @dataclass(frozen=True)
 class Filters:
-    """Conditions that every hit has to meet; an empty or absent one does not restrict.
+    """Conditions that every hit must meet; an empty or absent condition does not restrict.
 
     Attributes:
-        as_of: One time per query. A document qualifies if it is undated, or was published by then.
-            None in the sequence, or instead of it, does not restrict.
+        as_of: One time per query. A document qualifies if it is undated, or was published at or before that time.
+            None, for one query or for all, does not restrict.
         kinds: The document's kind is one of these.
         tags: The document has at least one of these tags.
         document_ids: The document is one of these.
@@ -41,7 +41,7 @@ class Filters:
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):
             if isinstance(getattr(self, name), str):
-                raise InputError(f"filter {name} is a single string; pass a sequence of strings")
+                raise InputError(f"filter {name} is a single string; pass a list of strings")
         if isinstance(self.as_of, datetime):
             raise InputError("filter as_of is a single time; pass one time per query")
         for moment in self.as_of or ():
@@ -56,23 +56,23 @@ _NO_FILTERS = Filters()
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """How a batch of queries is searched.
+    """How to search for a batch of queries.
 
     Attributes:
         top_k: Most hits for one query.
-        min_similarity: Cosine similarity that every hit must reach under every ranking, or None.
-        mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it serves.
-        ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both: over every chunk, or over
-            the best 100 of each (or ``overfetch * top_k``) where the approximate index serves.
+        min_similarity: Threshold: cosine similarity that every hit must reach under every ranking, or None.
+        mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it can answer.
+        ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both. The exact engine ranks
+            every chunk; the approximate index ranks the best 100 (or ``overfetch * top_k``) of each.
         keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
-        keyword_terms: Most distinct words of a query that keywords compare, the rarest, each once; None for all,
-            each weighing 1 + ln(its count), which suits a query as long as a window.
+        keyword_terms: Most distinct words of a query that keywords compare: the rarest, each counted once. None
+            takes all, each with weight 1 + ln(its count), which suits a query as long as a window.
         filters: Which documents may be returned.
-        nprobe: A parameter of IVF indexes; taken as ``ef_search`` of the HNSW index, with a warning.
-        overfetch: How many times ``top_k`` the approximate index fetches, in place of its own default.
+        nprobe: A parameter of IVF indexes; used as ``ef_search`` of the HNSW index, with a warning.
+        overfetch: Multiple of ``top_k`` that the approximate index fetches; None for the default.
 
     Raises:
-        InputError: One of them is out of its range.
+        InputError: A value is out of its range.
     """
 
     top_k: int
@@ -89,12 +89,12 @@ class SearchRequest:
     def from_settings(
         cls, settings: RAGSettings, *, top_k: int, as_of: Sequence[datetime | None] | None = None
     ) -> Self:
-        """Ask as the settings say, without a threshold.
+        """Make the request that the settings describe, without a threshold.
 
         Args:
             settings: The ``rag`` settings.
             top_k: Most hits for one query.
-            as_of: One time per query, after which nothing was published for it; None does not restrict.
+            as_of: One time per query; later documents are hidden from it. None does not restrict.
         """
         return cls(
             top_k=top_k,
@@ -132,7 +132,7 @@ class SearchRequest:
 
     @property
     def candidates(self) -> int:
-        """Number of rows that each ranking contributes for a query."""
+        """Number of rows that each ranking contributes to a query's candidates."""
         if self.ranking == "dense":
             return self.top_k
         return max(KEYWORD_CANDIDATES, self.top_k * (self.overfetch or _KEYWORD_OVERFETCH))

@@ -1,4 +1,4 @@
-"""The table that answers a search."""
+"""The result of a search: a table of hits, and the engine that found them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# Polars asks for masked arrays when it takes a plain one: loaded here, so that the first search need not wait for it.
+# Polars imports masked arrays when it converts an array. Importing them here keeps that cost out of the first search.
 import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
@@ -18,13 +18,13 @@ from backstory.index.request import SearchRequest
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The hits of a search.
 
     Attributes:
         hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
-            (cosine), keyword_score (BM25; null where keywords did not find the chunk), score (what the
-            ranking orders by), rank (from 1 within the query).
-        engine: What answered: ``exact``, ``vss``, or ``bm25`` where only keywords were asked for.
+            (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
+            ranking), rank (from 1 within the query).
+        engine: Engine that answered: ``exact``, ``vss``, or ``bm25`` for ranking ``keyword``.
         reason: Why that engine answered.
     """
 
@@ -44,15 +44,15 @@ def tabulate(
     """Make the table of hits.
 
     Args:
-        ranked: Candidates with the score to order by.
+        ranked: Candidates with the score of the ranking.
         similarity: Cosine similarity of each candidate.
-        keyword: What keywords found, or None if they were not asked.
+        keyword: Hits of the keyword search, or None if the ranking uses no keywords.
         request: Threshold and number of hits.
         rows: chunk_id and document (position) of every row of the index.
         documents: document_id of every document.
 
     Returns:
-        The hits; equal scores are ordered by similarity, then by row.
+        The hits. Equal scores are ordered by similarity, then by row.
     """
     order = order_best(ranked, similarity, ranked.score, request.top_k, request.min_similarity)
     query, row = ranked.query[order], ranked.row[order]

@@ -1,4 +1,4 @@
-"""One search over a published snapshot, whichever engine answers."""
+"""The search over a published snapshot, with the choice of its engine."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ logger = logging.getLogger(__name__)
 class SearchIndex:
     """An open snapshot of the search index; use as a context manager, or call :meth:`close`.
 
-    Any number of processes may have a snapshot open while another one is published. What a search does not
-    need is not read.
+    Any number of processes may have a snapshot open while another snapshot is published. A search reads only the
+    files that it needs.
 
     Args:
-        snapshot: The open snapshot, which is closed with the index.
+        snapshot: The open snapshot, which closes with the index.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -64,19 +64,19 @@ class SearchIndex:
         self.close()
 
     def close(self) -> None:
-        """Let go of the snapshot; the index cannot be searched afterwards."""
+        """Close the snapshot; the index cannot be searched afterwards."""
         if "_database" in self.__dict__:
             self._database.close()
         self._snapshot.close()
 
     @property
     def manifest(self) -> Manifest:
-        """What the snapshot holds, and how it was made."""
+        """Content and origin of the snapshot."""
         return self._snapshot.manifest
 
     @property
     def version(self) -> str:
-        """Version of the snapshot: a hash of everything that went into it."""
+        """Version of the snapshot: a hash of its content and settings."""
         return self.manifest.version
 
     @property
@@ -86,7 +86,7 @@ class SearchIndex:
 
     @property
     def embedder_id(self) -> str:
-        """The space of the vectors."""
+        """Name of the vectors' embedding space."""
         return self.manifest.embedder_id
 
     @property
@@ -101,23 +101,23 @@ class SearchIndex:
 
         Args:
             queries: Unit rows, float32, shape ``(queries, dimension)``.
-            request: How they are searched.
-            texts: The queries' texts, needed unless the ranking is ``dense``.
+            request: Ranking, filters and limits for all queries.
+            texts: The queries' texts, required unless the ranking is ``dense``.
 
         Returns:
-            The hits, the engine that answered and why. Equal scores are ordered by similarity, then by date
-            of publication and chunk id.
+            The hits, and the engine with the reason for its choice. Equal scores are ordered by similarity, then
+            by date of publication and chunk id.
 
         Raises:
-            EmbedderMismatchError: The queries have another width than the index.
-            InputError: The queries are not finite unit rows, or texts or times are not one per query.
+            EmbedderMismatchError: The queries differ from the index in width.
+            InputError: The queries are not finite unit rows, or there is not one text or time per query.
         """
         started = time.perf_counter()
         _check_queries(queries, self.manifest)
         if request.nprobe is not None:
             warnings.warn(
-                "nprobe is a parameter of IVF indexes; the HNSW index takes it as ef_search, and the exact "
-                "search ignores it: set index.ef_search instead",
+                "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
+                "search ignores it. Set index.ef_search instead",
                 stacklevel=2,
             )
         scope = scope_of(request.filters, self._snapshot.documents, self._row_documents, len(queries))
@@ -136,13 +136,13 @@ class SearchIndex:
         return SearchResult(hits, engine, reason)
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks and what is known of their documents.
+        """Read chunks with the metadata of their documents.
 
         Args:
             chunk_ids: Any chunks of this snapshot.
 
         Returns:
-            One row per chunk in the order asked for: the columns of table ``document_chunks``, then the
+            One row per chunk in the order of ``chunk_ids``: the columns of table ``document_chunks``, then the
             document's uri, title, slug, published_at, tags, kind and tenant.
 
         Raises:
@@ -151,13 +151,13 @@ class SearchIndex:
         return self._database.describe(self._rows_of(chunk_ids))
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
-        """Find the words of texts that the index knows.
+        """Find the words of texts that occur in the index.
 
         Args:
             texts: Any texts.
 
         Returns:
-            One row per text and distinct known word: text (its position), term (number of the word), rarity
+            One row per text and distinct indexed word: text (position), term (number of the word), rarity
             (inverse document frequency, 1 for a word of a single chunk).
         """
         return self._keywords.terms_of(texts)
@@ -169,7 +169,7 @@ class SearchIndex:
             chunk_ids: Any chunks of this snapshot.
 
         Returns:
-            Unit rows in the order asked for, shape ``(chunks, dimension)``.
+            Unit rows in the order of ``chunk_ids``, shape ``(chunks, dimension)``.
 
         Raises:
             InputError: A chunk is not in this snapshot.
@@ -210,7 +210,7 @@ class SearchIndex:
 
     @cached_property
     def _keywords(self) -> KeywordIndex:
-        # Loaded late: most searches compare vectors only.
+        # Imported late, since a search by vectors alone does not need it.
         from backstory.index.engines.keywords import read_keywords
 
         folder = self._snapshot.folder / KEYWORDS_FOLDER
@@ -219,7 +219,7 @@ class SearchIndex:
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches]:
-        """Give the engine, why it answered, and pairs: with their similarity if dense, else their keyword score."""
+        """Give the engine, its reason, and the pairs with their similarity if dense, else their keyword score."""
         if request.ranking == "dense":
             engine, reason, near = self._approximate(queries, request, scope)
             if near is None:
@@ -243,7 +243,7 @@ class SearchIndex:
     def _approximate(
         self, queries: Vectors, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches | None]:
-        """Search the HNSW index; give no pairs, and why, where that does not serve."""
+        """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
         reason = self._reason_for_exact(request.mode) or self._vss.starves(request.candidates, scope)
         found = reason if reason is not None else self._vss.search(queries, request, scope)
         if isinstance(found, str):
@@ -253,7 +253,7 @@ class SearchIndex:
 
     def _reason_for_exact(self, mode: Mode) -> str | None:
         if mode == "exact":
-            return "mode exact was asked for"
+            return "the request sets mode exact"
         if not self.rows:
             return "the index is empty"
         hnsw = self.manifest.hnsw
@@ -271,7 +271,7 @@ class SearchIndex:
 
 
 def _check_queries(queries: Vectors, manifest: Manifest) -> None:
-    """See that queries can be compared with the vectors of a snapshot."""
+    """Check that queries can be compared with the vectors of a snapshot."""
     if queries.ndim != 2 or queries.dtype != np.float32:
         raise InputError(
             f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
@@ -279,8 +279,8 @@ def _check_queries(queries: Vectors, manifest: Manifest) -> None:
         )
     if queries.shape[1] != manifest.dimension:
         raise EmbedderMismatchError(
-            f"queries are {queries.shape[1]} wide, and the index {manifest.dimension}, made with embedder "
-            f"{manifest.embedder_id!r}; use that embedder, or run `{REBUILD_COMMAND}` to build it again"
+            f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
+            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index"
         )
     if (stray := find_stray_vector(queries)) is not None:
         raise InputError(f"query {stray} is not a finite unit vector; normalise the rows")

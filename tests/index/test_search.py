@@ -37,7 +37,7 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
         "vss": f"HNSW index of {index.rows} rows with ef_search 256",
     }
     assert (ann.engine, ann.reason) == (engine, reasons[engine])
-    assert (exact.engine, exact.reason) == ("exact", "mode exact was asked for")
+    assert (exact.engine, exact.reason) == ("exact", "the request sets mode exact")
 
 
 def test_hits_are_a_table_ordered_by_query_and_rank(index: SearchIndex, corpus: Any) -> None:

@@ -1,8 +1,8 @@
-"""Exact search: a blocked matrix product over the mapped rows, with a running bar for each query.
+"""Exact search: a blocked matrix product over the mapped rows, with a running threshold ("bar") for each query.
 
 As in the exhaustive search of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs" (2017),
-selection costs little beside the product: scores are read once for the peaks of short runs of rows, and only
-runs whose peak is above the best seen so far are looked at again.
+selection is cheap beside the product. It reads all scores once to find the peak of each short run of rows. It
+reads a run again only if its peak exceeds the query's bar.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ LEAST_RUNS = 64
 SAMPLED_SCORES = 1024
 CROWD = 32
 SELECTION_THREADS = 4
-# What a row costs, in products with one query: to read it where it lies, and to copy it beside others.
+# Cost of a row, in products with one query: reading it in place, and copying it into a block.
 READING_COST = 8
 GATHERING_COST = 36
-# Scores in single precision stray from the true similarity of unit vectors by less than half of this.
+# Single-precision scores differ from the true similarity of unit vectors by less than half of this.
 SLACK = 1e-5
 
 Scores = NDArray[np.float32]
@@ -44,7 +44,7 @@ Positions = NDArray[np.int32]
 
 
 class ExactEngine:
-    """Compares every query with every row that it may be given.
+    """Compares every query with every row in its scope.
 
     Args:
         vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
@@ -59,12 +59,12 @@ class ExactEngine:
         Args:
             queries: Unit rows, shape ``(queries, dimension)``.
             request: Number of hits, and threshold.
-            scope: The rows that each query may be given.
+            scope: The rows that each query may see.
 
         Returns:
             The best pairs of each query, best first, with their cosine similarity.
         """
-        # Queries that may see most rows come first: those that a block concerns are then the leading ones.
+        # Queries that may see most rows come first, so the queries that a block concerns are the leading ones.
         order = np.argsort(-scope.stop, kind="stable")
         rows = _Rows.of(self._vectors, scope, len(queries))
         compared = rows.narrow(scope.reordered(order))
@@ -101,7 +101,7 @@ class ExactEngine:
         step = SCORES_AT_ONCE // max(1, query_count)
         if gathers:
             step = min(step, GATHERED_BYTES // (4 * self._vectors.shape[1]))
-        # Whole runs only, where runs are looked at: what is left over of one is read on its own.
+        # A block that is searched by runs holds whole runs only, since a partial run is read score by score.
         return max(1, step - step % RUN_OF_ROWS if step >= LEAST_RUNS * RUN_OF_ROWS else step)
 
 
@@ -116,11 +116,11 @@ def _selection_threads(pool_count: int) -> Iterator[Callable[..., Iterable[Any]]
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows that are compared, numbered from 0.
+    """The compared rows, numbered from 0.
 
     Attributes:
         vectors: All rows of the index.
-        chosen: Those that are copied out of them; None where all are compared as they lie.
+        chosen: Positions of the rows that are copied before the product; None if all are compared in place.
     """
 
     vectors: Vectors
@@ -153,7 +153,7 @@ class _Rows:
 
 
 class _Pool:
-    """Candidates of a few queries, and the score that a further row has to exceed for each of them."""
+    """Candidates of a few queries, and the bar of each: the score that a further row must exceed."""
 
     def __init__(
         self, queries: Vectors, first: int, rows: _Rows, limit: int, min_similarity: float | None
@@ -180,7 +180,7 @@ class _Pool:
         """
         is_first = start == 0
         runs_of_rows = scores.shape[1] // RUN_OF_ROWS
-        # In a block of few rows (there are many queries) most peaks are above the bar: every score is looked at.
+        # A block of few rows (for many queries) has most peaks above the bar, so every score is read.
         whole = runs_of_rows * RUN_OF_ROWS if runs_of_rows >= LEAST_RUNS else 0
         runs = scores[:, :whole].reshape(len(scores), -1, RUN_OF_ROWS)
         peaks = runs.max(axis=2)
@@ -206,7 +206,7 @@ class _Pool:
         return Matches(best.query + self._first, self._rows.original(best.row), best.score)
 
     def _above_bar(self, scores: Scores, runs: Scores, peaks: Scores) -> tuple[Positions, Positions, Scores]:
-        """Give query, row of the block, and score of every score above the bar."""
+        """Give query, row within the block, and value of every score above the bar."""
         bar = self._bar[: len(scores), None]
         query, run = (peaks > bar).nonzero()
         looked_at = runs[query, run]
@@ -221,13 +221,13 @@ class _Pool:
         )
 
     def _raise_bar(self, sample: Scores) -> None:
-        """Raise the bar to the limit-th best of some scores of each query."""
+        """Raise each query's bar to the limit-th best score of a sample."""
         if sample.shape[1] >= self._limit:
             best = np.partition(sample, -self._limit, axis=1)[:, -self._limit]
             np.maximum(self._bar[: len(sample)], best - np.float32(SLACK), out=self._bar[: len(sample)])
 
     def _merge(self) -> None:
-        """Join the pending scores to the candidates, raise the bar, drop what lies below it."""
+        """Merge the pending scores into the candidates, raise the bar, and drop candidates below it."""
         query = np.concatenate([self._query, *(query for query, _, _ in self._pending)])
         row = np.concatenate([self._row, *(row for _, row, _ in self._pending)])
         score = np.concatenate([self._score, *(score for _, _, score in self._pending)])
@@ -242,7 +242,7 @@ class _Pool:
         kept = score > bar[query]
         self._query, self._row, self._score = query[kept], row[kept], score[kept]
         if len(self._query) > 4 * self._limit * len(bar) + SAMPLED_SCORES:
-            # Rows that repeat each other crowd the margin below the bar: true similarities tell them apart.
+            # Repeated rows pile up at the bar, where single precision cannot rank them: compute true similarities.
             self._settle()
 
     def _settle(self) -> Matches:

@@ -1,7 +1,8 @@
-"""One score out of two: cosine similarity and keywords.
+"""Fusion of cosine similarity and keyword score into one score.
 
-Ranks forget how much better the best hit is, and let a leg that found nothing good drag a good one down. Scores
-keep both; the square root keeps long texts, whose BM25 grows with every shared word, from drowning the cosine.
+Fusing ranks would lose how much better the best hit is, and a search that found nothing good would weigh as much
+as one that did. Fusing scores avoids both. The square root limits long texts, whose BM25 grows with every shared
+word and would otherwise outweigh the cosine.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from backstory.index.engines.matches import Matches
 
 
 def unite(dense: Matches, keyword: Matches) -> Matches:
-    """Put the pairs of two finds together, each once.
+    """Merge the pairs of two searches, each pair once.
 
     Args:
         dense: Pairs found by similarity.
-        keyword: Pairs found by keywords, or scored by them.
+        keyword: Pairs found or scored by keywords.
 
     Returns:
-        All pairs, by query and row, with their keyword score; 0 where keywords did not find them.
+        All pairs, by query and row, with their keyword score, 0 if keywords did not find the pair.
     """
     query = np.concatenate([dense.query, keyword.query])
     row = np.concatenate([dense.row, keyword.row])
@@ -35,12 +36,12 @@ def unite(dense: Matches, keyword: Matches) -> Matches:
 def fuse(
     similarity: NDArray[np.float64], keyword_score: NDArray[np.float64], keyword_weight: float
 ) -> NDArray[np.float64]:
-    """Add a share of the keyword score to the similarity.
+    """Add the weighted square root of the keyword score to the similarity.
 
     Args:
         similarity: Cosine similarity of each pair.
         keyword_score: BM25 score of each pair, 0 or more.
-        keyword_weight: Weight of its square root.
+        keyword_weight: Weight of the square root of the BM25 score.
 
     Returns:
         One score per pair.

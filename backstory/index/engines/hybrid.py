@@ -1,4 +1,4 @@
-"""Exact hybrid search: similarity and keywords of every query and every row, a group of queries at a time."""
+"""Exact hybrid search: scores every query against every row by vectors and keywords, a group of queries at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from backstory.index.engines.matches import Matches, cells_of_best, order_best, 
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
 
-# With fewer queries the product reads the vectors more often than it computes with them.
+# With fewer queries per group, the matrix product spends most of its time reading the vectors.
 LEAST_QUERIES = 64
 
 
 class HybridEngine:
-    """Compares every query with every row, by both scores, and hides the rows that it may not be given.
+    """Scores every query against every row by both scores, and hides the rows outside its scope.
 
     Args:
         vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
@@ -37,7 +37,7 @@ class HybridEngine:
             queries: Unit rows, shape ``(queries, dimension)``, float32.
             terms: The words of the queries.
             request: Number of hits, threshold and weight of keywords.
-            scope: The rows that each query may be given.
+            scope: The rows that each query may see.
 
         Returns:
             The best pairs of each query, best first, with their keyword score.
@@ -59,7 +59,7 @@ class HybridEngine:
         return Matches.joined(found)
 
     def _compare(self, asked: _Asked, group: slice, rows: slice) -> Matches:
-        """Give what may be among the best of some rows for a group of queries, with its keyword score."""
+        """Give the rows of a block that may be among the best for a group of queries, with their keyword scores."""
         request = asked.request
         words = self._keywords.score(asked.terms, group.start, group.stop, rows.start, rows.stop)
         fused = asked.queries[group] @ self._vectors[rows].T

@@ -1,4 +1,4 @@
-"""Keyword search: BM25 (Robertson and Zaragoza 2009, in Lucene's form) by bm25s, mapped from files."""
+"""Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores from bm25s mapped from files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CELLS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class QueryTerms:
-    """The known words of a batch of queries, ordered by query and word.
+    """The indexed words of a batch of queries, ordered by query and word.
 
     Attributes:
         query: Position of the query, int64.
         term: Number of the word, int64.
-        weight: How much the word counts, float64.
+        weight: Weight of the word's BM25 score, float64.
     """
 
     query: NDArray[np.int64]
@@ -41,30 +41,30 @@ class KeywordIndex:
 
     Args:
         ranker: The BM25 scores, or None if no row holds any word.
-        words: How texts are split.
+        words: Splits texts into words.
     """
 
     def __init__(self, ranker: bm25s.BM25 | None, words: Words) -> None:
         self._words = words
         self._numbers: dict[str, int] = {} if ranker is None else ranker.vocab_dict
         self._row_count = 0 if ranker is None else int(ranker.scores["num_docs"])
-        # One stored score is one row that holds the word: the scores of word t lie from bounds[t] to bounds[t + 1].
-        # Plain arrays over the mapped files, whose own type makes every slice dear.
+        # Each stored score is of one word in one row; the scores of word t lie from bounds[t] to bounds[t + 1].
+        # The arrays are viewed as plain ndarrays, since slicing a numpy.memmap is expensive.
         self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
         self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
         self._scores = _plain(ranker, "data", np.empty(0, np.float32))
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
-        """Find the words of queries that occur in some row, and weigh them.
+        """Find the words of queries that occur in the index, and weigh them.
 
-        A query chunk is a piece of talk. Its rare words say what it is about; common and repeated ones only make
-        long messages louder. So of each text the rarest words are taken, each once, as Lucene's MoreLikeThis
-        does in its way. A text as long as a window is told by what it repeats: without a limit every word counts
+        The rare words of a query chunk say what it is about; common and repeated words only favour long messages.
+        So the rarest words of each text are taken, each once, similar to Lucene's MoreLikeThis. A text as long as
+        a window is characterised by the words that it repeats, so without a limit every word has the weight
         1 + ln(its count).
 
         Args:
             texts: The queries.
-            most: Most words of one query, the rarest; None for all.
+            most: Most words of one query, the rarest first; None for all.
 
         Returns:
             The words of all queries.
@@ -83,7 +83,7 @@ class KeywordIndex:
         return QueryTerms(query[kept], term[kept], np.ones(len(kept)))
 
     def score(self, terms: QueryTerms, first: int, last: int, start: int, stop: int) -> NDArray[np.float32]:
-        """Score some rows for some queries.
+        """Score a range of rows for a range of queries.
 
         Args:
             terms: Words of at least these queries.
@@ -93,7 +93,7 @@ class KeywordIndex:
             stop: The row after the last one.
 
         Returns:
-            BM25 scores, shape ``(last - first, stop - start)``; each the same whatever is scored beside it.
+            BM25 scores, shape ``(last - first, stop - start)``. A score does not depend on the ranges.
         """
         scores = np.zeros((last - first, stop - start), np.float32)
         begin, end = np.searchsorted(terms.query, [first, last])
@@ -101,12 +101,12 @@ class KeywordIndex:
             column[begin:end].tolist()
             for column in (terms.query, terms.term, terms.weight.astype(np.float32))
         )
-        # Of the stored type, since the stored rows would be converted otherwise.
+        # In the stored type, since numpy would otherwise convert all stored rows.
         bounds = np.array((start, stop), self._rows.dtype)
         for place, number, counts in zip(query, term, weight, strict=True):
             stored = slice(*self._bounds[number : number + 2].tolist())
             rows, gains = self._rows[stored], self._scores[stored]
-            # Rows are stored in order, and each once, so that nothing is added to one twice here.
+            # A word's rows are stored in order and without repeats, so the addition hits each row once.
             within = slice(*rows.searchsorted(bounds).tolist())
             scores[place - first][rows[within] - start] += gains[within] * counts
         return scores
@@ -123,8 +123,8 @@ class KeywordIndex:
         Args:
             terms: The words of the queries.
             request: Number of candidates for one query.
-            scope: The rows that each query may be given.
-            besides: Pairs, ordered by query, that are scored too, however low.
+            scope: The rows that each query may see.
+            besides: Further pairs to score, ordered by query, even if they are not among the best.
 
         Returns:
             Rows with a BM25 score above zero: the best of each query, and those of ``besides``.
@@ -147,13 +147,13 @@ class KeywordIndex:
         return Matches.joined([*found, *scored])
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
-        """Find the words of texts that occur in some row.
+        """Find the words of texts that occur in the index.
 
         Args:
             texts: Any texts.
 
         Returns:
-            One row per text and distinct known word: ``text`` (its position, uint32), ``term`` (number of the
+            One row per text and distinct indexed word: ``text`` (position, uint32), ``term`` (number of the
             word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row).
         """
         terms = self.find_terms(texts, most=None)
@@ -180,14 +180,14 @@ def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
 
     Args:
         folder: An existing empty folder.
-        texts: What is searched of each row.
+        texts: The searched text of each row.
         language: Language of the texts; see :class:`backstory.index.engines.words.Words`.
 
     Returns:
         Number of distinct words.
 
     Raises:
-        SettingsError: The language is not known.
+        SettingsError: There is no stemmer for the language.
     """
     words = Words(language)
     split = [words.split(text) for text in texts]
@@ -201,12 +201,12 @@ def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
 
 
 def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
-    """Open the keyword index that :func:`write_keywords` wrote, its scores mapped.
+    """Open the keyword index that :func:`write_keywords` wrote, with its scores mapped.
 
     Args:
-        folder: Where it was written.
-        language: The language with which it was written.
-        word_count: The number of distinct words that was returned.
+        folder: Folder that was passed to :func:`write_keywords`.
+        language: Language that was passed to :func:`write_keywords`.
+        word_count: Number of distinct words that :func:`write_keywords` returned.
     """
     ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if word_count else None
     return KeywordIndex(ranker, Words(language))

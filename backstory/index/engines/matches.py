@@ -1,4 +1,4 @@
-"""What an engine finds: pairs of a query and a row, and the one definition of their similarity."""
+"""The matches that engines find, pairs of a query and a row, and the one definition of their similarity."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Matches:
 
     @classmethod
     def none(cls) -> Matches:
-        """No pairs at all."""
+        """Make an empty set of pairs."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
     @classmethod
     def joined(cls, parts: Iterable[Matches]) -> Matches:
-        """All pairs of several finds, one after another."""
+        """Concatenate the pairs of several searches."""
         found = [cls.none(), *parts]
         return cls(
             np.concatenate([matches.query for matches in found]),
@@ -50,7 +50,7 @@ class Matches:
         )
 
     def where(self, mask: NDArray[np.bool_] | slice) -> Matches:
-        """Keep the pairs that a mask or a slice names, in order."""
+        """Keep the pairs that a mask or a slice selects, in order."""
         return Matches(self.query[mask], self.row[mask], self.score[mask])
 
 
@@ -66,18 +66,19 @@ def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 def cells_of_best(
     scores: NDArray[np.float32], limit: int, *, slack: float = 0.0, above: float = -np.inf
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find where the best scores of each query lie, and few besides.
+    """Find the positions of the best scores of each query, and of few more.
 
-    The bar is the ``limit``-th best peak of short runs of rows, which cannot be above the ``limit``-th best score.
+    The bar is the ``limit``-th best peak of short runs of rows, which cannot exceed the ``limit``-th best score.
 
     Args:
         scores: Shape ``(queries, rows)``.
-        limit: How many of a query are wanted.
+        limit: Number of best scores wanted per query.
         slack: How far below the bar a score may lie.
-        above: What a score must exceed.
+        above: Value that a score must exceed.
 
     Returns:
-        Query and row of at least the ``limit`` best of these scores of each query, ordered by both.
+        Query and row of each query's scores above ``above``: at least the ``limit`` best, or all if there are
+        fewer. Ordered by query, then row.
     """
     if limit >= scores.shape[1]:
         query, row = (scores > above).nonzero()
@@ -118,12 +119,12 @@ def order_best(
     Args:
         matches: Pairs in any order.
         similarity: Cosine similarity of each pair.
-        score: What each pair is ordered by.
+        score: Sort key of each pair.
         limit: Most pairs of one query.
-        min_similarity: Similarity that a pair must reach, or None.
+        min_similarity: Threshold: similarity that a pair must reach, or None.
 
     Returns:
-        Positions of the best pairs of each query, best first; equal scores by similarity, then by row.
+        Positions of the best pairs of each query, best first. Equal scores are ordered by similarity, then by row.
     """
     order = np.lexsort((matches.row, -similarity, -score, matches.query))
     if min_similarity is not None:
@@ -138,7 +139,7 @@ def find_stray_vector(vectors: Vectors) -> int | None:
         vectors: Rows, shape ``(rows, dimension)``.
 
     Returns:
-        Its position, or None if all are.
+        Its position, or None if all rows are finite unit vectors.
     """
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         block = vectors[start : start + _ROWS_AT_ONCE]
@@ -152,10 +153,10 @@ def find_stray_vector(vectors: Vectors) -> int | None:
 def pair_similarities(
     queries: Vectors, vectors: Vectors, query: NDArray[np.int64], row: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Compute the cosine similarity of single pairs.
+    """Compute the cosine similarity of given pairs.
 
-    The sums are made in double precision and rounded, so that a pair has one similarity whatever the engine,
-    the batch or the number of threads, and equal vectors tie.
+    The sums are in double precision and rounded, so that a pair has the same similarity with every engine, batch
+    and number of threads, and equal vectors tie.
 
     Args:
         queries: Unit rows, shape ``(queries, dimension)``.

@@ -1,4 +1,4 @@
-"""Which rows each query of a search may be given."""
+"""The scope of a search: the rows that each query may see."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _UNDATED = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows that each query may be given.
+    """The rows that each query may see.
 
-    Rows are ordered by date of publication, undated ones first, so an as-of time is a number of leading rows.
+    Rows are ordered by date of publication, undated rows first, so an as-of time admits a number of leading rows.
 
     Attributes:
         row_count: Number of rows of the index.
-        stop: For each query the number of leading rows that it may be given, int64.
-        mask: For each row whether any query may be given it; None if all may.
-        allowed: For each query the number of rows that it may be given, int64.
+        stop: Number of leading rows that the as-of time of each query admits, int64.
+        mask: Whether the other filters admit each row; None if they admit all rows.
+        allowed: Number of rows that each query may see, int64.
     """
 
     row_count: int
@@ -37,15 +37,15 @@ class Scope:
 
     @property
     def restricts(self) -> bool:
-        """Whether any query is kept from any row."""
+        """Whether any row is hidden from any query."""
         return bool((self.allowed < self.row_count).any())
 
     def groups(self, cells: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
-        """Part the queries so that a group and the rows that it may be given have at most so many cells.
+        """Split the queries into groups whose pairs of query and row stay below a ceiling.
 
         Args:
             cells: Most pairs of a query and a row in one group of more than ``least`` queries.
-            least: Queries that a group has at least, if there are as many.
+            least: Least number of queries in a group, except the last.
 
         Yields:
             The first query of a group, and the query after its last.
@@ -59,11 +59,11 @@ class Scope:
             first = last
 
     def reordered(self, order: NDArray[np.int64]) -> Scope:
-        """Give the same for the queries in another order."""
+        """Give the scope of the same queries in another order."""
         return replace(self, stop=self.stop[order], allowed=self.allowed[order])
 
     def narrowed(self, rows: NDArray[np.int64]) -> Scope:
-        """Give the same for some of the rows, numbered from 0.
+        """Give the scope of a subset of the rows, numbered from 0.
 
         Args:
             rows: All rows that the mask admits, ascending.
@@ -72,10 +72,10 @@ class Scope:
         return Scope(len(rows), stop, None, stop)
 
     def hide(self, scores: NDArray[np.float32], first: int, start: int) -> None:
-        """Give minus infinity to the scores of rows that a query may not be given.
+        """Set the scores of rows that a query may not see to minus infinity.
 
         Args:
-            scores: Scores of consecutive queries with consecutive rows, shape ``(queries, rows)``; changed.
+            scores: Scores of consecutive queries with consecutive rows, shape ``(queries, rows)``; changed in place.
             first: The first of these queries.
             start: The first of these rows.
         """
@@ -88,11 +88,11 @@ class Scope:
 
     @cached_property
     def _penalty(self) -> NDArray[np.float32] | None:
-        # Adding takes a fraction of the time of assigning by a mask.
+        # Adding a penalty takes a fraction of the time of assigning by a mask.
         return None if self.mask is None else np.where(self.mask, np.float32(0), np.float32(-np.inf))
 
     def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say for each pair whether the query may be given the row."""
+        """Say for each pair whether the query may see the row."""
         admitted = row < self.stop[query]
         return admitted if self.mask is None else admitted & self.mask[row]
 
@@ -103,13 +103,13 @@ def scope_of(
     """Resolve filters into rows.
 
     Args:
-        filters: The conditions.
+        filters: Conditions on the documents.
         documents: The indexed documents: document_id, kind, tags, tenant, published_at.
-        row_documents: For each row of the index the position of its document, ordered by date of publication.
+        row_documents: Position of each row's document, int64; rows are ordered by date of publication.
         query_count: Number of queries.
 
     Returns:
-        The rows that each query may be given.
+        The rows that each query may see.
 
     Raises:
         InputError: The number of as-of times is not the number of queries.

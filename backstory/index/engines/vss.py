@@ -1,4 +1,4 @@
-"""Approximate search: DuckDB VSS, an HNSW graph (Malkov and Yashunin 2018) inside the snapshot's database."""
+"""Approximate search by DuckDB VSS: an HNSW graph (Malkov and Yashunin 2018) inside the snapshot's database."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GROWTH = 4
 
 
 class VssEngine:
-    """Asks the HNSW index for candidates and judges them afterwards.
+    """Fetches candidates from the HNSW index, then applies threshold and filters.
 
-    DuckDB 1.5 plans the index only for a bare nearest-neighbour join, so thresholds and filters are applied
-    to what it returns, and more is fetched for queries that come out short.
+    DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
+    result. Queries that are left with too few hits fetch more candidates.
 
     Args:
         database: The snapshot's database.
@@ -39,11 +39,11 @@ class VssEngine:
 
         Args:
             queries: Unit rows, shape ``(queries, dimension)``.
-            request: Number of candidates, threshold, size of the candidate list and how much more is fetched at first.
-            scope: The rows that each query may be given.
+            request: Number of candidates, threshold, size of the candidate list, and overfetch of the first attempt.
+            scope: The rows that each query may see.
 
         Returns:
-            The matches, or the reason why the index could not satisfy some query.
+            The matches, or the reason why the index found too few for some query.
         """
         limit, min_similarity = request.candidates, request.min_similarity
         ef_search = request.nprobe or self._ef_search
@@ -73,7 +73,7 @@ class VssEngine:
         return take_best(matches, limit)
 
     def starves(self, limit: int, scope: Scope) -> str | None:
-        """Say why filters leave too few rows for the index to find enough of, or None if they do not."""
+        """Say why the index would find too few of the rows that filters leave, or None if it finds enough."""
         reachable = max(limit, MOST_FETCHED)
         fewest = int(scope.allowed[scope.allowed > 0].min(initial=scope.row_count))
         if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:
@@ -93,7 +93,7 @@ class VssEngine:
 
     def _load_queries(self, queries: Vectors) -> None:
         connection = self._database.connection
-        # This pass rewrites the join so that the index is not used (duckdb/duckdb-vss issue 80).
+        # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
         connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
         connection.register("query_rows", vector_table(queries, "query"))
         connection.execute(
@@ -121,7 +121,7 @@ class VssEngine:
 
 
 def _nearest(fetch: int) -> str:
-    """Write the only join that DuckDB 1.5 plans with the index: nothing may be added inside or outside."""
+    """Write the only join for which DuckDB 1.5 uses the index; any addition to it disables the index."""
     return (
         "SELECT q.query, nearest.row FROM queries q, LATERAL ("  # noqa: S608 - a number only
         "SELECT c.row, array_cosine_distance(c.vector, q.vector) AS distance "

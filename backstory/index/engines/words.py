@@ -1,4 +1,4 @@
-"""Texts to the words that keyword search compares: words, numbers, and identifiers whole and in parts."""
+"""Texts split into the terms of keyword search: words, numbers, and identifiers both whole and in parts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_UNSPACED}]]"
 _WORDS = regex.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>{_SPACED}+(?:['’.\-]{_SPACED}+)*)", regex.VERSION1
 )
-# What _WORDS finds in folded ASCII, by the faster module.
+# Finds the same as _WORDS in folded ASCII, with the faster module.
 _ASCII_WORDS = re.compile(r"[a-z0-9_]+(?:['.\-][a-z0-9_]+)*")
 _PARTS = regex.compile(r"[^_.\-]+")
 
 
 class _Terms(dict[str, list[str]]):
-    """The terms of every word seen so far.
+    """A cache of the terms of each word.
 
     Args:
-        find: Finds the terms of a word.
+        find: Finds the terms of a word that is not cached.
     """
 
     def __init__(self, find: Callable[[str], list[str]]) -> None:
@@ -62,9 +62,9 @@ class _Stemmer(Protocol):
 class Words:
     """Splits texts into words of one language.
 
-    A word with an inner dot, hyphen or underscore (``v1.2.3``, ``CVE-2024-1234``, ``snake_case``) gives
-    itself and its parts. Words with a digit are never stemmed. Scripts without spaces give single characters
-    and pairs, as Lucene's CJK analyser does.
+    A word with an inner dot, hyphen or underscore (``v1.2.3``, ``CVE-2024-1234``, ``snake_case``) yields itself
+    and its parts. Words with a digit are never stemmed. Scripts without spaces yield single characters and
+    pairs, as in Lucene's CJK analyser.
 
     Args:
         language: Name of a Snowball stemmer, or ``none`` for neither stemming nor stop words.
@@ -86,7 +86,7 @@ class Words:
     def split(self, text: str) -> list[str]:
         """Split a text into normalised words, in order, repeated ones included."""
         if text.isascii():
-            # All in the interpreter's own loops: the words of an index are many.
+            # An index has many words, so no Python loop runs over them.
             found = _ASCII_WORDS.findall(text.lower())
             return list(chain.from_iterable(map(self._terms.__getitem__, found)))
         return list(self._split(unicodedata.normalize("NFKC", text).casefold()))

@@ -1,4 +1,4 @@
-"""Chunks and vectors to a published snapshot of the search index."""
+"""Chunks and vectors -> a published snapshot of the search index."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _FILTER_COLUMNS = ["document_id", "kind", "tags", "tenant", "published_at"]
 
 @dataclass(frozen=True)
 class IndexBuild:
-    """What a build did.
+    """The outcome of a build.
 
     Attributes:
         version: Version of the snapshot that is current now.
         rows: Number of indexed chunks.
         documents: Number of indexed documents.
-        built: Whether a snapshot was built; False if there was one of this version already.
+        built: Whether a snapshot was built; False if one of this version existed.
         seconds: Duration.
-        recall: Share of the exact best five that the HNSW index finds, or None if there is no such index.
-        folder: The snapshot's folder.
+        recall: Share of the exact best five that the HNSW index finds, or None if there is no HNSW index.
+        folder: Folder of the snapshot.
     """
 
     version: str
@@ -73,28 +73,28 @@ def build_index(
     embedder_id: str,
     settings: IndexSettings,
 ) -> IndexBuild:
-    """Build and publish a snapshot, unless the current one already is of the same content.
+    """Build and publish a snapshot, unless the current snapshot has the same content.
 
-    The version is a hash of everything that goes in. The snapshot is built and checked out of sight and
-    published in one step: a process that is killed at any point leaves the earlier one current and whole.
+    The version is a hash of content and settings. The snapshot is built in a hidden folder, checked, and published
+    in one step: a process that is killed at any point leaves the earlier snapshot current and whole.
 
     Args:
         folder: The folder of the index; made if absent.
         documents: Rows of :class:`backstory.tables.schemas.Documents`; only those with status ``ok`` are indexed.
-        document_chunks: Rows of :class:`backstory.tables.schemas.DocumentChunks`; chunks of other revisions are left
-            out.
+        document_chunks: Rows of :class:`backstory.tables.schemas.DocumentChunks`; chunks of revisions that are not
+            indexed are dropped.
         vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
-        embedder_id: The space of the vectors.
+        embedder_id: Name of the vectors' embedding space.
         settings: How to build the index and how many snapshots to keep.
 
     Returns:
-        What was done.
+        The version, counts, duration and recall of the current snapshot.
 
     Raises:
         InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
         ContractError: A chunk's document is absent, or a document or chunk occurs twice.
-        SettingsError: The language is not known.
-        SearchIndexError: What was built does not hold what went in.
+        SettingsError: There is no stemmer for the language.
+        SearchIndexError: The written database does not hold all documents and chunks.
     """
     started = time.perf_counter()
     content = arrange(documents, document_chunks, vectors, embedder_id, settings)
@@ -178,7 +178,7 @@ def _write_vectors(path: Path, content: Content) -> Vectors:
 
 
 def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecord | None:
-    """Open what was built as a reader would, count its rows, and measure its recall."""
+    """Open the database as a reader does, count its rows, and measure the recall of its HNSW index."""
     with Database(path, has_hnsw=content.has_hnsw) as database:
         counts = database.count_rows()
         if counts != (content.documents.height, content.chunks.height):

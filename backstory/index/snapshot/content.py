@@ -1,4 +1,4 @@
-"""What goes into a snapshot: chunks, documents and vectors in the order of the rows."""
+"""The content of a snapshot: documents, chunks and vectors, checked and in the order of the rows."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kin
 
 @dataclass(frozen=True)
 class Content:
-    """All that goes into a snapshot.
+    """The content of a snapshot.
 
     Attributes:
         documents: The searched documents, ordered by id.
         chunks: Their chunks in the order of the rows, with the document's title and position.
-        vectors: Unit rows in the order in which they were given.
-        source: For each row the position of its vector.
-        embedder_id: The space of the vectors.
-        settings: How to build the index.
+        vectors: Unit rows in the order of the input.
+        source: Position in ``vectors`` of each row.
+        embedder_id: Name of the vectors' embedding space.
+        settings: Settings of the index.
     """
 
     documents: pl.DataFrame
@@ -47,7 +47,7 @@ class Content:
         return 0 < self.chunks.height >= self.settings.ann_min_rows
 
     def hash(self) -> str:
-        """Name the snapshot by everything that goes into it."""
+        """Hash the content and settings into the snapshot's version."""
         state = hashlib.blake2b(digest_size=8)
         effective = self.settings.model_dump_json(exclude={"keep_snapshots"})
         header = [str(FORMAT), duckdb.__version__, self.embedder_id, effective, str(self.vectors.shape[1])]
@@ -68,7 +68,7 @@ def arrange(
     embedder_id: str,
     settings: IndexSettings,
 ) -> Content:
-    """Check what goes into a snapshot and put it in order; see :func:`backstory.index.snapshot.build.build_index`.
+    """Check and order the content of a snapshot; see :func:`backstory.index.snapshot.build.build_index`.
 
     Raises:
         InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
@@ -112,7 +112,7 @@ def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
         )
     if len(vectors) != chunk_count:
         raise InputError(
-            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in their order"
+            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in the order of the chunks"
         )
     if (stray := find_stray_vector(vectors)) is not None:
         raise InputError(f"vector {stray} is not a finite unit vector; normalise the rows")

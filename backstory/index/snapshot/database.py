@@ -1,4 +1,4 @@
-"""The DuckDB file of a snapshot: documents and chunks, and where it is built, the HNSW index over their vectors."""
+"""The DuckDB file of a snapshot: documents and chunks, and the HNSW index over the vectors if there is one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VECTOR_INDEX = "chunks_vector"
 
 
 def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
-    """Open DuckDB in memory, with the vss extension of the installed wheel or without; nothing is ever downloaded.
+    """Open DuckDB in memory, with or without the vss extension of the installed wheel; nothing is ever downloaded.
 
     Loading the extension takes longer than opening a database, and only an HNSW index needs it.
 
     Raises:
-        SearchIndexError: The wheel is not installed for DuckDB's own version.
+        SearchIndexError: The wheel for this version of DuckDB is not installed.
     """
     connection = duckdb.connect(
         ":memory:",
@@ -53,7 +53,7 @@ def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
 
 
 def vector_table(vectors: Vectors, name: str) -> pa.Table:
-    """View vectors as an Arrow table: their positions in the column ``name``, and ``vector``, not copied."""
+    """View vectors as an Arrow table without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
     values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
     return pa.table({name: pa.array(range(len(vectors)), pa.int64()), "vector": values})
 
@@ -71,12 +71,12 @@ def write_database(
         path: A file that does not exist.
         documents: The indexed documents.
         chunks: The indexed chunks in the order of the rows.
-        vectors: Their vectors, shape ``(rows, dimension)``; written only for the HNSW index, which needs them there.
+        vectors: Their vectors, shape ``(rows, dimension)``; written only for an HNSW index, which needs a column.
         settings: How to build the HNSW index, or None for a database without one.
     """
     connection = _connect(with_vss=settings is not None)
     try:
-        # One thread, so that the graph, and with it every later search, is the same whenever it is built.
+        # One thread, so that the same content always gives the same graph, and with it the same hits.
         connection.execute("SET threads = 1")
         if settings is not None:
             connection.execute("SET hnsw_enable_experimental_persistence = true")
@@ -106,15 +106,15 @@ class Database:
     """A snapshot's database, opened read-only.
 
     Attributes:
-        connection: To be used by one thread at a time, which holds the lock.
-        lock: The lock.
+        connection: Connection for one thread at a time, which must hold ``lock``.
+        lock: Guards ``connection``.
 
     Args:
         path: The database file.
-        has_hnsw: Whether it holds an HNSW index.
+        has_hnsw: Whether the file holds an HNSW index.
 
     Raises:
-        SearchIndexError: It does, and the vss extension is not installed.
+        SearchIndexError: ``has_hnsw`` is true, and the vss extension is not installed.
     """
 
     def __init__(self, path: Path, *, has_hnsw: bool) -> None:
@@ -143,18 +143,18 @@ class Database:
         return int(counts[0][0]), int(counts[0][1])
 
     def describe(self, rows: NDArray[np.int64]) -> pl.DataFrame:
-        """Read chunks, without their vectors, and what is known of their documents, without their texts.
+        """Read chunks without their vectors, with the metadata of their documents.
 
         Args:
             rows: Positions of rows of the index.
 
         Returns:
-            One row per position, in their order.
+            One row per position, in the order of ``rows``.
         """
         with self.lock:
             self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
             chunks = self.connection.execute(
-                # Chunks have vectors where there is an HNSW index, and in snapshots of format 1 always.
+                # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
                 "WITH c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
                 "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
                 "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"

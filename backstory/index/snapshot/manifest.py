@@ -1,9 +1,9 @@
-"""A snapshot of the search index: an immutable folder of files, and the manifest that vouches for them.
+"""A snapshot of the search index: an immutable folder of files, and the manifest with their checksums.
 
-``index.duckdb`` holds documents and chunks, and where an HNSW index is built, this and the vectors that it needs;
-``vectors.npy`` the vectors, mapped by the exact search; ``rows.arrow`` and ``documents.arrow`` what filters and results
-need; ``keywords/`` the BM25 index. Rows are ordered by the document's date of publication, undated ones first, then by
-chunk id.
+``index.duckdb`` holds documents and chunks, and the HNSW index with its vectors if there is one. ``vectors.npy`` holds
+the vectors that the exact search maps. ``rows.arrow`` and ``documents.arrow`` hold the columns that filters and results
+need. ``keywords/`` holds the BM25 index. Rows are ordered by the document's date of publication, undated rows first,
+then by chunk id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backstory.errors import SearchIndexError
 from backstory.settings import IndexSettings
 
 FORMAT = 2
-# Format 1 kept the vectors in index.duckdb, too, where no HNSW index needs them; otherwise it is the same.
+# Format 1 differs only in that index.duckdb always holds the vectors, even without an HNSW index.
 READABLE_FORMATS = (1, 2)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
@@ -49,11 +49,11 @@ class FileRecord(_Record):
 
 
 class HnswRecord(_Record):
-    """What was measured of the HNSW index when it was built.
+    """The recall of the HNSW index, measured when it was built.
 
     Attributes:
-        recall_at_5: Share of the exact best five that it finds.
-        sampled_rows: Number of queries, each made of a sampled row (:mod:`backstory.index.snapshot.recall`).
+        recall_at_5: Share of the exact best five that the index finds.
+        sampled_rows: Number of queries, each made from a sampled row (:mod:`backstory.index.snapshot.recall`).
     """
 
     recall_at_5: float
@@ -61,7 +61,7 @@ class HnswRecord(_Record):
 
 
 class Manifest(_Record):
-    """What a snapshot holds, and how it was made."""
+    """Content and origin of a snapshot."""
 
     format: int
     version: str
@@ -77,7 +77,7 @@ class Manifest(_Record):
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:
-    """Measure every file of a snapshot except its manifest."""
+    """Record size and checksum of every file of a snapshot except its manifest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
     return {
         path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_sha256(path))
@@ -95,10 +95,10 @@ def find_damage(folder: Path, *, checksums: bool) -> str | None:
 
     Args:
         folder: The snapshot.
-        checksums: Whether to read every file, too, and not only to look at the sizes.
+        checksums: Whether to read every file and compare its checksum; otherwise only the sizes are compared.
 
     Returns:
-        What is wrong, or None.
+        The first damage found, as a message that says what to do; None if there is none.
     """
     try:
         manifest = read_manifest(folder)
@@ -111,7 +111,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a snapshot's manifest.
 
     Raises:
-        SearchIndexError: There is none, or it is damaged or of another format.
+        SearchIndexError: The manifest is absent, damaged or of an unknown format.
     """
     try:
         manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
@@ -144,9 +144,9 @@ def _damaged(folder: Path, what: str) -> str:
 
 
 class Snapshot:
-    """An open snapshot. While it is open, a shared lock on its manifest keeps it from being pruned.
+    """An open snapshot. While it is open, a shared lock on its manifest protects it from pruning.
 
-    It is closed when it is collected, at the latest.
+    Garbage collection closes the snapshot if nothing closed it before.
 
     Args:
         folder: The snapshot's folder.
@@ -177,10 +177,10 @@ def _lock_manifest(folder: Path) -> int:
 
 @contextmanager
 def closed_to_readers(folder: Path) -> Iterator[bool]:
-    """Keep readers out of a snapshot that is to be deleted.
+    """Lock a snapshot against readers, so that it can be deleted.
 
     Yields:
-        Whether that was possible; False if a process has the snapshot open.
+        Whether the lock was taken; False if a process has the snapshot open.
     """
     try:
         file = (folder / MANIFEST_FILE).open("rb")
@@ -197,7 +197,7 @@ def write_mapped(path: Path, frame: pl.DataFrame) -> None:
 
 
 def read_mapped(path: Path) -> pl.DataFrame:
-    """Map a frame that :func:`write_mapped` wrote, without reading it."""
+    """Map a frame that :func:`write_mapped` wrote, without loading it into memory."""
     with pa.memory_map(str(path)) as source:
         frame = pl.from_arrow(pa.ipc.open_file(source).read_all())
     if not isinstance(frame, pl.DataFrame):

@@ -1,4 +1,4 @@
-"""Opens the snapshot that is published now."""
+"""Opens the current snapshot."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
 
     Args:
         folder: The folder of the index.
-        embedder_id: The space of the queries to come; None to leave the comparison to the caller.
+        embedder_id: Embedding space of the queries; None to skip the comparison with the index.
 
     Returns:
         The open index.
 
     Raises:
-        NoIndexError: Nothing is published.
-        EmbedderMismatchError: The index holds vectors of another space.
+        NoIndexError: No snapshot is published.
+        EmbedderMismatchError: The index holds vectors of another embedding space.
         SearchIndexError: The snapshot is damaged.
     """
     index = SearchIndex(_open_current(folder))
@@ -41,7 +41,7 @@ def _open_current(folder: Path) -> Snapshot:
         try:
             return Snapshot(folder / version)
         except SearchIndexError:
-            # Between reading the pointer and opening, another may have been published and this one pruned.
+            # After the pointer was read, another process may have published a newer snapshot and pruned this one.
             newer = require_current(folder)
             if newer == version:
                 raise

@@ -1,6 +1,6 @@
-"""Which snapshot is current: the ``CURRENT`` file, replaced atomically, and the folders around it.
+"""Publication of snapshots: the ``CURRENT`` file names the current one and is replaced atomically.
 
-Whoever publishes holds the folder's lock. Readers need no lock to find the current snapshot.
+A publishing process holds the folder's lock. Readers need no lock to find the current snapshot.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _DISCARDED = ".discarded-"
 
 @contextmanager
 def publishing(folder: Path) -> Iterator[None]:
-    """Wait until no other process publishes into a folder, and keep others out meanwhile.
+    """Hold the folder's lock, and wait for it while another process publishes.
 
-    Leftovers of a publication that was killed are removed.
+    Leftovers of a killed publication are removed.
 
     Args:
         folder: The folder of the index; made if absent.
@@ -40,7 +40,7 @@ def publishing(folder: Path) -> Iterator[None]:
 
 
 def current_version(folder: Path) -> str:
-    """Give the version of the current snapshot, or an empty string if nothing is published."""
+    """Give the version of the current snapshot, or an empty string if no snapshot is published."""
     try:
         return (folder / CURRENT_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def require_current(folder: Path) -> str:
     """Give the version of the current snapshot.
 
     Raises:
-        NoIndexError: Nothing is published.
+        NoIndexError: No snapshot is published.
     """
     version = current_version(folder)
     if not version:
@@ -60,7 +60,7 @@ def require_current(folder: Path) -> str:
 
 
 def start_snapshot(folder: Path, version: str) -> Path:
-    """Make the folder in which a snapshot is built, out of sight of readers."""
+    """Make a hidden folder to build a snapshot in, which readers ignore."""
     path = folder / f"{_UNPUBLISHED}{version}"
     path.mkdir()
     return path
@@ -72,8 +72,8 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
     Args:
         folder: The folder of the index.
         version: The snapshot's version.
-        built: The folder in which it was built, which replaces a damaged one of the same version; None if the
-            snapshot is in its place already.
+        built: Folder from :func:`start_snapshot` with the built snapshot, which replaces a damaged one of the same
+            version; None if the snapshot is in its final folder.
     """
     target = folder / version
     if built is not None:
@@ -92,7 +92,7 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
 
 
 def prune(folder: Path, keep: int) -> list[str]:
-    """Delete all but the most recently published snapshots; never the current one, nor one that is open.
+    """Delete all but the most recently published snapshots; skip the current one and open ones.
 
     Args:
         folder: The folder of the index.
@@ -114,7 +114,7 @@ def prune(folder: Path, keep: int) -> list[str]:
 
 
 def _discard(folder: Path, snapshot: Path) -> None:
-    # Renamed first, so that a killed deletion never leaves half a snapshot under its name.
+    # Renamed before deletion, so that a killed process never leaves half a snapshot under its name.
     discarded = folder / f"{_DISCARDED}{snapshot.name}"
     snapshot.rename(discarded)
     _remove(discarded)

@@ -1,4 +1,4 @@
-"""How much of the exact best an HNSW index finds, measured on a sample of queries when it is built."""
+"""The recall of an HNSW index, measured on sampled queries when the index is built."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ REMEDY = "raise index.ef_search (which costs time per query), or index.hnsw_m an
 
 _BEST_FIVE = SearchRequest(top_k=5)
 _SEED = 5
-# As hard to find as the small talk of real chats, see docs/performance.md; half of either is far harder.
+# Makes queries as hard as the small talk of real chats, see docs/performance.md; a share of one half is far harder.
 _OTHER_SHARE = 0.35
 
 
 def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
-    """Compare an HNSW index with the exact search on queries that are like those to come.
+    """Compare an HNSW index with the exact search on realistic queries.
 
     Args:
-        engine: The index.
-        vectors: All its rows, shape ``(rows, dimension)``.
+        engine: Searches the HNSW index.
+        vectors: All rows of the index, shape ``(rows, dimension)``.
 
     Returns:
         The share of the exact best five that it finds, and the number of queries.
@@ -48,10 +48,10 @@ def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
 
 
 def make_queries(vectors: Vectors, count: int) -> Vectors:
-    """Make vectors that lie as texts do, but are not stored.
+    """Make vectors that resemble texts, but are not stored.
 
-    A stored row is no fair query: the graph was made to lead to it, and it is one of its own best five. Random
-    noise points where no text does. So each query is a row with a part of another one in it.
+    A stored row is no fair query: the graph leads to it, and it is one of its own best five. Random noise
+    resembles no text. So each query mixes a row with a share of another row.
 
     Args:
         vectors: The rows, shape ``(rows, dimension)``.
@@ -64,22 +64,22 @@ def make_queries(vectors: Vectors, count: int) -> Vectors:
     row = random.integers(0, len(vectors), count)
     other = (row + random.integers(1, max(2, len(vectors)), count)) % len(vectors)
     queries = (1 - _OTHER_SHARE) * vectors[row] + _OTHER_SHARE * vectors[other]
-    # Never zero, even of opposite rows, since the shares differ.
+    # A mix is never zero, even of opposite rows, since the two shares differ.
     unit: Vectors = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
     return unit
 
 
 def share_found(found: Matches | str, exact: Matches) -> float:
-    """Give the share of the exact best that was found.
+    """Give the share of the exact best matches that was found.
 
-    Rows that repeat each other are as good as the exact ones: what counts is the similarity.
+    A found row counts if it is as similar as the last exact match, so a repeated row counts as well.
 
     Args:
-        found: What the index found, or why it did not.
-        exact: The best of each query, all of them.
+        found: Matches of the HNSW index, or the reason why it could not answer.
+        exact: All exact best matches of each query.
 
     Returns:
-        A number from 0 to 1, rounded to four places; 1 where there was nothing to find.
+        A number from 0 to 1, rounded to four digits; 1 if there was nothing to find.
     """
     if isinstance(found, str):
         return 0.0
@@ -90,5 +90,5 @@ def share_found(found: Matches | str, exact: Matches) -> float:
 
 
 def describe_recall(record: HnswRecord) -> str:
-    """Say what was measured, in words."""
+    """Describe the measured recall in words."""
     return f"the HNSW index finds {record.recall_at_5:.1%} of the best five of {record.sampled_rows} queries"
