@@ -1,4 +1,4 @@
-"""Models that put the candidates of a window into a better order: one protocol, one module per provider."""
+"""Models that reorder the candidates of a window: the protocol of rerankers, and one module per provider."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["Candidate", "RerankRequest", "RerankResult", "Reranker", "make_reran
 
 
 def make_reranker(settings: RerankSettings) -> Reranker | None:
-    """Make the reranker that the settings name; models and clients are loaded when first used.
+    """Make the reranker that the settings name.
 
     Args:
         settings: The provider, its model and its limits.
 
     Returns:
-        The reranker, or None for the provider ``none``.
+        The reranker, or None for the provider ``none``. It loads its model or client when first used.
 
     Raises:
-        ModelFileError: The folder of a cross-encoder is not named, or a file is absent from it.
+        ModelFileError: The settings name no folder for a cross-encoder, or a file is absent from it.
     """
     if settings.provider == "gemini":
         from backstory.rerankers.gemini import GeminiReranker

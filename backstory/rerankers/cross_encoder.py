@@ -1,8 +1,8 @@
-"""A cross-encoder of the user's as a reranker: an ONNX model that reads two texts at once and scores the pair.
+"""A user's cross-encoder as a reranker: an ONNX model that reads two texts at once and scores the pair.
 
-Such a model reads some hundred tokens, which a window is far beyond. So a candidate is not compared with the whole
-window but with the query chunk that found it with the best score, and all candidates are ordered by the scores of
-these pairs. A pair over the limit is cut, the longer text first, as these models are trained.
+Such a model reads a few hundred tokens, and a window is far longer. So each candidate is paired with the query chunk
+that found it with the best score, and the candidates are ordered by the scores of these pairs. A pair over the limit
+is truncated, the longer text first, as these models are trained.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Scores = NDArray[np.float64]
 
 
 class CrossEncoderReranker:
-    """Scores every pair of query chunk and candidate; constructing it loads neither onnxruntime nor tokenizer."""
+    """Scores every pair of query chunk and candidate. Constructing it loads neither onnxruntime nor the tokenizer."""
 
     def __init__(self, settings: RerankSettings) -> None:
         """Find the model's files and hash them.
@@ -46,11 +46,11 @@ class CrossEncoderReranker:
             settings: ``model_dir`` and ``max_tokens``.
 
         Raises:
-            ModelFileError: No folder is named, or a file is absent from it.
+            ModelFileError: The settings name no folder, or a file is absent from it.
         """
         if settings.model_dir is None:
             raise ModelFileError(
-                "rerank.provider is cross_encoder and rerank.model_dir names no folder; name one with "
+                "rerank.provider is cross_encoder, but rerank.model_dir names no folder; set it to a folder with "
                 f"{MODEL_FILES[0]} and {TOKENIZER_FILE}"
             )
         self._folder = Path(settings.model_dir).expanduser().resolve()
@@ -64,16 +64,16 @@ class CrossEncoderReranker:
         self._loaded: tuple[InferenceSession, Tokenizer, int] | None = None
 
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
-        """Order the candidates of every window by their scores; equal ones stay in their old order.
+        """Order the candidates of every window by their scores; equal scores keep the old order.
 
         Args:
-            requests: The windows.
+            requests: One request per window.
 
         Returns:
-            One result per request, in their order.
+            One result per request, in the same order.
 
         Raises:
-            ModelFileError: The model or its tokenizer cannot be loaded, or takes other inputs than texts.
+            ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.
             RerankError: The model failed, or its output is not one score per pair.
         """
         pairs = [
@@ -113,22 +113,22 @@ class CrossEncoderReranker:
             width = feeds[_INPUTS[0]].shape[1]
             raise RerankError(
                 f"{self._model} failed on pairs of {width} tokens ({error}); if the model takes fewer, set "
-                "rerank.max_tokens to what it takes"
+                "rerank.max_tokens to its limit"
             ) from error
         if output.shape not in ((count,), (count, 1), (count, 2)):
             raise RerankError(
                 f"{self._model} answered {count} pairs with an output of shape {output.shape}; a cross-encoder gives "
-                f"one score per pair, shape ({count}, 1), or those of the classes irrelevant and relevant"
+                f"one score per pair, shape ({count}, 1), or one for each of the classes irrelevant and relevant"
             )
         logits = output.reshape(count, -1).astype(np.float64)
-        # Of two classes the softmax grows with the difference; one score has nothing to be compared with.
+        # With two classes, the softmax of "relevant" grows with the difference of the two scores.
         scores: Scores = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
         if not np.isfinite(scores).all():
             raise RerankError(f"{self._model} answered with a score that is not finite; check its precision")
         return scores
 
     def _load(self) -> tuple[InferenceSession, Tokenizer, int]:
-        """Give the model, its tokenizer, and the id that pads."""
+        """Give the model, its tokenizer, and the id of the padding token."""
         with self._loading:
             if self._loaded is None:
                 tokenizer, padding = _load_tokenizer(self._tokenizer_file, self._max_tokens)
@@ -152,7 +152,7 @@ def _find_files(folder: Path) -> tuple[Path, Path]:
 
 
 def _checksum(model: Path, tokenizer: Path) -> str:
-    """Hash what the scores depend on; weights beside the model are named like it, such as ``model.onnx_data``."""
+    """Hash the files that the scores depend on, with external weights such as ``model.onnx_data``."""
     state = hashlib.sha256()
     for path in [*sorted(model.parent.glob(f"{model.name}*")), tokenizer]:
         with path.open("rb") as file:
@@ -190,7 +190,7 @@ def _load_model(path: Path) -> InferenceSession:
     foreign = [found.name for found in session.get_inputs() if found.name not in _INPUTS]
     if foreign:
         raise ModelFileError(
-            f"{path} asks for the input {', '.join(foreign)}; a cross-encoder takes {', '.join(_INPUTS)}"
+            f"{path} needs the input {', '.join(foreign)}; a cross-encoder takes {', '.join(_INPUTS)}"
         )
     return session
 

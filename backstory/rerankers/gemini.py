@@ -1,9 +1,9 @@
 """A Gemini model as a reranker: one call per window, answered with an order and nothing else.
 
-The texts of chats and documents are not trusted. They are sent as JSON data beside an instruction that says so,
-every candidate bears a small number as its label, and of the answer only numbers are read: those that are no label
-are dropped. Whatever a document says, it can move its place among the candidates at worst; it can add no chunk,
-remove none, and write nothing into a context.
+The texts of chats and documents are not trusted. They are sent as JSON data, beside an instruction that says so.
+Each candidate has a number as its label. Only numbers are read from the answer, and unknown numbers are dropped.
+So a malicious document can at worst change the order of the candidates: it cannot add or remove a chunk, or write
+into a context.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _SCHEMA: dict[str, Any] = {
     "properties": {"order": {"type": "ARRAY", "items": {"type": "INTEGER"}}},
     "required": ["order"],
 }
-# Models count their thoughts as output, so that the order itself needs room beyond them.
+# The limit covers the model's thoughts as well as the order.
 _MAX_OUTPUT_TOKENS = 16_384
 _FINISHED = "STOP"
 _CUT = ("MAX_TOKENS", "CONTINUATION")
 
 
 class GeminiReranker:
-    """Asks a Gemini model for the order, from several threads within limits that they share."""
+    """Asks a Gemini model for the order, from several threads within rate limits that they share."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class GeminiReranker:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """Prepare calls; the key is read and the SDK loaded by the first of them.
+        """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Model, limits, time-out and number of attempts.
             api_key: The key; None reads it from the environment.
-            clock: Monotonic seconds.
+            clock: Gives monotonic seconds.
             wait: Blocks the calling thread for a number of seconds; None waits in real time.
         """
         self._model = settings.model.removeprefix("models/")
@@ -78,30 +78,30 @@ class GeminiReranker:
 
     @property
     def api_calls(self) -> int:
-        """Requests sent to the service so far, repeated ones included."""
+        """Requests sent to the service so far, retries included."""
         return self._connection.api_calls
 
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
-        """Order the candidates of any number of windows, one call for each.
+        """Order the candidates of any number of windows, with one call per window.
 
         Args:
-            requests: The windows.
+            requests: One request per window.
 
         Returns:
-            One result per request, in their order. Where the model's answer is blocked or cut, the old order, with
-            a note that says which and why.
+            One result per request, in the same order. If an answer is blocked or truncated, its result keeps the old
+            order and has a note with the reason.
 
         Raises:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
-            RerankError: The service did not answer with an order in all attempts, or refused the request.
+            RerankError: No attempt returned an order, or the service refused the request.
         """
         with ThreadPoolExecutor(max_workers=self._threads, thread_name_prefix="reranking") as pool:
             answers = [pool.submit(self._rerank_window, request) for request in requests]
             try:
                 return [answer.result() for answer in answers]
             finally:
-                # After a failure no further call is started; those under way are waited for.
+                # After a failure no further call is started; the executor waits for the running calls.
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _rerank_window(self, request: RerankRequest) -> RerankResult:
@@ -140,10 +140,10 @@ def _write_prompt(request: RerankRequest) -> str:
 
 
 def _read_result(response: GenerateContentResponse, chunk_ids: Sequence[str]) -> RerankResult:
-    """Read the order, or why there is none.
+    """Read the order, or the reason why there is none.
 
     Raises:
-        TransientError: The answer is neither an order nor says why it is none.
+        TransientError: The answer holds neither an order nor a reason.
     """
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:

@@ -1,4 +1,4 @@
-"""What every reranker provides, whatever model stands behind it."""
+"""The protocol of rerankers, the same for every provider."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Candidate:
-    """One stored chunk that may be given to a window.
+    """One stored chunk that may enter a window's context.
 
     Attributes:
         chunk_id: Id of the chunk.
         title: Title of its document.
-        text: Text of the chunk, cut to the settings' budget.
+        text: Text of the chunk, cut to ``rerank.text_characters``.
         asked_by: Text of the window's query chunk that found it with the best score.
     """
 
@@ -30,7 +30,7 @@ class RerankRequest:
 
     Attributes:
         window_id: Id of the window.
-        query: Text of the window, cut to the settings' budget.
+        query: Text of the window, cut to ``rerank.query_characters``.
         candidates: In the order of the selection, each chunk once.
     """
 
@@ -45,7 +45,7 @@ class RerankResult:
 
     Attributes:
         chunk_ids: Every candidate exactly once.
-        note: None, or why the order is still that of the request, such as ``blocked (SAFETY)``.
+        note: Why the order is unchanged, such as ``blocked (SAFETY)``; None if the model gave an order.
     """
 
     chunk_ids: tuple[str, ...]
@@ -53,27 +53,27 @@ class RerankResult:
 
 
 class Reranker(Protocol):
-    """Puts candidates into the order in which they help to write about a window."""
+    """Orders candidates by how much they help to write about a window."""
 
     @property
     def id(self) -> str:
-        """Name of provider and model, and of everything else that the order depends on."""
+        """Name of the provider, the model, and everything else that the order depends on."""
         ...
 
     @property
     def api_calls(self) -> int:
-        """Requests sent to a service so far, repeated ones included; 0 for a model that runs here."""
+        """Requests sent to a service so far, retries included; 0 for a local model."""
         ...
 
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
         """Order the candidates of any number of windows.
 
         Args:
-            requests: The windows.
+            requests: One request per window.
 
         Returns:
-            One result per request, in their order. An answer that a provider withholds or cuts keeps the order
-            of the request and says so; it is no error.
+            One result per request, in the same order. If a provider blocks or truncates an answer, the result keeps
+            the order of the request and has a note; this is no error.
 
         Raises:
             ModelError: The model could not be used, or gave no usable answer.
@@ -82,14 +82,14 @@ class Reranker(Protocol):
 
 
 def restore_candidates(given: Sequence[str], answered: Sequence[str]) -> tuple[str, ...]:
-    """Make an order of all candidates from what a model answered.
+    """Complete a model's answer to an order of all candidates.
 
     Args:
         given: Ids in the old order, each once.
-        answered: Ids in the order of the answer; any of them may be unknown, repeated or missing.
+        answered: Ids in the order of the answer; they may be unknown, repeated or incomplete.
 
     Returns:
-        The known ids of the answer in its order, each once, then the missing ones in their old order.
+        The known ids of the answer in its order, each once, then the missing ids in their old order.
     """
     known = set(given)
     named = dict.fromkeys(chunk_id for chunk_id in answered if chunk_id in known)

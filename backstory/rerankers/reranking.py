@@ -1,4 +1,4 @@
-"""The optional last step of selection: what a reranker is shown of a window, and the order that comes back."""
+"""Reranking, the optional last step of selection: the requests to a reranker, and the order that it returns."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Reranking:
     """Orders the selected chunks of a batch of windows.
 
     Attributes:
-        candidates: Chunks to select for the reranker.
-        counts: Windows that were asked about, those of them whose order was left as it was, and requests sent to a
-            service.
+        candidates: Number of chunks to select for the reranker.
+        counts: Numbers of reranked windows, of windows among them whose order the reranker left unchanged, and of
+            requests sent to a service.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class Reranking:
         window_chunks: pl.DataFrame,
         describe: Describe,
     ) -> None:
-        """Take what the windows asked and found.
+        """Set the reranker and the tables that its requests are made from.
 
         Args:
-            reranker: The model.
-            settings: How much it is shown.
+            reranker: Orders the candidates.
+            settings: How many candidates and characters the reranker is shown.
             hits: Table ``hits`` of the windows.
             window_chunks: Table ``window_chunks`` of the same windows.
             describe: Gives ``chunk_id``, ``title`` and ``text`` of stored chunks, such as
@@ -60,7 +60,7 @@ class Reranking:
             selected: Chunks of each window, in the order of the selection.
 
         Returns:
-            The new order by window. A window with fewer than two chunks is not asked about.
+            The new order by window. A window with fewer than two chunks is not reranked.
 
         Raises:
             ModelError: The model could not be used, or gave no usable answer.
@@ -74,7 +74,7 @@ class Reranking:
             if result.note is not None:
                 self.counts["rerank_kept_order"] += 1
                 logger.warning(
-                    "reranker left the order as it was window=%s answer=%s", window_id, result.note
+                    "reranker left the order unchanged window=%s answer=%s", window_id, result.note
                 )
         return {
             window_id: results.get(window_id, RerankResult(tuple(chunk_ids)))
@@ -103,7 +103,7 @@ class Reranking:
         ]
 
     def _find_asking_texts(self, queries: Mapping[str, str]) -> dict[tuple[str, str], str]:
-        """Give for each window and stored chunk the text of the query that found it with the best score."""
+        """Give, for each window and stored chunk, the text of the query that found the chunk with the best score."""
         best = self._hits.sort(
             ["score", "query_chunk_id"], descending=[True, False], maintain_order=True
         ).unique(["window_id", "chunk_id"], keep="first", maintain_order=True)

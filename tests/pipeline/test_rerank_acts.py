@@ -106,7 +106,7 @@ def test_a_withheld_answer_keeps_the_order_and_is_stated_everywhere(
     assert before <= set(order_of(workspace))
     assert reports["decisions"].counts["rerank_kept_order"] == 2
     assert reports["window_contexts"].counts["status_degraded"] == 2
-    assert caplog.text.count("reranker left the order as it was") == 2
+    assert caplog.text.count("reranker left the order unchanged") == 2
 
     console = Console(record=True, width=200)
     print_context(console, read_window_context(workspace, degraded["window_id"][0]))

@@ -113,7 +113,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
         connect(tmp_path / "three").rerank([request_of("soup", "rust")])
 
     write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
-    with pytest.raises(ModelFileError, match="asks for the input pixel_values"):
+    with pytest.raises(ModelFileError, match="needs the input pixel_values"):
         connect(tmp_path / "pixels").rerank([request_of("soup", "rust")])
 
 
