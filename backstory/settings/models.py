@@ -1,4 +1,4 @@
-"""Settings: one frozen model per stage. What the environment says is read by :mod:`backstory.settings.environment`."""
+"""Settings: one frozen model per stage. :mod:`backstory.settings.environment` reads environment variables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 
 
 class SettingsGroup(BaseModel):
-    """What every group of settings shares: frozen, and an unknown name is an error."""
+    """Base of all groups of settings: frozen, and an unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class ConversationOverride(SettingsGroup):
-    """What is read differently in one conversation, or in one file of it."""
+    """Settings of one conversation, or of one of its files, that replace those of all conversations."""
 
     timezone: str | None = None
-    """Zone of the clock in its exports; null takes that of all conversations."""
+    """Time zone of its exports; null takes the zone of all conversations."""
     date_order: DateOrderSetting | None = None
-    """Order of day, month and year in its exports; null takes that of all conversations."""
+    """Order of day, month and year in its exports; null takes the order of all conversations."""
 
     @field_validator("timezone")
     @classmethod
@@ -35,18 +35,18 @@ class ConversationOverride(SettingsGroup):
 
 
 class ConversationSettings(SettingsGroup):
-    """Where chat exports lie and how to read them."""
+    """Where the chat exports are, and how to read them."""
 
     folder: str = "chats"
-    """Folder of the chat exports, relative to the workspace. A subfolder is one conversation, whatever its files."""
+    """Folder of the chat exports, relative to the workspace. All files of a subfolder are one conversation."""
     timezone: str = "UTC"
-    """Zone of the clock in exports that do not say theirs."""
+    """Time zone of exports that do not state one."""
     date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
     overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
     """`timezone` and `date_order` of single conversations or files, such as `{family: {date_order: dmy}}`."""
     timestamp_column: str = "timestamp"
-    """Column of the time in tabular exports."""
+    """Column of the timestamp in tabular exports."""
     author_column: str = "author"
     """Column of the author in tabular exports."""
     message_column: str = "message"
@@ -61,10 +61,10 @@ class ConversationSettings(SettingsGroup):
         """Give the settings of one file.
 
         Args:
-            names: What the file can be called in ``overrides``; the first name that is there counts.
+            names: Keys under which ``overrides`` may list the file; the first key found counts.
 
         Returns:
-            These settings with what is read differently in the file, and without ``overrides``.
+            These settings with the file's override applied, and without ``overrides``.
         """
         found = next(
             (self.overrides[name] for name in names if name in self.overrides), ConversationOverride()
@@ -88,14 +88,14 @@ class PrivacySettings(SettingsGroup):
 
 
 class PartitionSettings(SettingsGroup):
-    """The calendar grain of the tables, the first day that Dagster offers, and how much is held in memory."""
+    """The calendar grain of the tables, the first day that Dagster offers, and the ceiling of rows in memory."""
 
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, in UTC."""
     start: str = "2009-01-01"
     """First day that Dagster offers (YYYY-MM-DD)."""
     rows_at_once: int = Field(default=10_000, ge=1)
-    """Messages or query chunks that a stage holds at once, in whole partitions; bounds memory, never changes a row."""
+    """Messages or query chunks that a stage holds at once, in whole partitions; it bounds memory and changes no row."""
 
     @field_validator("start", mode="before")
     @classmethod
@@ -115,30 +115,30 @@ class WindowSettings(SettingsGroup):
     unit: Literal["messages", "tokens", "bytes", "minutes", "hours", "day"] = "messages"
     """What `size` and `overlap` count; `day` makes one window per day (UTC)."""
     size: int = Field(default=500, ge=1)
-    """Most of that unit in one window."""
+    """Largest amount of `unit` in one window."""
     overlap: int = Field(default=0, ge=0)
-    """How much of the window before is repeated at the beginning of the next."""
+    """Largest amount of `unit` that a window repeats from the end of the previous window."""
 
     @model_validator(mode="after")
     def _overlap_below_size(self) -> WindowSettings:
         if self.unit == "day" and self.overlap:
-            raise ValueError(f"unit day takes no overlap (found {self.overlap}); set overlap to 0")
+            raise ValueError(f"unit day allows no overlap (found {self.overlap}); set overlap to 0")
         if self.unit != "day" and self.overlap >= self.size:
             raise ValueError(f"overlap {self.overlap} must be below size {self.size}")
         return self
 
 
 class DocumentSettings(SettingsGroup):
-    """Where documents lie, and what is assumed of those that do not say."""
+    """Where the documents are, and defaults for metadata that they do not state."""
 
     folder: str = "posts"
     """Folder of the documents, relative to the workspace."""
     pattern: str = "**/*"
     """Glob of the files to read."""
     kind: str = "post"
-    """Kind of documents that do not name one."""
+    """Kind of documents that do not state one."""
     tenant: str = ""
-    """Tenant of documents that do not name one."""
+    """Tenant of documents that do not state one."""
     drafts: bool = False
     """Whether drafts are served: `draft: true`, `published: false`, and files in a folder `_drafts`."""
 
@@ -152,12 +152,12 @@ class DocumentSettings(SettingsGroup):
 
 
 class ChunkSettings(SettingsGroup):
-    """How documents are cut; the ceiling is the smaller of ``max_tokens`` and the embedder's limit."""
+    """How documents are cut into chunks."""
 
     max_tokens: int = Field(default=1800, ge=16)
-    """Most tokens of a chunk; the embedder may take less."""
+    """Most tokens of a chunk; the ceiling is this or the embedder's limit, whichever is smaller."""
     overlap_tokens: int = Field(default=150, ge=0)
-    """Most tokens that a chunk repeats of the one before."""
+    """Most tokens that a chunk repeats from the end of the previous chunk."""
 
     @model_validator(mode="after")
     def _overlap_below_ceiling(self) -> ChunkSettings:
@@ -169,12 +169,12 @@ class ChunkSettings(SettingsGroup):
 
 
 class QuerySettings(SettingsGroup):
-    """How a window is cut into query chunks; it is searched at every granularity."""
+    """How a window is cut into query chunks."""
 
     granularities: tuple[int, ...] = (1,)
-    """Messages per query chunk, one or more sizes; 0 packs messages up to the token ceiling."""
+    """Messages per query chunk, one or more sizes, each searched; 0 packs messages up to the token ceiling."""
     min_tokens: int | None = Field(default=None, ge=0)
-    """Tokens until which a query chunk takes further messages; null takes the embedder's (local 24, gemini 100)."""
+    """Least tokens of a query chunk, filled with further messages; null: the embedder's (local 24, gemini 100)."""
 
     @field_validator("granularities")
     @classmethod
@@ -185,32 +185,32 @@ class QuerySettings(SettingsGroup):
 
 
 class EmbeddingSettings(SettingsGroup):
-    """Which model turns text into vectors, and within what limits."""
+    """Which model turns text into vectors, and its limits."""
 
     provider: Literal["local", "gemini", "hashing"] = "local"
     """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
     model_dir: str | None = None
-    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, from the workspace."""
+    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
     languages: tuple[str, ...] | None = None
-    """Languages that the model knows, such as `[en, de]`; null: English for `local`, else no limit is assumed."""
+    """Languages that the model knows, such as `[en, de]`; null: English for the shipped model, else all."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
-    """What runs the model of `local`; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
+    """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)
     """Width of the vectors of `gemini`."""
     base_url: str | None = None
-    """Address of the Gemini API, in place of the public one."""
+    """Address of the Gemini API; null for the public one."""
     timeout_seconds: float = Field(default=60.0, gt=0)
-    """How long one call to `gemini` may take."""
+    """Time-out of one call to `gemini`."""
     max_attempts: int = Field(default=6, ge=1)
-    """How often one call is tried."""
+    """Most attempts of one call, the first included."""
     texts_per_minute: int = Field(default=100, ge=1)
     """Most texts sent to `gemini` per minute; its quota counts texts, not calls."""
     tokens_per_minute: int = Field(default=30_000, ge=1)
     """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
-    """Calls to `gemini` that may be under way at once."""
+    """Most calls to `gemini` at once."""
 
     @field_validator("languages")
     @classmethod
@@ -220,7 +220,7 @@ class EmbeddingSettings(SettingsGroup):
         unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
         if unknown or value == ():
             raise ValueError(
-                f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write codes of two letters "
+                f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write two-letter codes "
                 "such as [en, de] (ISO 639-1), or null for a model that is not limited"
             )
         return value
@@ -230,17 +230,17 @@ class IndexSettings(SettingsGroup):
     """How the search index is built and kept."""
 
     ann_min_rows: int = Field(default=1_000_000, ge=0)
-    """Chunks from which `mode: ann` searches through DuckDB VSS; below it the exact engine answers."""
+    """Least number of chunks for which `mode: ann` searches with DuckDB VSS; with fewer, the exact engine answers."""
     hnsw_m: int = Field(default=16, ge=2)
     """Links per row of the HNSW graph."""
     hnsw_ef_construction: int = Field(default=128, ge=8)
-    """Candidates looked at while the graph is built."""
+    """Candidates that the HNSW build considers for each row."""
     ef_search: int = Field(default=256, ge=1)
-    """Candidates looked at by a search."""
+    """Candidates that an HNSW search considers for each query."""
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""
     language: str = "english"
-    """Language of stemming and stop words for keywords, such as `german`; `none` for neither."""
+    """Language of the stemming and stop words of keyword search, such as `german`; `none` for neither."""
 
     @field_validator("language")
     @classmethod
@@ -257,39 +257,39 @@ class RAGSettings(SettingsGroup):
     """Retrieval, selection and deduplication: the ``rag:`` block of the original design, and its additions."""
 
     enabled: bool = True
-    """Whether windows are given any context."""
+    """Whether contexts are made for windows."""
     top_k: int = Field(default=5, ge=1)
     """Most chunks in a context; one per document by default."""
     mode: Literal["ann", "exact"] = "ann"
-    """`ann` allows approximation; `exact` does not."""
+    """`ann` allows approximate search; `exact` does not."""
     nprobe: int | None = Field(default=None, ge=1)
-    """Accepted for compatibility and taken as `ef_search`, with a warning."""
+    """Accepted for compatibility and used as `ef_search`, with a warning."""
     overfetch: int | None = Field(default=None, ge=1)
-    """How many times `chunks_per_query` an approximate search fetches as candidates."""
+    """Multiple of `chunks_per_query` that an approximate search fetches as candidates; null for the default."""
     chunks_per_query: int = Field(default=5, ge=1)
-    """Hits taken per query chunk."""
+    """Most hits per query chunk."""
     dedup_strategy: Literal["document", "none"] = "document"
     """`document` keeps the best chunks of each document; `none` keeps all."""
     dedup_max_per_doc: int = Field(default=1, ge=1)
-    """Chunks to keep per document."""
+    """Most chunks to keep per document."""
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
-    """Cosine from which two chunks count as the same; null keeps both."""
+    """Cosine at or above which two chunks are near-duplicates; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Cosine below which a hit is dropped; null takes the embedder's own (local 0.60, gemini 0.70)."""
+    """Threshold: cosine below which a hit is dropped; null: the embedder's default (local 0.60, gemini 0.70)."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
-    """`chunked` asks every query chunk, `hybrid` the whole window too, `adaptive` one or the other by size."""
+    """`chunked` searches for each query chunk, `hybrid` also for the whole window, `adaptive` for either, by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)
-    """Most messages of a window that `adaptive` asks as a whole."""
+    """Most messages of a window that `adaptive` searches for as a whole."""
     ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
     """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
     keyword_weight: float = Field(default=0.1, ge=0, le=1)
     """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
     keyword_terms: int | None = Field(default=32, ge=1)
-    """Most distinct words that keywords compare of a query chunk or window, the rarest; null for all, by count."""
+    """Most distinct words per query that keyword search compares, the rarest first; null for all, weighted by count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
-    """`coverage` serves every part first, `similarity` takes the best scores, `mmr` trades them for difference."""
+    """`coverage` serves each topic of a window, `similarity` takes the best scores, `mmr` trades score for variety."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)
-    """Weight of relevance against difference in `strategy: mmr`."""
+    """Weight of relevance against variety in `strategy: mmr`."""
     as_of: bool = True
     """Whether documents published after the window began are hidden."""
     undated: Literal["serve", "hide"] = "serve"
@@ -305,43 +305,43 @@ class RAGSettings(SettingsGroup):
 
 
 class RerankSettings(SettingsGroup):
-    """An optional last step: a model orders the selected chunks anew, and the first ``rag.top_k`` are kept."""
+    """An optional last step: a model reorders the selected chunks, and the first ``rag.top_k`` are kept."""
 
     provider: Literal["none", "gemini", "cross_encoder"] = "none"
     """`gemini` makes one call per window and needs a key; `cross_encoder` runs an ONNX model of yours."""
     candidates: int = Field(default=20, ge=1)
     """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
     query_characters: int = Field(default=24_000, ge=100)
-    """Characters of a window that are shown; where it has more, its longest query chunks are shortened first."""
+    """Most characters of a window shown to the reranker; the longest query chunks are shortened first."""
     text_characters: int = Field(default=2000, ge=1)
-    """Characters shown of each candidate."""
+    """Most characters of each candidate shown to the reranker."""
     model_dir: str | None = None
-    """Folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` for `cross_encoder`, from the workspace."""
+    """Folder of `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`, relative to the workspace."""
     max_tokens: int = Field(default=512, ge=8)
-    """Most tokens that `cross_encoder` reads of a query chunk and a candidate; the longer text is cut first."""
+    """Most tokens of a query chunk and a candidate together for `cross_encoder`; the longer text is cut first."""
     model: str = "gemini-2.5-flash"
     """Name of the model for `gemini`."""
     base_url: str | None = None
-    """Address of the Gemini API, in place of the public one."""
+    """Address of the Gemini API; null for the public one."""
     timeout_seconds: float = Field(default=120.0, gt=0)
-    """How long one call to `gemini` may take."""
+    """Time-out of one call to `gemini`."""
     max_attempts: int = Field(default=6, ge=1)
-    """How often one call is tried."""
+    """Most attempts of one call, the first included."""
     requests_per_minute: int = Field(default=10, ge=1)
     """Most calls to `gemini` per minute."""
     tokens_per_minute: int = Field(default=250_000, ge=1)
     """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
-    """Calls to `gemini` that may be under way at once; as many partitions are finished before any is written."""
+    """Most calls to `gemini` at once; as many partitions are finished before any is written."""
 
 
 class ContextSettings(SettingsGroup):
-    """The text that a writer is given."""
+    """The context that a writer gets as prompt text."""
 
     max_tokens: int = Field(default=4000, ge=1)
     """Most tokens of a context."""
     snippet_characters: int = Field(default=400, ge=1)
-    """Characters shown of each chunk."""
+    """Most characters of each chunk in a context."""
 
 
 class Settings(SettingsGroup):

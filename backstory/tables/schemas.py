@@ -30,7 +30,7 @@ CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 
 
 class Table(pa.DataFrameModel):
-    """What every table shares: exactly the declared columns, in their order."""
+    """Base of all tables: exactly the declared columns, in the declared order."""
 
     class Config:
         strict = True
@@ -42,14 +42,14 @@ class Messages(Table):
 
     message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
     conversation_id: str = pa.Field(description="Conversation: the subfolder or the name of the export.")
-    timestamp: UtcDatetime = pa.Field(description="When it was sent, UTC.")
-    seq: int = pa.Field(description="Place in its source; orders messages of one timestamp.")
+    timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
+    seq: int = pa.Field(description="Position in its source; orders messages with the same timestamp.")
     author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
     text: str = pa.Field(
         nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."
     )
     kind: str = pa.Field(isin=MESSAGE_KINDS, description="message, system or media.")
-    source: str = pa.Field(description="Export that it was read from, relative to the folder of exports.")
+    source: str = pa.Field(description="Export that holds it, relative to the folder of exports.")
 
     class Config:
         unique = ["message_id"]
@@ -60,15 +60,15 @@ class Quarantine(Table):
 
     source: str = pa.Field(description="Export, relative to the folder of exports.")
     line: int = pa.Field(description="Line or record, from 1; 0 for the file as a whole.")
-    reason: str = pa.Field(description="What is wrong with it.")
+    reason: str = pa.Field(description="Why it could not be read.")
 
 
 class Sources(Table):
-    """One row is one file of the folders of exports and of documents, whether it was read or not.
+    """One row is one file in the folders of exports and documents, whether it was read or not.
 
-    ``status`` is ``read`` where rows came out of the file, ``empty`` where it holds nothing to read,
-    ``unsupported`` for a format that no reader knows, ``set_aside`` for a file that waits for a person's answer,
-    ``failed`` for one that could not be read, and ``ignored`` for one that a rule leaves out.
+    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``unsupported`` if no reader
+    knows its format, ``set_aside`` if it waits for a person's answer, ``failed`` if it could not be read, and
+    ``ignored`` if a rule excludes it.
     """
 
     source: str = pa.Field(description="Path relative to the workspace; names of people as pseudonyms.")
@@ -79,7 +79,7 @@ class Sources(Table):
     format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
     reason: str = pa.Field(
         nullable=True,
-        description="Why it was not read whole, what it lacks or was merged with, and what to do; null for nothing.",
+        description="Why it was not read completely, what it lacks or was merged with, and what to do; null otherwise.",
     )
     rows: int = pa.Field(ge=0, description="Messages of an export; 1 for a document that was read.")
     unread: int = pa.Field(ge=0, description="Lines or records of the file that could not be read.")
@@ -89,17 +89,13 @@ class Sources(Table):
     last: UtcDatetime = pa.Field(
         nullable=True, description="Time of the last message, or date of the document."
     )
-    encoding: str = pa.Field(
-        nullable=True, description="Encoding that the text was decoded with; null if binary."
-    )
-    date_order: str = pa.Field(
-        nullable=True, description="Order of day, month and year that its dates were read in."
-    )
+    encoding: str = pa.Field(nullable=True, description="Encoding of the text; null if binary.")
+    date_order: str = pa.Field(nullable=True, description="Order of day, month and year in its dates.")
     timezone: str = pa.Field(
-        nullable=True, description="Zone that its clock was read in; null if it states its own."
+        nullable=True, description="Time zone assumed for its timestamps; null if it states one."
     )
     language: str = pa.Field(
-        nullable=True, description="Main language, ISO 639-1; null if it cannot be told."
+        nullable=True, description="Main language, ISO 639-1; null if it cannot be detected."
     )
 
     class Config:
@@ -131,8 +127,10 @@ class WindowChunks(Table):
     chunk_id: str = pa.Field(description="Id of the query chunk.")
     window_id: str = pa.Field(description="Window that it is part of.")
     granularity: str = pa.Field(description="How it was cut: messages:N or packed.")
-    chunk_index: int = pa.Field(ge=0, description="Place among the chunks of this granularity, from 0.")
-    text: str = pa.Field(description="What is embedded: the texts of its messages, joined by blank lines.")
+    chunk_index: int = pa.Field(
+        ge=0, description="Position among the window's chunks of this granularity, from 0."
+    )
+    text: str = pa.Field(description="Embedded text: the texts of its messages, joined by blank lines.")
     token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
     first_message: int = pa.Field(ge=0, description="Position of its first message in message_ids.")
     last_message: int = pa.Field(ge=0, description="Position of its last message in message_ids, inclusive.")
@@ -144,9 +142,9 @@ class WindowChunks(Table):
 class Documents(Table):
     """One row is one revision of a document.
 
-    ``status`` is ``ok`` for the revision that is searched, ``error`` for one that could not be read,
-    ``superseded`` for an earlier one, and ``deleted`` for the tombstone of a document whose file is gone or has become
-    a draft.
+    ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
+    ``superseded`` for an earlier revision, and ``deleted`` for the tombstone of a document whose file is gone or has
+    become a draft.
     """
 
     document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
@@ -160,11 +158,11 @@ class Documents(Table):
     )
     tags: StringList = pa.Field(description="Tags.")
     kind: str = pa.Field(description="Kind, such as post.")
-    tenant: str = pa.Field(description="Whom it belongs to.")
+    tenant: str = pa.Field(description="Owner of the document.")
     text: str = pa.Field(description="Body without front matter, newlines as \\n.")
     content_hash: str = pa.Field(description="Hash of the file.")
     status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
-    error: str = pa.Field(nullable=True, description="What is wrong with the file, for status error.")
+    error: str = pa.Field(nullable=True, description="Why the file could not be read, for status error.")
 
     class Config:
         unique = ["document_id", "revision"]
@@ -176,13 +174,13 @@ class DocumentChunks(Table):
     chunk_id: str = pa.Field(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
     document_id: str = pa.Field(description="Document.")
     revision: str = pa.Field(description="Revision that was cut.")
-    chunk_index: int = pa.Field(ge=0, description="Place in the document, from 0.")
-    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
-    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null where there are none.")
+    chunk_index: int = pa.Field(ge=0, description="Position in the document, from 0.")
+    page_start: int = pa.Field(nullable=True, description="First page; null without pages.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null without pages.")
     char_start: int = pa.Field(ge=0, description="First character in the document's text.")
     char_end: int = pa.Field(ge=0, description="Character after the last one.")
     heading: str = pa.Field(description='Headings above it, outermost first, joined by " > ".')
-    text: str = pa.Field(description="The slice char_start to char_end.")
+    text: str = pa.Field(description="Characters char_start to char_end of the document's text.")
     token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
 
     class Config:
@@ -192,17 +190,17 @@ class DocumentChunks(Table):
 class Hits(Table):
     """One row is a stored chunk that one query chunk found."""
 
-    window_id: str = pa.Field(description="Window that asked.")
-    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    window_id: str = pa.Field(description="Window of the query chunk.")
+    query_chunk_id: str = pa.Field(description="Query chunk that found the stored chunk.")
     chunk_id: str = pa.Field(description="Stored chunk that was found.")
-    document_id: str = pa.Field(description="Its document.")
+    document_id: str = pa.Field(description="Document of the stored chunk.")
     similarity: float = pa.Field(description="Cosine similarity, exact.")
     keyword_score: float = pa.Field(
-        nullable=True, description="BM25 score; null where keywords did not find it."
+        nullable=True, description="BM25 score; null if keywords did not find it."
     )
-    score: float = pa.Field(description="What the ranking orders by.")
-    rank: int = pa.Field(ge=1, description="Place among the hits of the query chunk, from 1.")
-    engine: str = pa.Field(description="What searched: exact, vss or bm25.")
+    score: float = pa.Field(description="Score that the ranking orders by.")
+    rank: int = pa.Field(ge=1, description="Rank among the hits of the query chunk, from 1.")
+    engine: str = pa.Field(description="Engine that searched: exact, vss or bm25.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
 
     class Config:
@@ -212,23 +210,26 @@ class Hits(Table):
 class Decisions(Table):
     """One row is one hit, judged: kept, or dropped with its cause.
 
-    ``rank`` is the place of a kept chunk in its window's context, from 1. ``because_of`` is the chunk that a
-    dropped one gave way to, where there is one.
+    ``rank`` is the rank of a kept chunk in its window's context, from 1. ``because_of`` is the better chunk for which
+    a duplicate was dropped.
     """
 
     window_id: str = pa.Field(description="Window.")
-    query_chunk_id: str = pa.Field(description="Query chunk that asked.")
+    query_chunk_id: str = pa.Field(description="Query chunk that found the stored chunk.")
     chunk_id: str = pa.Field(description="Stored chunk that was found.")
-    document_id: str = pa.Field(description="Its document.")
+    document_id: str = pa.Field(description="Document of the stored chunk.")
     similarity: float = pa.Field(description="Cosine similarity.")
-    score: float = pa.Field(description="What the ranking orders by.")
+    score: float = pa.Field(description="Score that the ranking orders by.")
     kept: bool = pa.Field(description="Whether the chunk is in the context.")
-    rank: int = pa.Field(nullable=True, description="Place in the context, from 1; null if dropped.")
+    rank: int = pa.Field(nullable=True, description="Rank in the context, from 1; null if dropped.")
     cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
-    because_of: str = pa.Field(nullable=True, description="Chunk that it gave way to, where there is one.")
+    because_of: str = pa.Field(
+        nullable=True, description="Better chunk for which a duplicate was dropped; null otherwise."
+    )
     rerank_note: str = pa.Field(
         nullable=True,
-        description="Why a reranker left this window's chunks in their old order; null if it did not, or none is set.",
+        description="Why the reranker kept the old order of this window's chunks; null if it reordered them, or if "
+        "there is no reranker.",
     )
 
     class Config:
@@ -236,24 +237,24 @@ class Decisions(Table):
 
 
 class Contexts(Table):
-    """One row is one chosen chunk of a window, traceable to its document's revision and characters."""
+    """One row is one chunk in a window's context, traceable to its document's revision and characters."""
 
     window_id: str = pa.Field(description="Window.")
-    rank: int = pa.Field(ge=1, description="Place in the context, from 1.")
+    rank: int = pa.Field(ge=1, description="Rank in the context, from 1.")
     document_id: str = pa.Field(description="Document.")
     revision: str = pa.Field(description="Revision of the document.")
-    chunk_id: str = pa.Field(description="Chosen chunk.")
+    chunk_id: str = pa.Field(description="Stored chunk.")
     title: str = pa.Field(description="Title of the document.")
     slug: str = pa.Field(description="Slug of the document.")
     published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
     tags: StringList = pa.Field(description="Tags of the document.")
-    page_start: int = pa.Field(nullable=True, description="First page; null where there are none.")
-    page_end: int = pa.Field(nullable=True, description="Last page, inclusive.")
+    page_start: int = pa.Field(nullable=True, description="First page; null without pages.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null without pages.")
     char_start: int = pa.Field(ge=0, description="First character in the document's text.")
     char_end: int = pa.Field(ge=0, description="Character after the last one.")
-    content: str = pa.Field(description="Text of the chunk, whole.")
+    content: str = pa.Field(description="Whole text of the chunk.")
     similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
-    score: float = pa.Field(description="Best score over them.")
+    score: float = pa.Field(description="Best score over the query chunks that found it.")
     matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
 
     class Config:
@@ -270,36 +271,36 @@ class WindowContexts(Table):
         "or no document fits the budget.",
     )
     language: str = pa.Field(
-        nullable=True, description="Main language of the window, ISO 639-1; null if it cannot be told."
+        nullable=True, description="Main language of the window, ISO 639-1; null if it cannot be detected."
     )
-    text: str = pa.Field(description="Block for the prompt; empty without documents.")
+    text: str = pa.Field(description="Prompt text; empty without documents.")
     token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
     query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
-    hit_count: int = pa.Field(ge=0, description="Hits of all of them.")
+    hit_count: int = pa.Field(ge=0, description="Hits of all query chunks.")
     above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")
     after_dedup_count: int = pa.Field(
-        ge=0, description="Of these, hits whose chunk was left after deduplication."
+        ge=0, description="Hits at or above the threshold whose chunk remained after deduplication."
     )
     kept_count: int = pa.Field(ge=0, description="Chunks in the context.")
     coverage: float = pa.Field(
         ge=0,
         le=1,
-        description="Share of the queries for which a kept chunk was found above the threshold.",
+        description="Share of the queries that found a kept chunk above the threshold.",
     )
     term_coverage: float = pa.Field(
         ge=0,
         le=1,
-        description="Share of the window's words, weighted by rarity, that its context holds; only words that occur "
+        description="Share of the window's words, weighted by rarity, that occur in its context; only words that occur "
         "in the corpus count.",
     )
     score_margin: float = pa.Field(
         ge=0,
-        description="How far the best document shown for a query stands above the threshold, in cosine, on average.",
+        description="Mean margin, in cosine, by which a query's best document in the context exceeds the threshold.",
     )
     verdict: str = pa.Field(
         isin=VERDICTS,
-        description="sufficient or insufficient: confidence 0.5 or more, or less; unknown: the model does not know the "
-        "window's language.",
+        description="sufficient (confidence 0.5 or more), insufficient (less), or unknown (the model does not know the "
+        "window's language).",
     )
     confidence: float = pa.Field(
         ge=0,
@@ -308,14 +309,12 @@ class WindowContexts(Table):
         description="Estimated probability that the context covers at least half of the window's topics; null for "
         "verdict unknown.",
     )
-    recommendation: str = pa.Field(description="What would cover more of the window.")
-    embedder_id: str = pa.Field(description="Space that was searched.")
+    recommendation: str = pa.Field(description="What to do to cover more of the window.")
+    embedder_id: str = pa.Field(description="Embedding space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")
-    settings_hash: str = pa.Field(
-        description="Hash of the settings that decide what a window is served, as far as they were read."
-    )
-    error: str = pa.Field(nullable=True, description="What went wrong, for status degraded.")
+    settings_hash: str = pa.Field(description="Hash of the settings that decided the window's context.")
+    error: str = pa.Field(nullable=True, description="What failed, for status degraded.")
 
     class Config:
         unique = ["window_id"]
