@@ -1,7 +1,7 @@
-"""Replacing a file at once: written beside it by one writer at a time, flushed to disk, renamed.
+"""Atomic replacement of files: one writer at a time writes a temporary file, flushes it to disk, and renames it.
 
-Also the locks and the flushing of everything else that several processes share. What POSIX promises is relied
-upon: an open file can be renamed and removed, and a lock ends with the process that holds it.
+Locks and flushing of all other shared files are here as well. The module relies on POSIX: an open file can be
+renamed and removed, and a lock ends with the process that holds it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import IO
 
 
 def temporary_path(path: Path) -> Path:
-    """Give the hidden name beside a path under which its next content is written."""
+    """Give the hidden path, in the same folder, to which a file's next content is written."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
 def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
-    """Open the temporary file of a path, empty, alone among all threads and processes.
+    """Open the temporary file of a path, empty and locked against all other threads and processes.
 
-    The name is fixed: what a killed writer left under it is overwritten by the next one. The lock belongs to
-    the open file, so it ends with its process.
+    The name is fixed, so the next writer overwrites what a killed writer left. The lock belongs to the open file
+    and ends with its process.
 
     Args:
-        path: The file to be replaced; its folder is made if absent.
+        path: The file to replace; its folder is made if absent.
 
     Yields:
-        The open file. Unless it was renamed by :func:`publish`, it is dropped at the end.
+        The open file. It is deleted at the end unless :func:`publish` renamed it.
     """
     temporary = temporary_path(path)
     temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
         lock(file)
         if _is_named(file, temporary):
             break
-        file.close()  # the writer that was waited for has renamed or dropped this very file
+        file.close()  # the previous writer has renamed or deleted this file
     with file:
         file.truncate(0)
         try:
@@ -51,17 +51,17 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
 
 
 def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
-    """Lock an open file against whoever opened it elsewhere, in this process or another.
+    """Lock an open file against every other opening of it, in this process or another.
 
-    The lock ends when the file is closed, at the latest with its process, however that ends.
+    The lock ends when the file is closed, at the latest when the process ends or is killed.
 
     Args:
         file: The open file or its descriptor.
-        shared: Whether others may hold shared locks of it at the same time.
-        wait: Whether to wait for those that hold it.
+        shared: Whether others may hold shared locks of the file at the same time.
+        wait: Whether to wait until the lock is free.
 
     Returns:
-        Whether it is locked now; always true after waiting.
+        Whether the lock was taken; always true if ``wait``.
     """
     operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:
@@ -72,14 +72,14 @@ def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = 
 
 
 def publish(temporary: Path, path: Path) -> None:
-    """Give a finished file its final name, on disk before this returns."""
+    """Rename a finished file to its final name, and wait until both are on disk."""
     flush(temporary)
     temporary.replace(path)
     flush(path.parent)
 
 
 def flush(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on disk."""
+    """Wait until a file's content, or a folder's entries, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -29,12 +29,12 @@ EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Selection:
-    """What the strategy chose of one window.
+    """The strategy's choice for one window.
 
     Attributes:
         chunk_ids: All candidates, best score first.
-        duplicate_of: For near-duplicates the candidate that each gave way to.
-        chosen: The choice, in the order of the strategy.
+        duplicate_of: The better candidate that each near-duplicate repeats.
+        chosen: The chosen candidates, in the order of the strategy.
     """
 
     chunk_ids: list[str]
@@ -54,18 +54,18 @@ def judge_hits(
 ) -> pl.DataFrame:
     """Judge the hits of any number of windows.
 
-    The order is: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
-    ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects its candidates, and the
-    first ``top_k`` of the new order are kept within the budget.
+    The steps are: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
+    ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects the reranker's candidates, and
+    the first ``top_k`` of the new order are kept within the budget.
 
     Args:
         hits: Table ``hits``.
         settings: The ``rag`` settings.
-        min_similarity: Cosine below which a hit is no evidence.
+        min_similarity: Threshold: cosine below which a hit is no evidence.
         vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
-        reranking: The last step, or None for the order of the strategy.
+        reranking: Reorders the selection; None keeps the order of the strategy.
 
     Returns:
         Table ``decisions``, one row per hit, in the order of ``hits``.
@@ -147,7 +147,7 @@ def _keep_order(chosen: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
 def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources) -> _Selection:
     near_duplicate_of = _near_duplicates(window, settings, vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
-        # What asked for a near-duplicate asked for the chunk that stands for it.
+        # A query chunk that found a near-duplicate counts as having found the better chunk.
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
     candidates = np.flatnonzero(near_duplicate_of < 0)
@@ -203,7 +203,7 @@ def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
 def _near_duplicates(
     window: WindowMatrix, settings: RAGSettings, vectors: VectorSources
 ) -> NDArray[np.int64]:
-    """Give for each candidate the position of the better one that it nearly repeats, or -1."""
+    """Give the position of the better candidate that each candidate nearly repeats, or -1."""
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
     if settings.near_duplicate_similarity is None:
         return duplicate_of

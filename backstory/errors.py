@@ -1,17 +1,17 @@
-"""Conditions that Backstory reports, each also the builtin exception that a caller would catch.
+"""The exceptions of Backstory; each is also the builtin exception that a caller would expect.
 
-Every message says what is wrong, where, and what to do about it.
+Every message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
 
 
 class BackstoryError(Exception):
-    """Base of every condition that the library reports on purpose."""
+    """Base class of all exceptions that the library raises on purpose."""
 
 
 class MissingExtraError(BackstoryError, ImportError):
-    """A feature is asked for whose packages are not installed; the message names the extra to install."""
+    """A feature needs packages that are not installed; the message names the extra to install."""
 
 
 class SettingsError(BackstoryError, ValueError):
@@ -19,23 +19,23 @@ class SettingsError(BackstoryError, ValueError):
 
 
 class WorkspaceError(BackstoryError, FileNotFoundError):
-    """A workspace, or a file that it must hold, is not there or not usable."""
+    """A workspace, or a file that it must hold, is absent or not usable."""
 
 
 class InputError(BackstoryError, ValueError):
-    """An argument or an input file does not have the form that was asked for."""
+    """An argument or an input file does not have the required form."""
 
 
 class ExportError(InputError):
-    """A chat export as a whole cannot be read (single bad lines go to quarantine instead)."""
+    """A whole chat export cannot be read (single bad lines go to quarantine instead)."""
 
 
 class ExportSettingError(ExportError):
-    """A chat export can be read once a setting says how; the message names the setting."""
+    """A chat export can be read only with a further setting, which the message names."""
 
 
 class DocumentError(InputError):
-    """One document's file cannot be read; the message becomes the ``error`` of its row."""
+    """A document's file cannot be read; the message becomes the ``error`` of its row."""
 
 
 class EmptyDocumentError(DocumentError):
@@ -43,7 +43,7 @@ class EmptyDocumentError(DocumentError):
 
 
 class UnsupportedTableError(BackstoryError, TypeError):
-    """A table of a kind that is not accepted was passed; the message says what to pass."""
+    """An argument is a table of an unsupported type; the message says what to pass."""
 
 
 class ContractError(BackstoryError, ValueError):
@@ -51,19 +51,19 @@ class ContractError(BackstoryError, ValueError):
 
 
 class ModelError(BackstoryError, RuntimeError):
-    """A model, on this machine or behind an API, failed or gave an answer that cannot be used."""
+    """A model, on this machine or behind an API, failed or gave an unusable answer."""
 
 
 class EmbeddingError(ModelError):
-    """An embedder failed, or returned vectors that cannot be used."""
+    """An embedder failed, or returned unusable vectors."""
 
 
 class EmbeddingInputError(EmbeddingError, ValueError):
-    """A text cannot be embedded as it is, for example because it is over the model's limit."""
+    """A text cannot be embedded, for example because it exceeds the model's limit."""
 
 
 class RerankError(ModelError):
-    """A reranker failed, or gave an answer that cannot be used."""
+    """A reranker failed, or gave an unusable answer."""
 
 
 class AuthenticationError(ModelError, PermissionError):
@@ -75,11 +75,11 @@ class QuotaExhaustedError(ModelError):
 
 
 class ModelFileError(ModelError):
-    """A model's files are absent, unusable, or differ from what their checksum promises."""
+    """A model's files are absent, unusable, or differ from their checksum."""
 
 
 class CacheFileError(EmbeddingError):
-    """The file of computed vectors is damaged, foreign, or cannot be used."""
+    """The file of the embedding cache is damaged, not a cache, or cannot be used."""
 
 
 class SearchIndexError(BackstoryError, RuntimeError):

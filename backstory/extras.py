@@ -1,4 +1,4 @@
-"""The extras: packages that only some features need, installed by ``pip install 'backstory[NAME]'``."""
+"""Extras: packages that only some features need, installed with ``pip install 'backstory[NAME]'``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "ibis": ("ibis",),
     "openvino": ("openvino",),
 }
-"""The modules that each extra brings."""
+"""The modules that each extra installs."""
 
 
 def is_installed(extra: Extra) -> bool:
-    """Say whether every module of an extra can be imported; none is loaded."""
+    """Say whether every module of an extra can be imported, without loading any."""
     return not _absent_modules(extra)
 
 
 def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
-    """Stop where a feature's packages are not installed; none of them is loaded.
+    """Raise an error if a feature's packages are not installed; no package is loaded.
 
     Args:
-        extra: The extra that brings them.
-        feature: What needs them, as the beginning of a sentence.
-        otherwise: What to do instead of installing them, after "or".
+        extra: The extra that installs the packages.
+        feature: The feature, as the subject of the message's sentence.
+        otherwise: What to do instead of installing the extra, as the words after "or".
 
     Raises:
-        MissingExtraError: At least one of them is absent; the message says what to install.
+        MissingExtraError: At least one package is absent; the message says what to install.
     """
     absent = _absent_modules(extra)
     if absent:

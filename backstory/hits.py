@@ -24,27 +24,27 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Queries:
-    """What the index is asked, one row per query.
+    """The queries of a batch of windows, one row per query.
 
     Attributes:
         frame: ``query_chunk_id``, ``window_id``, ``text`` and ``as_of`` of each query.
-        vectors: Their unit vectors, shape ``(queries, dimension)``, float32.
+        vectors: Unit vectors of the queries, shape ``(queries, dimension)``, float32.
     """
 
     frame: pl.DataFrame
     vectors: Vectors
 
     def vectors_of(self, query_chunk_ids: Sequence[str]) -> Vectors:
-        """Give the vectors of some queries, in the order asked for, shape ``(len(ids), dimension)``.
+        """Give the vectors of queries in the order of their ids, shape ``(len(ids), dimension)``.
 
         Raises:
-            InputError: One of them is not asked by this plan.
+            InputError: An id belongs to no query of this plan.
         """
         try:
             return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
         except KeyError as error:
             raise InputError(
-                f"query chunk {error} is not asked by these settings, so the hits were found by other "
+                f"query chunk {error} is no query under these settings, so the hits were found with other "
                 "settings; materialize `hits` first"
             ) from error
 
@@ -59,9 +59,9 @@ class FoundHits:
 
     Attributes:
         frame: Table ``hits``.
-        engine: The engine that searched.
-        reason: Why it was this one.
-        queries: Number of queries asked.
+        engine: Engine that searched.
+        reason: Why this engine searched.
+        queries: Number of queries.
     """
 
     frame: pl.DataFrame
@@ -73,16 +73,16 @@ class FoundHits:
 def plan_queries(
     windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors, settings: RAGSettings
 ) -> Queries:
-    """Decide what is asked for each window.
+    """Choose the queries for each window.
 
-    The plan ``chunked`` asks every query chunk. ``hybrid`` also asks the whole window, whose vector is the mean
-    of its query chunks' vectors. ``adaptive`` asks only the whole window where that has at most
-    ``adaptive_max_messages`` messages, and its chunks elsewhere.
+    The plan ``chunked`` makes each query chunk a query. ``hybrid`` adds a query for the whole window, whose vector
+    is the mean of its query chunks' vectors. ``adaptive`` makes one query of a whole window that has at most
+    ``adaptive_max_messages`` messages, and queries of the chunks of longer windows.
 
     Args:
         windows: Table ``windows``.
         window_chunks: Table ``window_chunks``.
-        vectors: Unit vectors of the query chunks, in their order.
+        vectors: Unit vectors of the query chunks, in the order of ``window_chunks``.
         settings: The ``rag`` settings.
 
     Returns:
@@ -120,8 +120,8 @@ def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]
         vectors: Unit rows, shape ``(len(keys), dimension)``.
 
     Returns:
-        The distinct keys in the order of their first appearance, and one unit vector for each; a zero mean
-        stays zero.
+        The distinct keys in the order of their first appearance, and one unit vector per key. A zero mean stays
+        zero.
     """
     distinct = keys.unique(maintain_order=True)
     places = (
@@ -145,12 +145,12 @@ def _whole_windows(asked: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame,
 def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> FoundHits:
     """Search for all queries of a batch at once.
 
-    No threshold is applied: a hit below it is judged, not lost (see :mod:`backstory.decisions`).
+    No threshold is applied here: :mod:`backstory.decisions` records each hit below it as dropped.
 
     Args:
-        queries: From :func:`plan_queries`.
+        queries: Queries from :func:`plan_queries`.
         index: An open snapshot of the same embedding space.
-        settings: The ``rag`` settings: ``chunks_per_query`` hits are taken per query.
+        settings: The ``rag`` settings; ``chunks_per_query`` is the number of hits per query.
 
     Returns:
         The hits, query by query, best first.
@@ -171,10 +171,10 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:
-    """Give the texts that keywords compare.
+    """Give the texts for the keyword search.
 
-    BM25 grows with the number of words, so that beside its own chunks a whole window would win by length alone:
-    where both scores are added up, it is compared by its vector only.
+    BM25 grows with the number of words, so a whole window would beat its own chunks by length alone. In ``hybrid``
+    ranking, a whole window is therefore compared by its vector only.
     """
     whole = pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}")
     if settings.ranking == "keyword":

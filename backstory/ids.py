@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 WHOLE_WINDOW = "window"
-"""Ends the id of the query that asks a whole window: ``{window_id}#window``."""
+"""Suffix of the id of a whole-window query: ``{window_id}#window``."""
 
 
 def digest(parts: Iterable[str], *, length: int = 32) -> str:
@@ -17,7 +17,7 @@ def digest(parts: Iterable[str], *, length: int = 32) -> str:
     Each part is preceded by its length, so ``("ab", "c")`` and ``("a", "bc")`` differ.
 
     Args:
-        parts: The strings that identify something, in a fixed order.
+        parts: The strings to hash, in a fixed order.
         length: Number of hexadecimal characters, an even number of at most 128.
 
     Returns:
@@ -37,5 +37,5 @@ def digest_json(value: Any, *, length: int = 32) -> str:
 
 
 def document_chunk_id(document_id: str, revision: str, page: int | None, method: str, index: int) -> str:
-    """Name one stored chunk: ``{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}``."""
+    """Make the id of a stored chunk: ``{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}``."""
     return f"{document_id}#rev:{revision}#p:{page or 0}#m:{method}#c:{index}"

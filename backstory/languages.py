@@ -1,4 +1,4 @@
-"""In which language a text, a window, a conversation or a document is written."""
+"""Language detection for texts, windows, conversations and documents."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ LANGUAGE_NAMES: Final = MappingProxyType({
     "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "vo": "Volapük",
     "wa": "Walloon", "xh": "Xhosa", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 })  # fmt: skip
-"""English names of the languages that can be told apart, by ISO 639-1 code."""
+"""English names of the detectable languages, by ISO 639-1 code."""
 
-# Written so alike that a chat is often split between them: taken together, they are one.
+# Languages so similar in writing that the detector often splits a chat between them. Each group counts as one.
 _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozenset({"nn", "no"}))
 
 # The detector's label for numbers, markup and other text that is in no language.
 _NO_LANGUAGE: Final = "zxx"
 
-# What people write in every language alike, or do not write at all.
+# Text that is the same in every language, or that nobody typed.
 _FOREIGN_MATTER: Final = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`"  # code
     r"|<[^<>\n]{1,200}>"  # tags, and placeholders of media
@@ -53,25 +53,25 @@ _FOREIGN_MATTER: Final = re.compile(
     re.DOTALL,
 )
 
-# A single short message is often read wrongly; a run of this many bytes hardly ever is. Bytes of UTF-8, since a
-# Japanese character says about as much as three Latin letters.
+# The detector often errs on a single short message, but rarely on a run of this many bytes. The unit is bytes of
+# UTF-8, since a Japanese character carries about as much as three Latin letters.
 _RUN_BYTES: Final = 80
-# Judging more of a long text changes nothing but the time that it takes.
+# More of a long text would cost time without changing the result.
 _MOST_TEXTS: Final = 2000
 _MOST_RUNS: Final = 250
-# Below one half no language is the main one. Made-up words reach .44 of a window, real chats begin at .83.
+# Below one half, no language is the main one. Made-up words reach a share of .44 of a window; real chats begin at .83.
 _LEAST_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True)
 class LanguageShare:
-    """The main language of some texts, and how much of them it is.
+    """The main language of some texts, and its share of them.
 
     Attributes:
-        language: ISO 639-1 code; None where it cannot be told: too little text, languages of which none makes up
-            one half, or nothing but addresses, numbers and emoji.
-        share: Share of the text, by bytes and by the detector's certainty, that is in this language or one
-            written alike, 0 to 1; of the most probable language where ``language`` is None.
+        language: ISO 639-1 code. None if the language cannot be detected: too little text, no language with a share
+            of one half, or nothing but addresses, numbers and emoji.
+        share: Share of the text in this language or a similar one, 0 to 1, weighted by bytes and the detector's
+            certainty. If ``language`` is None, the share of the most probable language.
     """
 
     language: str | None
@@ -81,12 +81,11 @@ class LanguageShare:
 def measure_language(texts: Iterable[str | None]) -> LanguageShare:
     """Find the main language of texts that belong together.
 
-    Addresses, mentions, code, tags and media placeholders are passed over. Of long texts an evenly spaced part is
-    judged. The same texts always give the same answer.
+    Addresses, mentions, code, tags and media placeholders are skipped. Of long texts, an evenly spaced sample is
+    read. The same texts always give the same result.
 
     Args:
-        texts: The messages of a window or a conversation in order, or the parts of a document; nulls are passed
-            over.
+        texts: The messages of a window or a conversation in order, or the parts of a document; nulls are skipped.
 
     Returns:
         The language and its share.
@@ -110,19 +109,19 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
 
 
 def detect_language(texts: Iterable[str | None]) -> str | None:
-    """Name the main language of texts that belong together, as :func:`measure_language` finds it.
+    """Find the main language of texts that belong together, by :func:`measure_language`.
 
     Returns:
-        The ISO 639-1 code, or None where the language cannot be told.
+        The ISO 639-1 code, or None if the language cannot be detected.
     """
     return measure_language(texts).language
 
 
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
-    """Name the main language of each group of rows, such as each window, conversation, export or document.
+    """Find the main language of each group of rows, such as each window, conversation, export or document.
 
     Args:
-        rows: One text per row, null where there is none.
+        rows: One text per row; nulls are skipped.
         by: Column whose values make the groups.
         text: Column of the texts.
 
@@ -140,31 +139,31 @@ def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.D
 
 
 def is_known(language: str | None, known: Collection[str] | None) -> bool:
-    """Say whether a model can be trusted with a language.
+    """Say whether a model knows a language.
 
     Args:
-        language: ISO 639-1 code, or None for one that cannot be told.
+        language: ISO 639-1 code, or None if the language could not be detected.
         known: The languages that the model knows, :attr:`backstory.embeddings.protocol.Embedder.languages`.
 
     Returns:
-        False only where the language can be told and the model does not know it, nor one that is written alike.
-        Nothing is held against a model that names no languages.
+        False only if the language was detected, the model states its languages, and neither this language nor a
+        similar one is among them.
     """
     return language is None or known is None or not _alike(language).isdisjoint(known)
 
 
 def name_language(code: str) -> str:
-    """Give the English name of a language; the code itself where it has none here."""
+    """Give the English name of a language, or the code itself if the name is not known."""
     return LANGUAGE_NAMES.get(code, code)
 
 
 def name_languages(codes: Collection[str]) -> str:
-    """List languages by their English names, in the order of the names."""
+    """List the English names of languages, in alphabetical order."""
     return ", ".join(sorted(map(name_language, codes)))
 
 
 def english_name(code: pl.Expr) -> pl.Expr:
-    """Give the English names of a column of codes; null where there is none."""
+    """Give the English names of a column of codes; null for an unknown code."""
     return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)
 
 
@@ -172,19 +171,19 @@ def english_name(code: pl.Expr) -> pl.Expr:
 def _load_detector() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    # The probabilities are scaled by the length of the text, so that one threshold serves all lengths.
+    # Probabilities are normalised by the length of the text, so that one threshold fits all lengths.
     detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     detector.set_languages([*LANGUAGE_NAMES, _NO_LANGUAGE])
     return detector
 
 
 def _alike(code: str) -> frozenset[str]:
-    """Give the languages that count as one with this one, itself included."""
+    """Give the group of similar languages that this language belongs to, itself included."""
     return next((group for group in _ALIKE if code in group), frozenset({code}))
 
 
 def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
-    """Cut texts at white space into runs of some eighty bytes, over the borders of messages; a rest is a run, too."""
+    """Cut texts at white space into runs of about eighty bytes, across messages; the remainder is a run as well."""
     words: list[str] = []
     size = 0
     for text in _thin([text for text in texts if text], _MOST_TEXTS):
@@ -203,5 +202,5 @@ def _count_bytes(text: str) -> int:
 
 
 def _thin(items: list[str], most: int) -> list[str]:
-    """Keep an evenly spaced part of a list that is longer than ``most``."""
+    """Keep at most ``most`` items of a list, evenly spaced."""
     return items[:: -(-len(items) // most)] if items else items

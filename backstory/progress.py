@@ -14,15 +14,14 @@ _LOGGED_STEPS = 10
 
 @contextmanager
 def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far a step has come.
+    """Show the progress of a step.
 
     Args:
-        label: What the step does, such as ``embedding documents``.
+        label: Description of the step, such as ``embedding documents``.
 
     Yields:
-        A function to be called with what is done and the total. On a terminal it moves a bar on standard
-        error; otherwise it writes a log line at every further tenth. A step with nothing left to do shows
-        nothing.
+        A function to call with the number of items done and their total. On a terminal it moves a bar on standard
+        error; otherwise it writes a log line at every further tenth. If nothing is left to do, it shows nothing.
     """
     if sys.stderr.isatty():
         with _show_bar(label) as report:

@@ -1,8 +1,8 @@
-"""In which order the candidates of a window are chosen: by coverage, similarity or marginal relevance.
+"""Strategies that choose among the candidates of a window: by coverage, similarity or marginal relevance.
 
 Each strategy takes the hits of a window, the candidates (positions in the window's chunks, best first), the settings,
-how many to choose and the functions that give vectors; it returns the choice as positions among the candidates. A
-longer choice begins with every shorter one.
+the number of candidates to choose, and the functions that give vectors. It returns the choice as positions among the
+candidates. A longer choice begins with every shorter choice.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from backstory.settings import RAGSettings
 # Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
 _TEMPERATURE = 0.04
 _NORMALIZED = 0.85
-_CANDIDATE_LIKENESS = 0.8
-_QUERY_LIKENESS = 0.35
+_CANDIDATE_EXPONENT = 0.8
+_QUERY_EXPONENT = 0.35
 _LARGEST_EXPONENT = 500.0
 
 FindVectors = Callable[[Sequence[str]], Vectors]
@@ -28,11 +28,11 @@ FindVectors = Callable[[Sequence[str]], Vectors]
 
 @dataclass(frozen=True)
 class VectorSources:
-    """Where the vectors of what asked and of what was found come from.
+    """The sources of the vectors of query chunks and stored chunks.
 
     Attributes:
         of_queries: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``.
-        of_chunks: Gives those of stored chunks.
+        of_chunks: Gives the unit vectors of stored chunks by id, shape ``(len(ids), dimension)``.
     """
 
     of_queries: FindVectors
@@ -41,10 +41,10 @@ class VectorSources:
 
 @dataclass(frozen=True)
 class WindowMatrix:
-    """The hits of one window that passed threshold and dedup.
+    """The hits of one window that passed threshold and deduplication.
 
     Attributes:
-        query_ids: Query chunks that found anything.
+        query_ids: Query chunks with at least one such hit.
         chunk_ids: Candidates, best score first, ties by id.
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
@@ -102,17 +102,17 @@ def _select_by_coverage(
 ) -> NDArray[np.int64]:
     """Serve every part of the window before serving any part twice.
 
-    Every query chunk is evidence for the candidates that it found. The next choice is the candidate that adds most
-    evidence to that of the chosen ones (greedy facility location; Nemhauser, Wolsey and Fisher, 1978). What a query
-    chunk can still add counts the less, the more it resembles one that a chosen candidate serves; what a candidate
-    adds counts the less, the more it resembles a chosen one. When nothing adds any, a further round begins with what
-    is left.
+    Every query chunk is evidence for the candidates that it found. Each step chooses the candidate that adds most
+    evidence (greedy facility location; Nemhauser, Wolsey and Fisher, 1978). The evidence of a query chunk is
+    discounted by its similarity to query chunks that chosen candidates serve. The gain of a candidate is discounted by
+    its similarity to chosen candidates. When no candidate adds evidence, a further round begins with the remaining
+    candidates.
     """
     evidence = _weigh_evidence(window.scores[:, candidates])
     served = evidence / evidence.max(axis=1, keepdims=True)
-    queries_alike = _compare_topics(vectors.of_queries(window.query_ids)) ** _QUERY_LIKENESS
+    queries_alike = _compare_topics(vectors.of_queries(window.query_ids)) ** _QUERY_EXPONENT
     chunk_ids = [window.chunk_ids[i] for i in candidates]
-    chunks_alike = _compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_LIKENESS
+    chunks_alike = _compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT
     best = np.zeros(len(evidence))
     unserved = np.ones(len(evidence))
     novelty = np.ones(len(candidates))
@@ -133,10 +133,10 @@ def _select_by_coverage(
 
 
 def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn the scores of each query chunk into evidence, shape ``(queries, candidates)``, 0 where nothing was found.
+    """Turn scores into evidence, shape ``(queries, candidates)``, 0 where a query chunk did not find a candidate.
 
-    With ``_NORMALIZED`` 1 this is a softmax over the candidates, which a query chunk that found nothing good shares
-    out like one that did; with 0 it is the absolute score, by which one dominant topic takes every place.
+    With ``_NORMALIZED`` 1 this is a softmax over the candidates, in which every query chunk weighs the same, even one
+    that found nothing good. With 0 it depends on the absolute score alone, and one dominant topic fills the context.
     """
     scaled = scores / _TEMPERATURE
     peak = np.maximum(scaled.max(axis=1, keepdims=True), -_LARGEST_EXPONENT)
@@ -146,7 +146,7 @@ def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _compare_topics(vectors: Vectors) -> NDArray[np.float64]:
-    """Give how alike texts are beyond what all of them have in common, from 0 to 1, shape ``(texts, texts)``."""
+    """Compute the cosine of texts without their mean vector, clipped to 0 to 1, shape ``(texts, texts)``."""
     own = vectors - vectors.mean(axis=0)
     lengths = np.linalg.norm(own, axis=1, keepdims=True)
     directions = np.divide(own, lengths, out=np.zeros_like(own), where=lengths > 0)

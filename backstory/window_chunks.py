@@ -1,4 +1,4 @@
-"""Windows -> query chunks: runs of whole messages, at more than one granularity."""
+"""Windows -> query chunks: runs of whole messages, at one or more granularities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKED = "packed"
 SEPARATOR = "\n\n"
 
 _VISIBLE = r"[^\s\p{C}]"
-# Token counts nearly add up: a run whose messages sum to less than this share of the ceiling is below it.
+# Token counts are nearly additive: a run whose messages sum to less than this share of the ceiling is below it.
 _CERTAIN_SHARE = 0.5
 
 Rows = NDArray[np.int64]
@@ -41,12 +41,12 @@ def cut_window_chunks(
 ) -> pl.DataFrame:
     """Cut windows into query chunks.
 
-    A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, or more until it has
-    ``min_tokens``; one of ``packed`` takes as many as fit below the ceiling. Messages are kept whole: a run that
-    would pass the ceiling is closed early, and only a message that is over the ceiling by itself is cut, into
-    chunks of its own. System lines and messages without text are passed over. The text of a chunk is the
-    messages' texts joined by a blank
-    line, without authors or headings. A granularity that cuts a window where an earlier one does is left out.
+    A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, or of more messages
+    until it has ``min_tokens``. A ``packed`` chunk takes as many messages as fit below the ceiling. Messages are
+    kept whole: a run that would exceed the ceiling is closed early. Only a message that exceeds the ceiling by
+    itself is cut, into separate chunks. System lines and messages without text are skipped. The text of a chunk is
+    its messages' texts joined by blank lines, without authors or headings. A granularity that cuts a window at the
+    same messages as an earlier granularity is skipped for that window.
 
     Args:
         windows: Table ``windows``; only ``window_id`` and ``message_ids`` are used.
@@ -54,14 +54,14 @@ def cut_window_chunks(
             and ``kind`` are used.
         settings: The granularities.
         max_tokens: Most tokens of a chunk, as ``count_tokens`` counts them.
-        count_tokens: The embedder's counter. Each distinct text is counted once, all in one batch; runs of
-            several messages that may come near the ceiling are counted once more as they are.
-        default_min_tokens: What ``min_tokens`` is where the settings name none, such as the embedder's
+        count_tokens: The embedder's counter. Each distinct text is counted once, all in one batch. The joined text
+            of several messages is counted as well if it may come near the ceiling.
+        default_min_tokens: Value of ``min_tokens`` if the settings give none, such as the embedder's
             ``default_query_tokens``.
 
     Returns:
         Table ``window_chunks``, in the order of the windows, granularities and messages. ``token_count`` is
-        the count of the chunk's text, or the sum of its messages' counts where that is far below the ceiling.
+        the count of the chunk's text, or the sum of its messages' counts if that is far below the ceiling.
 
     Raises:
         ContractError: A window names a message that is not among the messages.
@@ -84,15 +84,15 @@ def cut_window_chunks(
 
 @dataclass(frozen=True)
 class _Pieces:
-    """What chunks are made of: whole messages, and the parts of those that are over the ceiling.
+    """The pieces that chunks are made of: whole messages, and parts of messages over the ceiling.
 
     Attributes:
         frame: ``window`` (its row) and ``position`` of the message, ``text``, ``tokens``, and ``whole``,
             false for a part.
-        max_tokens: The ceiling.
-        special: Tokens that a text has besides its words.
+        max_tokens: Ceiling of a chunk.
+        special: Special tokens of each text.
         joint: Tokens that the blank line between two messages adds.
-        count_tokens: The counter.
+        count_tokens: The embedder's counter.
     """
 
     frame: pl.DataFrame
@@ -120,7 +120,7 @@ class _Pieces:
         return cls(frame, max_tokens, empty, joint, count_tokens)
 
     def cut(self, granularity: int, min_tokens: int) -> pl.DataFrame:
-        """Make the chunks of one granularity: all columns but the names of window, granularity and chunk."""
+        """Make the chunks of one granularity: all columns except the ids and the granularity."""
         bounds, tokens = self._fit(self._pack(granularity, min_tokens))
         starts, stops = bounds[:-1], bounds[1:]
         runs = pl.Series(np.repeat(np.arange(len(starts)), stops - starts))
@@ -136,10 +136,10 @@ class _Pieces:
         ).with_columns(chunk_index=pl.int_range(pl.len()).over("window"))
 
     def _pack(self, granularity: int, min_tokens: int) -> Rows:
-        """Give the bounds of runs as long as granularity and ceiling allow, by the sums of token counts.
+        """Give the bounds of runs as long as granularity and ceiling allow, by sums of token counts.
 
-        A run goes on beyond its granularity until it has ``min_tokens``; one that ends below them because its
-        window does is joined to the run before.
+        A run extends beyond its granularity until it has ``min_tokens``. The last run of a window is merged into
+        the previous run if it has fewer, and if the ceiling allows.
         """
         sums: list[int] = self._token_sums().tolist()
         room = self.max_tokens + self.joint - self.special
@@ -162,14 +162,14 @@ class _Pieces:
         return np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
 
     def _segment_ends(self) -> list[int]:
-        """Give the rows where a run must end: after each window, and around parts of a message."""
+        """Give the rows where a run must end: after each window, and before and after each part of a message."""
         window, whole = self.frame["window"].to_numpy(), self.frame["whole"].to_numpy()
         breaks = (window[1:] != window[:-1]) | ~whole[1:] | ~whole[:-1]
         ends: list[int] = (np.flatnonzero(breaks) + 1).tolist()
         return [*ends, len(window)]
 
     def _fit(self, bounds: Rows) -> tuple[Rows, Rows]:
-        """Halve the runs whose joined text is over the ceiling after all; give bounds and token counts."""
+        """Halve each run whose joined text exceeds the ceiling; give the final bounds and token counts."""
         sums = self._token_sums()
         counted: dict[tuple[int, int], int] = {}
         cuts: list[int] = []
@@ -193,7 +193,7 @@ class _Pieces:
 
 
 def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """Give window (its row), position (in the window) and text of every message that can be asked with."""
+    """Give window (its row), position (in the window) and text of every message that can be part of a query."""
     if messages["message_id"].n_unique() != len(messages):
         raise ContractError("messages: message_id is not unique; materialize messages again")
     named = (
@@ -213,14 +213,14 @@ def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
         window_id, message_id = unknown.select("window_id", "message_id").row(0)
         raise ContractError(
             f"window {window_id} names message {message_id}, which is not among the messages "
-            f"({len(unknown)} such); materialize windows again"
+            f"({len(unknown)} such messages); materialize windows again"
         )
     visible = (pl.col("kind") != "system") & pl.col("text").str.contains(_VISIBLE)
     return joined.filter(visible).select("window", "position", "text")
 
 
 def _cut_texts(texts: list[str], max_tokens: int, count_tokens: CountTokens) -> pl.DataFrame:
-    """Cut texts that are over the ceiling: one row per part with the whole text and the part's own."""
+    """Cut texts over the ceiling; give one row per part, with the whole text and the text of the part."""
     spans = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=0, count_tokens=count_tokens)
     rows = [
         (text, part, text[span.start : span.end], span.token_count)
@@ -232,7 +232,7 @@ def _cut_texts(texts: list[str], max_tokens: int, count_tokens: CountTokens) -> 
 
 
 def _drop_repeated(chunks: pl.DataFrame) -> pl.DataFrame:
-    """Leave out a granularity where an earlier one cuts the same window at the same messages."""
+    """Drop the chunks of a granularity if an earlier granularity cuts the same window at the same messages."""
     spans = chunks.group_by("window", "order", maintain_order=True).agg(
         pl.format("{}-{}", "first_message", "last_message").alias("spans")
     )

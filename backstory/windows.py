@@ -1,4 +1,4 @@
-"""Messages -> windows: runs of consecutive messages of one conversation that are written about together."""
+"""Messages -> windows: runs of consecutive messages of one conversation, each the subject of one text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from backstory.tables.partitions import Grain, partition_keys, previous_partitio
 logger = logging.getLogger(__name__)
 
 WINDOW_KINDS = ("message", "media")
-"""Kinds of messages that windows hold; system lines are nobody's contribution."""
+"""Kinds of messages that windows hold. System lines are excluded, since nobody wrote them."""
 
 Rows: TypeAlias = NDArray[np.int64]
 Bounds: TypeAlias = list[tuple[int, int]]
@@ -43,24 +43,25 @@ def cut_windows(
 ) -> pl.DataFrame:
     """Cut the messages of partitions into windows.
 
-    A window is a run of consecutive messages of one conversation, as long as ``size`` allows: so many
-    messages, so many tokens or bytes of their texts in sum, or less than so many minutes or hours from its
-    first message to its last. A message that is over the size by itself is a window alone. With the unit
-    ``day``, a window is a calendar day in UTC. System lines are in no window.
+    A window is a run of consecutive messages of one conversation, as long as ``size`` allows. The size limits the
+    number of messages, the sum of the texts' tokens or bytes, or the minutes or hours from the first message to
+    the last (exclusive). A message that exceeds the size by itself is a window by itself. With the unit ``day``,
+    a window is a calendar day in UTC. System lines are in no window.
 
-    A window begins with overlap: the longest run of messages at the end of the window before that is within
-    ``overlap``, or a shorter one where its first further message would not fit otherwise. A window never
-    crosses the end of its partition; the first one takes its overlap from the partition before, but never all
-    of its messages. Every window begins and ends after the one before it, so that none contains another. For
-    this, a partition's last window that is within ``overlap`` as a whole begins earlier, where it fits.
+    A window begins with an overlap: the longest run of messages at the end of the previous window that is within
+    ``overlap``. The overlap is shorter if the first further message would not fit otherwise. A window never
+    crosses the end of its partition. The first window of a partition takes its overlap from the previous
+    partition, but never all of that partition's messages. Every window begins and ends after the previous window,
+    so none contains another. For this, a partition's last window begins earlier, if that fits, when all of it is
+    within ``overlap``.
 
-    The windows of a partition depend only on its own messages and those of the partition before.
+    The windows of a partition depend only on its own messages and those of the previous partition.
 
     Args:
         messages: Table ``messages`` with a further column ``partition``, in any order. It holds the wanted
-            partitions and, for an overlap, the ones before them.
+            partitions and, for an overlap, the partitions before them.
         settings: Unit, size and overlap.
-        partitions: Keys of the partitions whose windows are wanted.
+        partitions: Keys of the partitions to cut.
         grain: Calendar unit of the partitions.
         count_tokens: The embedder's counter; each message is counted once, all in one batch.
 
@@ -68,8 +69,7 @@ def cut_windows(
         Table ``windows``, by partition, conversation and time.
 
     Raises:
-        InputError: A key does not name a partition of this grain, or a message is in another partition than
-            its timestamp says.
+        InputError: A key names no partition of this grain, or a message's partition differs from its timestamp's.
     """
     started = time.perf_counter()
     before = {key: previous_partition(key, grain) for key in partitions}
@@ -102,7 +102,7 @@ class _Limits:
 
     Attributes:
         ends: For each row, the end of the longest run within the size that begins with it; the row itself if
-            it is over the size.
+            it exceeds the size.
         starts: For each boundary, the start of the longest run within the size that ends there.
         overlap_starts: For each boundary, the start of the longest run within the overlap that ends there.
     """
@@ -119,13 +119,13 @@ class _Limits:
         return cls(
             ends=(sums.searchsorted(sums[:-1] + size, side="right") - 1).tolist(),
             starts=sums.searchsorted(sums - size).tolist(),
-            # Without an overlap, messages of no weight are not repeated either.
+            # Without an overlap, no message is repeated, not even one of weight zero.
             overlap_starts=(sums.searchsorted(sums - overlap) if overlap else boundaries).tolist(),
         )
 
     @classmethod
     def of_spans(cls, gaps: Rows, size: int, overlap: int) -> _Limits:
-        """Keep the time from the first message to the last below a limit; gaps are those before each row."""
+        """Keep the time from the first message to the last below a limit; ``gaps`` holds the time before each row."""
         moments = np.cumsum(gaps)
         return cls(
             ends=moments.searchsorted(moments + size).tolist(),
@@ -134,9 +134,9 @@ class _Limits:
         )
 
     def foreign_start(self, start: int, end: int) -> int:
-        """Say where the overlap begins that the partition after rows ``start`` to ``end`` may take from them.
+        """Find the first row that the next partition's overlap may repeat of the rows ``start`` to ``end``.
 
-        The last window of those rows begins before it, whatever that window's own overlap was.
+        The last window of those rows begins before that row, whatever the overlap of that window.
         """
         return min(end, max(self.overlap_starts[end], self.starts[end] + 1, start + 1))
 
@@ -144,12 +144,12 @@ class _Limits:
         """Cut a partition's rows.
 
         Args:
-            foreign: First row that an overlap may be taken from.
+            foreign: First row that the overlap of the first window may repeat.
             first: First row of the partition.
-            stop: Row after its last one.
+            stop: Row after the last row of the partition.
 
         Yields:
-            First row of each window, and the row after its last one.
+            The first row of each window, and the row after its last row.
         """
         fresh, earliest = first, foreign
         while True:
@@ -160,7 +160,7 @@ class _Limits:
             yield start, end
             fresh, earliest = end, self.overlap_starts[end]
         if fresh > first:
-            # The next partition may repeat whatever is within the overlap; this window has to hold more.
+            # The next partition may repeat every row within the overlap, so this window must hold more.
             start = min(start, max(self.overlap_starts[stop] - 1, self.starts[stop]))
         yield start, stop
 
@@ -179,7 +179,7 @@ def _check_partitions(messages: pl.DataFrame, grain: Grain) -> None:
         message_id, moment, key = misplaced.select("message_id", "timestamp", "partition").row(0)
         raise InputError(
             f"messages: {message_id} of {moment.isoformat()} is not in partition {key!r} of one {grain} "
-            f"({len(misplaced)} such); give the grain that the partitions have"
+            f"({len(misplaced)} such messages); pass the grain of the partitions"
         )
 
 
@@ -203,7 +203,7 @@ def _find_limits(rows: pl.DataFrame, tokens: Rows, settings: WindowSettings) -> 
 
 
 def _find_gaps(rows: pl.DataFrame, longest: int) -> Rows:
-    """Give the microseconds before each row, at most a limit, which stands for another conversation."""
+    """Give the microseconds before each row, capped at ``longest``, the value between two conversations."""
     gaps = rows["timestamp"].diff().dt.total_microseconds().fill_null(0).to_numpy()
     other = (rows["conversation_id"] != rows["conversation_id"].shift()).fill_null(value=False)
     return np.where(other.to_numpy(), longest, np.minimum(gaps, longest)).astype(np.int64)
