@@ -1,1 +1,1 @@
-"""Speed and retrieval quality, runnable by anyone: ``python -m benchmarks.search`` and its neighbours."""
+"""Benchmarks of speed and retrieval quality, run as modules such as ``python -m benchmarks.search``."""

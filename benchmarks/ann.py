@@ -1,10 +1,11 @@
-"""From which number of rows the HNSW index is worth its price, and how much of the exact best it finds.
+"""Cost and recall of the HNSW index beside the exact search, by number of rows.
 
-``python -m benchmarks.ann --rows 10000 30000 100000`` builds the index over so many rows, asks batches of 1, 100 and
-2,000 queries of both engines in turn, and prints CPU milliseconds per query, recall@5, the CPU seconds of the build,
-and after how many queries it has paid for itself. ``--vectors`` and ``--queries`` name ``.npy`` files of real unit
-rows (float32); where more rows are asked for than there are, rows are moved by half the difference of two others,
-which keeps the directions in which the texts differ. Without them the vectors are drawn around topics.
+``python -m benchmarks.ann --rows 10000 30000 100000`` builds the index over each number of rows. It searches batches
+of 1, 100 and 2,000 queries with both engines in turn. It prints CPU milliseconds per query, recall@5, the CPU seconds
+of the build, and the number of queries after which the build pays off. ``--vectors`` and ``--queries`` name ``.npy``
+files of real unit rows (float32). If ``--vectors`` holds too few rows, further rows are made by moving a row by half
+the difference of two other rows, which keeps the directions in which the texts differ. Without these files, vectors
+are drawn around random topics.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ ROWS_AT_ONCE = 8192
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured at one number of rows and one size of batch.
+    """The measurements for one number of rows and one batch size.
 
     Attributes:
         rows: Number of rows.
-        batch: Queries asked at once.
+        batch: Queries per search.
         exact_ms: CPU milliseconds per query of the exact engine, the median of the repeats.
-        vss_ms: The same of the HNSW index.
+        vss_ms: CPU milliseconds per query of the HNSW index, the median of the repeats.
         recall: Share of the exact best five that the index finds.
-        recall_at_publication: What the publication measures of it, on queries that it makes itself.
-        build_seconds: CPU seconds that the index takes beside the database without it.
-        pays_after: Queries after which the build has paid for itself; None if it never does.
+        recall_at_publication: Recall that the publication measures on its sampled queries.
+        build_seconds: CPU seconds of the build, without those of a database that has no index.
+        pays_after: Queries after which the build pays off; None if it never does.
     """
 
     rows: int
@@ -65,15 +66,15 @@ class Figures:
 
 
 def take_rows(vectors: Vectors, count: int) -> Vectors:
-    """Take rows, and make further ones where there are too few.
+    """Take rows in random order, and make further rows if there are too few.
 
     Args:
         vectors: Unit rows, shape ``(rows, dimension)``.
         count: Number of rows wanted.
 
     Returns:
-        Unit rows, shape ``(count, dimension)``: the given ones in a random order, then rows moved by half the
-        difference of two others.
+        Unit rows, shape ``(count, dimension)``: the given rows in random order, then rows moved by half the
+        difference of two other rows.
     """
     random = np.random.default_rng(3)
     rows = np.empty((count, vectors.shape[1]), np.float32)
@@ -91,13 +92,13 @@ def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats
     """Build the index over some rows and compare it with the exact search.
 
     Args:
-        vectors: The rows.
-        queries: At least one; they are repeated up to the largest batch.
-        settings: Of the HNSW index.
-        repeats: How often the engines take turns.
+        vectors: Unit rows to index.
+        queries: At least one unit row; the rows are repeated up to the largest batch.
+        settings: Settings of the HNSW index.
+        repeats: Number of measured turns per engine.
 
     Returns:
-        One entry per size of batch.
+        One entry per batch size.
     """
     documents = pl.DataFrame({"document_id": ["d"]})
     chunks = pl.select(pl.int_range(len(vectors)).cast(pl.String).alias("chunk_id"))
@@ -159,9 +160,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ann", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 30_000], help="numbers of rows")
     parser.add_argument("--vectors", type=Path, help="unit rows to index (.npy)")
-    parser.add_argument("--queries", type=Path, help="unit rows to ask (.npy)")
+    parser.add_argument("--queries", type=Path, help="unit rows to search for (.npy)")
     parser.add_argument("--dim", type=int, default=384, help="width of drawn vectors")
-    parser.add_argument("--repeats", type=int, default=5, help="how often the engines take turns")
+    parser.add_argument("--repeats", type=int, default=5, help="measured turns per engine")
     parser.add_argument("--m", type=int, default=IndexSettings().hnsw_m, help="index.hnsw_m")
     parser.add_argument("--ef-construction", type=int, default=IndexSettings().hnsw_ef_construction)
     parser.add_argument("--ef-search", type=int, default=IndexSettings().ef_search)

@@ -1,8 +1,8 @@
-"""What it takes to answer windows beside the searching itself: index, hits, decisions, contexts, tables.
+"""Cost of making contexts for windows: index, hits, decisions, contexts, tables.
 
-``python -m benchmarks.answering`` prints one line of JSON. Vectors are given. The reference does the same with
-numpy, a dictionary and one Parquet file per table, and checks, explains and publishes nothing. Both take turns
-in one process; times are CPU seconds, medians of the repeats.
+``python -m benchmarks.answering`` prints one line of JSON. Vectors are given. The reference does the same work with
+numpy, a dictionary and one Parquet file per table, without checks, causes or publication. Library and reference take
+turns in one process; times are CPU seconds, medians of the repeats.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def make_windows(windows: int, chunks_per_window: int) -> tuple[pl.DataFrame, pl
 
 
 def make_corpus(chunk_count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make tables ``documents`` and ``document_chunks`` with some 400 characters a chunk."""
+    """Make tables ``documents`` and ``document_chunks`` with about 400 characters per chunk."""
     documents, chunks = make_tables(chunk_count)
     random = np.random.default_rng(3)
     texts = [" ".join(random.choice(WORDS, 80)) for _ in range(500)]
@@ -98,10 +98,10 @@ class Task:
     Args:
         chunk_count: Number of stored chunks.
         windows: Number of windows.
-        chunks_per_window: Query chunks of each.
+        chunks_per_window: Query chunks of each window.
         dimension: Width of a vector.
-        folder: Where both write.
-        strategy: How the library chooses; the reference chooses by similarity.
+        folder: Output folder of both.
+        strategy: The library's ``rag.strategy``; the reference always selects by similarity.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Task:
         return folder
 
     def answer(self, index_folder: Path) -> dict[str, pl.DataFrame]:
-        """Answer all windows and write the four tables."""
+        """Make the contexts of all windows and write the four tables."""
         rag = RAGSettings(ranking="dense", dedup_max_per_doc=1, strategy=self.strategy, top_k=TOP_K)
         context = ContextSettings()
         with open_index(index_folder, embedder_id="given") as index:
@@ -169,7 +169,7 @@ class Task:
         return tables
 
     def build_plainly(self) -> Path:
-        """Save the vectors, and the chunks beside them."""
+        """Save the vectors and the chunks as plain files."""
         folder = self.folder / f"plain-{next(self.turn)}"
         folder.mkdir()
         np.save(folder / "vectors.npy", self.vectors)
@@ -177,10 +177,10 @@ class Task:
         return folder
 
     def answer_plainly(self, folder: Path) -> dict[str, list[str]]:
-        """Do the same with numpy and a dictionary.
+        """Do the work of :meth:`answer` with numpy and a dictionary.
 
         Returns:
-            The chosen chunks of each window.
+            The ids of the chosen chunks of each window.
         """
         vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         stored = pl.read_parquet(folder / "chunks.parquet")
@@ -232,24 +232,24 @@ def _best_rows(queries: Vectors, vectors: Vectors, top_k: int) -> tuple[NDArray[
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
-    """Give the processor seconds of one call."""
+    """Measure the CPU seconds of one call."""
     started = time.process_time()
     action()
     return time.process_time() - started
 
 
 def share_alike(tables: dict[str, pl.DataFrame], chosen: dict[str, list[str]]) -> float:
-    """Give the share of the windows for which both chose the same chunks."""
+    """Compute the share of windows for which library and reference chose the same chunks."""
     kept = dict(tables["contexts"].group_by("window_id").agg("chunk_id").iter_rows())
     return sum(set(kept.get(owner, [])) == set(picked) for owner, picked in chosen.items()) / len(chosen)
 
 
 def measure(task: Task, repeats: int) -> dict[str, float]:
-    """Let library and reference take turns.
+    """Run library and reference in turn.
 
     Args:
-        task: What to do.
-        repeats: How often.
+        task: The work to measure.
+        repeats: Number of measured turns.
 
     Returns:
         CPU seconds and ratios by name.
@@ -282,7 +282,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--strategy", choices=["similarity", "coverage"], default="similarity")
-    parser.add_argument("--profile", action="store_true", help="print where an answer spends its time")
+    parser.add_argument("--profile", action="store_true", help="print profiles of both parts")
     given = parser.parse_args()
     dropped = drop_pinned_kernels("benchmarks.answering")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
-"""How well the assessment without labels predicts coverage, and the fit of its constants.
+"""How well the assessment, made without labels, predicts coverage; and the fit of its constants.
 
-``python -m benchmarks.assessment DIR...`` makes the contexts of every labelled set twice, with all documents and
-with a random half of them, so that some topics have lost what is relevant to them. It correlates the confidence
-with the coverage that the labels give, and fits the constants of :mod:`backstory.assessment` anew, each set
-predicted by the others.
+``python -m benchmarks.assessment DIR...`` makes the contexts of every labelled set twice: with all documents, and
+with a random half of them, so that some topics lose their relevant documents. It correlates the confidence with the
+coverage that the labels give. It refits the constants of :mod:`backstory.assessment`, and predicts each set with
+constants fitted on the remaining sets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Values = NDArray[np.float64]
 
 SHIPPED = np.array([INTERCEPT, PER_MARGIN])
 COVERED = 0.5
-"""Share of the topics from which a context counts as sufficient."""
+"""Share of the topics at or above which a context counts as sufficient."""
 
 _SEED = 20240101
 _RIDGE = 0.01
@@ -36,11 +36,11 @@ _BINS = 5
 
 
 def fit_constants(features: Values, sufficient: Values) -> Values:
-    """Fit a logistic regression by Newton's method, slightly ridged so that separable data has a solution.
+    """Fit a logistic regression by Newton's method, with a small ridge so that separable data has a solution.
 
     Args:
-        features: What to predict from, shape ``(windows, features)``; here the relative margin alone.
-        sufficient: 1 where enough was covered, else 0, shape ``(windows,)``.
+        features: Predictors, shape ``(windows, features)``; here the relative margin alone.
+        sufficient: 1 for a sufficient context, else 0, shape ``(windows,)``.
 
     Returns:
         Intercept and weights, shape ``(features + 1,)``.
@@ -58,12 +58,12 @@ def fit_constants(features: Values, sufficient: Values) -> Values:
 
 
 def predict(constants: Values, features: Values) -> Values:
-    """Give the confidence by these constants, shape ``(windows,)``."""
+    """Compute the confidence from constants of :func:`fit_constants`, shape ``(windows,)``."""
     return _logistic(constants[0] + features @ constants[1:])
 
 
 def area_under_curve(confidence: Values, sufficient: Values) -> float | None:
-    """Give the probability that a sufficient context has more confidence than an insufficient one; ties count half."""
+    """Compute the probability that a sufficient context has more confidence than an insufficient one (ties: half)."""
     positive = sufficient > 0
     pairs = int(positive.sum()) * int((~positive).sum())
     if not pairs:
@@ -73,7 +73,7 @@ def area_under_curve(confidence: Values, sufficient: Values) -> float | None:
 
 
 def calibration_error(confidence: Values, sufficient: Values) -> float:
-    """Give the expected calibration error over five bins of equal width (Naeini et al., AAAI 2015)."""
+    """Compute the expected calibration error over five bins of equal width (Naeini et al., AAAI 2015)."""
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = [abs((confidence - sufficient)[bins == place].sum()) for place in range(_BINS)]
     return float(sum(gaps) / len(confidence))
@@ -83,8 +83,8 @@ def assess_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
     """Assess a set with all of its documents and with a random half of them.
 
     Args:
-        labelled: The set.
-        settings: The settings.
+        labelled: The set to assess.
+        settings: Settings of retrieval and embedder.
 
     Returns:
         The columns of :attr:`backstory.evaluation.Comparison.assessments`, ``set`` and ``documents`` (all or half).
@@ -100,7 +100,7 @@ def assess_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
 
 
 def sample_windows(labelled: LabelledSet, per_group: int) -> LabelledSet:
-    """Keep the first windows of every group of a set, with their labels."""
+    """Keep the first ``per_group`` windows of each group of a set, with their labels."""
     groups = [name_group(window_id, labelled.name) for window_id in labelled.windows["window_id"]]
     kept = labelled.windows.filter(pl.int_range(pl.len()).over(pl.Series(groups)) < per_group)
     ids = kept.select("window_id")
@@ -115,15 +115,15 @@ def sample_windows(labelled: LabelledSet, per_group: int) -> LabelledSet:
 
 
 def tabulate(assessed: pl.DataFrame, min_similarity: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Measure the prediction by set, by the shipped constants and by those that the other sets give.
+    """Measure the prediction of each set, with the shipped constants and with constants fitted on the other sets.
 
     Args:
-        assessed: From :func:`assess_set`, for any number of sets.
-        min_similarity: The threshold of the margins.
+        assessed: Rows of :func:`assess_set` for any number of sets.
+        min_similarity: Threshold that the margins refer to.
 
     Returns:
-        The measurements, one row per set, documents and constants; and the constants fitted on all sets but each,
-        and on all.
+        The measurements, one row per set, documents and constants; and the fitted constants, one row for all sets and
+        one for each set that is left out.
     """
     features = assessed.select(relative_margin(pl.col("score_margin"), min_similarity)).to_numpy()
     sufficient = (assessed["coverage@5"].to_numpy() >= COVERED).astype(np.float64)
@@ -180,10 +180,10 @@ def _logistic(values: Values) -> Values:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the sets that are named."""
+    """Measure the sets given on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.assessment", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="labelled sets")
-    parser.add_argument("--per-group", type=int, help="most windows of a group of a set; else all")
+    parser.add_argument("--per-group", type=int, help="most windows per group of a set (default: all)")
     parser.add_argument("--embedder", choices=["local", "hashing"], default="local")
     parser.add_argument("--rows", type=Path, help="write the assessments of all windows as Parquet")
     given = parser.parse_args(arguments)

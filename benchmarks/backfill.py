@@ -1,8 +1,8 @@
-"""How long a backfill takes, stage by stage, how much memory it needs, and what a second run costs.
+"""Time and memory of a backfill, stage by stage, and the cost of a second run.
 
 ``python -m benchmarks.backfill --windows 1000 --messages 500`` writes a year of chat and posts into a temporary
-folder, calls the library's stages as the assets do, and prints for each its seconds, CPU seconds, share, rows and
-highest memory. Then it runs again over the unchanged workspace.
+folder. It calls the library's stages as the assets do, and prints the seconds, CPU seconds, share, rows and peak
+memory of each stage. Then it runs twice over the unchanged workspace: with the freshness check, and stage by stage.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from benchmarks.synthetic_workspace import Size, write_workspace
 
 @dataclass(frozen=True)
 class Step:
-    """What one step took.
+    """The cost of one step.
 
     Attributes:
         name: Table or action.
         seconds: Wall-clock time.
-        cpu_seconds: Processor time of all threads.
-        rows: Rows of the table; 0 for what makes none.
-        peak_mb: Most memory that the process held during the step, in megabytes.
+        cpu_seconds: CPU time of all threads.
+        rows: Rows of the table; 0 for a step that makes no table.
+        peak_mb: Peak memory of the process during the step, in megabytes.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Step:
 
 
 def run_stages(workspace: Workspace) -> list[Step]:
-    """Materialize everything that the exports span, one stage after another, and time each."""
+    """Materialize all partitions of the exports, one stage after another, and time each stage."""
     keys: list[str] = []
     steps = [_time("find_partitions", lambda: keys.extend(pipeline.find_partitions(workspace)))]
     steps += [_time(stage.table, partial(stage.make, workspace, keys)) for stage in pipeline.STAGES]
@@ -56,7 +56,7 @@ def run_stages(workspace: Workspace) -> list[Step]:
 
 
 def find_nothing_to_do(workspace: Workspace) -> bool:
-    """Do what a run over an unchanged workspace does before it says that there is nothing to do."""
+    """Check the workspace as an unchanged run does; true if there is nothing to do."""
     return pipeline.is_fresh(workspace, pipeline.find_partitions(workspace))
 
 
@@ -64,10 +64,10 @@ def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, A
     """Write a workspace, backfill it, and run twice more over it unchanged.
 
     Args:
-        size: How large it is.
+        size: Size of the workspace.
         embedder: Provider of the embeddings.
-        export: Format of the chat.
-        folder: Where to make the workspace.
+        export: Format of the chat export.
+        folder: Folder of the new workspace.
 
     Returns:
         The figures by name.
@@ -82,7 +82,7 @@ def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, A
         _time("second run: every stage", lambda: run_stages(open_workspace(folder))),
     ]
     if not find_nothing_to_do(open_workspace(folder)):
-        raise SystemExit("the second run found something to do: the figures of the second run are wrong")
+        raise SystemExit("the second run was not fresh, so its figures are wrong")
     return {
         **asdict(size),
         "embedder": embedder,
@@ -133,12 +133,12 @@ def main() -> int:
         0.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.backfill", description=__doc__)
-    parser.add_argument("--windows", type=int, default=1_000, help="windows of the year")
-    parser.add_argument("--messages", type=int, default=500, help="messages of each window")
+    parser.add_argument("--windows", type=int, default=1_000, help="windows in the year")
+    parser.add_argument("--messages", type=int, default=500, help="messages per window")
     parser.add_argument("--documents", type=int, default=1_000, help="number of posts")
     parser.add_argument("--embedder", choices=["hashing", "local"], default="hashing")
     parser.add_argument(
-        "--export", choices=["whatsapp", "parquet"], default="whatsapp", help="format of the chat"
+        "--export", choices=["whatsapp", "parquet"], default="whatsapp", help="format of the chat export"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON line instead of a table")
     arguments = parser.parse_args()

@@ -1,9 +1,8 @@
-"""How fast texts are cut into chunks, beside a plain paragraph packer in the same process.
+"""Speed of cutting texts into chunks, beside a plain paragraph packer in the same process.
 
-``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per second of
-processor time, the best of several rounds in which both are measured in turn. The counter is a quarter of the
-characters, so that neither measures a tokenizer. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is
-given beside them.
+``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per CPU second, the best of
+several rounds in which both are measured in turn. Both count a token for every four characters, so that neither
+measures a tokenizer. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is given as well.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def generate_windows(megabytes: float, seed: int = 1) -> list[str]:
 
     Args:
         megabytes: Least total size.
-        seed: Chooses the messages.
+        seed: Seed of the random messages.
 
     Returns:
         One Markdown text per window of 500 messages.
@@ -63,12 +62,12 @@ def _write_message(source: random.Random, words: list[str], number: int) -> str:
 
 
 def count_quarters(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Count a token for every four characters begun."""
+    """Count one token per four characters, plus one."""
     return np.fromiter(map(len, texts), np.int64, len(texts)) // 4 + 1
 
 
 def pack_paragraphs(text: str, max_tokens: int, overlap_tokens: int) -> list[str]:
-    """Pack paragraphs as one would by hand: no offsets, no checks, no paragraph ever cut."""
+    """Pack paragraphs in the simplest way: without offsets or checks, and without cutting a paragraph."""
     chunks: list[str] = []
     current: list[str] = []
     total = 0
@@ -95,7 +94,7 @@ def pack_paragraphs(text: str, max_tokens: int, overlap_tokens: int) -> list[str
 def count_losses(
     texts: Sequence[str], spans: Sequence[list[Span]], count_tokens: CountTokens
 ) -> tuple[int, int]:
-    """Count the characters that no chunk holds, whitespace aside, and the chunks over the ceiling."""
+    """Count the non-whitespace characters that no chunk holds, and the chunks over the ceiling."""
     lost = oversize = 0
     for text, cut in zip(texts, spans, strict=True):
         covered = 0
@@ -109,7 +108,7 @@ def count_losses(
 
 
 def measure(run: Callable[[], Result]) -> tuple[float, Result]:
-    """Run something and give its processor seconds and its result."""
+    """Call a function; give its CPU seconds and its result."""
     started = time.process_time()
     result = run()
     return time.process_time() - started, result

@@ -1,8 +1,9 @@
-"""How fast the local model embeds, beside onnxruntime alone on the same batches of tokens.
+"""Speed of the local model, beside onnxruntime alone on the same batches of tokens.
 
 ``python -m benchmarks.embedding [--runtime openvino]`` embeds texts of about 30, 120 and 400 tokens and prints one JSON
-line for each length: tokens per CPU second of the library, which also tokenizes, sorts and joins, and of a bare session
-of onnxruntime; their ratio; and the largest difference of a vector's components. Both take turns in one process.
+line for each length: tokens per CPU second of the library, which also tokenizes, sorts and joins; tokens per CPU second
+of a bare onnxruntime session; their ratio; and the largest difference between components of the vectors. Both take
+turns in one process.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def make_batches(
     """Tokenize texts and pad them in the embedder's own batches.
 
     Args:
-        embedder: Says which texts go together.
-        tokenizer: The model's, without truncation and padding.
+        embedder: Plans the batches.
+        tokenizer: Tokenizer of the model, without truncation and padding.
         texts: Any texts.
 
     Returns:
-        For each batch the positions of its texts, and the inputs of the model.
+        For each batch, the positions of its texts and the inputs of the model.
     """
     tokens = [found.ids for found in tokenizer.encode_batch_fast(texts)]
     batches = []
@@ -62,12 +63,12 @@ def make_batches(
 
 
 def measure(words: int, runtime: Runtime, repeats: int, graphs: Path) -> dict[str, Any]:
-    """Embed texts of one length by the library and by a bare session.
+    """Embed texts of one length with the library and with a bare session.
 
     Args:
-        words: Words of a text.
-        runtime: What the library runs the model by.
-        repeats: How often both take turns.
+        words: Words per text.
+        runtime: Runtime of the library; the bare session always uses onnxruntime.
+        repeats: Number of measured turns.
         graphs: Folder for the model's graph.
 
     Returns:
@@ -119,7 +120,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embedding", description=__doc__)
     parser.add_argument("--runtime", choices=get_args(Runtime), default="onnxruntime")
-    parser.add_argument("--repeats", type=int, default=5, help="how often both take turns")
+    parser.add_argument("--repeats", type=int, default=5, help="measured turns")
     arguments = parser.parse_args()
     drop_pinned_kernels("benchmarks.embedding")
     with tempfile.TemporaryDirectory() as graphs:

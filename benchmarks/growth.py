@@ -1,8 +1,8 @@
-"""How a search grows with the number of chunks, by every ranking.
+"""Cost of a search by number of chunks, for every ranking.
 
-``python -m benchmarks.growth --rows 1000 10000 100000 1000000`` builds an index over so many chunks of 60 words
-with vectors around topics, asks a batch of queries of 30 words, and prints CPU seconds and bytes of the build,
-milliseconds per query by the clock and of the processor, and the memory that the search took.
+``python -m benchmarks.growth --rows 1000 10000 100000 1000000`` builds an index over each number of chunks, with 60
+words per chunk and vectors around topics. It searches a batch of queries of 30 words. It prints CPU seconds and size
+of the build, wall and CPU milliseconds per query, and the memory of the search.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ TEXTS_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class Figures:
-    """What one ranking cost at one number of chunks.
+    """The cost of one ranking for one number of chunks.
 
     Attributes:
         rows: Number of chunks.
-        queries: Queries asked at once.
+        queries: Queries per search.
         ranking: dense, keyword or hybrid.
-        engine: What answered.
-        wall_ms: Milliseconds per query by the clock, the median of the repeats.
-        cpu_ms: The same of the processor.
-        extra_memory_mb: What the process held above what it held before, the stored vectors read by it included.
-        build_cpu_seconds: CPU seconds of building and publishing the index.
-        disk_mb: Size of the snapshot.
+        engine: Engine that answered.
+        wall_ms: Wall-clock milliseconds per query, the median of the repeats.
+        cpu_ms: CPU milliseconds per query, the median of the repeats.
+        extra_memory_mb: Peak memory of the search above the memory before it, with the stored vectors that it reads.
+        build_cpu_seconds: CPU seconds to build and publish the index.
+        disk_mb: Size of the snapshot in megabytes.
     """
 
     rows: int
@@ -63,12 +63,12 @@ class Figures:
 
 
 def make_texts(count: int, words: int, seed: int) -> pl.Series:
-    """Draw texts of words that are as unequally common as those of a language, by Zipf's law without its stop words.
+    """Draw texts with the word frequencies of a language: Zipf's law without stop words.
 
     Args:
         count: Number of texts.
-        words: Words of each.
-        seed: Of the random numbers.
+        words: Words per text.
+        seed: Seed of the random numbers.
 
     Returns:
         The texts.
@@ -85,13 +85,13 @@ def make_texts(count: int, words: int, seed: int) -> pl.Series:
 
 
 def measure(rows: int, queries: int, dimension: int, repeats: int, approximate: bool) -> list[Figures]:
-    """Build one index and ask it by every ranking.
+    """Build one index and search it by every ranking.
 
     Args:
         rows: Number of chunks.
-        queries: Queries asked at once.
+        queries: Queries per search.
         dimension: Width of a vector.
-        repeats: How often each ranking is asked, in turns.
+        repeats: Number of measured turns per ranking.
         approximate: Whether the index has an HNSW graph.
 
     Returns:
@@ -121,7 +121,7 @@ def measure(rows: int, queries: int, dimension: int, repeats: int, approximate: 
 def _ask(
     index: SearchIndex, queries: Vectors, texts: list[str], repeats: int
 ) -> dict[str, tuple[str, float, float, float]]:
-    """Give engine, milliseconds by the clock and of the processor, and megabytes of each ranking."""
+    """Give the engine, wall and CPU milliseconds per query, and megabytes of each ranking."""
     rankings: tuple[Ranking, ...] = get_args(Ranking)
     before = reset_peak_memory()
     engines, memory = {}, {}
@@ -157,10 +157,10 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--queries", type=int, default=500, help="asked at once")
+    parser.add_argument("--queries", type=int, default=500, help="queries per search")
     parser.add_argument("--dim", type=int, default=384, help="width of a vector")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--approximate", action="store_true", help="with an HNSW graph")
+    parser.add_argument("--approximate", action="store_true", help="build an HNSW graph")
     arguments = parser.parse_args()
     dropped = drop_pinned_kernels("benchmarks.growth")
     about = {"blas": blas_kernels(), "processors": os.cpu_count(), "dropped_environment": dropped}

@@ -1,4 +1,4 @@
-"""What a measurement depends on: the kernels of the linear algebra library, and the memory of the process."""
+"""Conditions of a measurement: the kernels of the linear algebra library, and the memory of the process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _CORE_NAMES = (
 
 
 def drop_pinned_kernels(module: str) -> list[str]:
-    """Start the process again without the variables that pin OpenBLAS to kernels of another machine.
+    """Restart the process without the environment variables that pin OpenBLAS to kernels of another machine.
 
     Args:
         module: The module that was started with ``python -m``.
 
     Returns:
-        The names of the variables that were dropped, when there are none left.
+        The names of the dropped variables, in the restarted process; empty if none was set.
     """
     pinned = [name for name in PINNED_KERNELS if name in os.environ]
     if pinned:
@@ -37,7 +37,7 @@ def drop_pinned_kernels(module: str) -> list[str]:
 
 
 def blas_kernels() -> str:
-    """Name the linear algebra library that numpy uses, and the kernels that it chose for this processor."""
+    """Name the linear algebra library of numpy, and the kernels that it chose for this processor."""
     config = np.show_config(mode="dicts")
     library = config["Build Dependencies"]["blas"]["name"]
     maps = Path("/proc/self/maps")
@@ -53,10 +53,10 @@ def blas_kernels() -> str:
 
 
 def reset_peak_memory() -> int:
-    """Forget the highest memory use so far, where the system allows it.
+    """Reset the peak memory of the process, if the system allows it.
 
     Returns:
-        Bytes that the process holds now.
+        Bytes of :func:`peak_memory` after the reset.
     """
     path = Path("/proc/self/clear_refs")
     if path.exists():
@@ -65,7 +65,7 @@ def reset_peak_memory() -> int:
 
 
 def peak_memory() -> int:
-    """Give the highest number of bytes that the process has held since the last reset."""
+    """Give the peak memory of the process in bytes, since the last reset if the system allows resets."""
     status = Path("/proc/self/status")
     if status.exists():
         fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())

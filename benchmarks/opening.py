@@ -1,8 +1,8 @@
-"""How long a process waits for its first answer: a snapshot opened and asked once, beside a mapped matrix.
+"""Time to the first result: a snapshot opened and searched once, beside a mapped matrix.
 
 ``python -m benchmarks.opening FOLDER`` opens the published snapshot of a folder in a process that has only
-imported the library, and prints one JSON line. The reference maps the same file of vectors and multiplies
-them with one query. Run it twice: the first run also reads the files into the system's page cache.
+imported the library, and prints one JSON line. The reference maps the same file of vectors and multiplies it by one
+query. Run it twice: the first run also reads the files into the system's page cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from backstory.index.snapshot.manifest import VECTORS_FILE
 
 
 def measure_first_search(folder: Path) -> dict[str, float]:
-    """Open, search once, and do the same with numpy alone.
+    """Open a snapshot and search once, then do the same with numpy alone.
 
     Args:
         folder: The folder of the index.
@@ -49,11 +49,11 @@ def measure_first_search(folder: Path) -> dict[str, float]:
 
 
 def repeat_first_search(folder: Path, repeats: int) -> dict[str, float]:
-    """Give the medians of :func:`measure_first_search` over new processes.
+    """Compute the medians of :func:`measure_first_search` over new processes.
 
     Args:
         folder: The folder of the index.
-        repeats: Number of processes that are measured, after one that is not.
+        repeats: Number of measured processes, after one for warm-up.
 
     Returns:
         Seconds by name, and ``first_search_ratio``.

@@ -1,9 +1,9 @@
-"""How long a batch search takes beside the bare matrix product, and whether it finds what there is.
+"""Time of a batch search beside the bare matrix product, and its recall.
 
 ``python -m benchmarks.search --n 100000 --q 2000 --dim 384 --engine exact --json`` prints one JSON line. The
-index is built, published and searched as in a workspace. Product and search take turns in one process, and
-their medians are compared. For one query the product is one of a matrix and a vector. With ``--filter`` the
-same search without it takes turns, too; how long a new process waits for its first answer is measured beside.
+index is built, published and searched as in a workspace. Product and search take turns in one process, and their
+medians are compared. For one query, the product is of a matrix and a vector. With ``--filter``, the search without a
+filter takes turns as well. The time to the first result of a new process is measured separately.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ BoolMask = NDArray[np.bool_]
 def make_vectors(
     count: int, dimension: int, seed: int, topics: Vectors | None = None
 ) -> tuple[Vectors, Vectors]:
-    """Draw unit vectors around topics, as embeddings of texts lie: a common mean, topics, and noise.
+    """Draw unit vectors distributed like embeddings of texts: a common mean, topics, and noise.
 
     Args:
         count: Number of vectors.
-        dimension: Their width.
-        seed: Of the random numbers.
-        topics: The topics, or None to draw them, too.
+        dimension: Width of a vector.
+        seed: Seed of the random numbers.
+        topics: Topics to draw around; None draws them as well.
 
     Returns:
         The vectors, shape ``(count, dimension)``, and the topics.
@@ -70,9 +70,9 @@ def make_vectors(
 
 
 def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make documents and chunks with little text; every chunk's id says which vector is its own.
+    """Make documents and chunks with little text; each chunk's id holds the row of its vector.
 
-    A document is published every hour, and every other one has a tag.
+    One document is published every hour, and every second document has a tag.
     """
     number = pl.int_range(pl.len())
     document_id = pl.format("d{}", number // CHUNKS_PER_DOCUMENT)
@@ -104,12 +104,12 @@ def make_filters(name: str, count: int, query_count: int) -> tuple[Filters, Bool
     """Make one of the measured filters.
 
     Args:
-        name: ``none``, ``as_of`` (times spread over the latter half of the documents) or ``tags`` (half of them).
+        name: ``none``, ``as_of`` (times spread over the later half of the documents) or ``tags`` (half the documents).
         count: Number of chunks.
         query_count: Number of queries.
 
     Returns:
-        The filters, and for each query and chunk whether they admit it, shape ``(queries, chunks)`` or
+        The filters, and a mask of the chunks that they admit for each query, shape ``(queries, chunks)`` or
         ``(1, chunks)``.
     """
     documents = np.arange(count) // CHUNKS_PER_DOCUMENT
@@ -123,7 +123,7 @@ def make_filters(name: str, count: int, query_count: int) -> tuple[Filters, Bool
 
 
 def multiply(queries: Vectors, vectors: Vectors, buffer: Vectors) -> None:
-    """Compute all similarities by the bare matrix product and keep none of them."""
+    """Compute all similarities by the bare matrix product, without keeping them."""
     if len(queries) == 1:
         np.matmul(vectors, queries[0], out=buffer[: len(vectors)])
         return
@@ -137,7 +137,7 @@ def multiply(queries: Vectors, vectors: Vectors, buffer: Vectors) -> None:
 
 
 def seconds_of(action: Callable[[], object]) -> tuple[float, float]:
-    """Time one call by the clock and by the processor."""
+    """Measure one call in wall-clock seconds and CPU seconds."""
     started, worked = time.perf_counter(), time.process_time()
     action()
     return time.perf_counter() - started, time.process_time() - worked
@@ -146,7 +146,7 @@ def seconds_of(action: Callable[[], object]) -> tuple[float, float]:
 def share_found(
     result: SearchResult, queries: Vectors, vectors: Vectors, top_k: int, admitted: BoolMask
 ) -> float:
-    """Compare the hits of some queries with an oracle that computes every similarity in double precision."""
+    """Compute the recall of a sample of queries against an oracle that compares every row in double precision."""
     judged = np.unique(np.linspace(0, len(queries) - 1, min(JUDGED_QUERIES, len(queries))).astype(int))
     similarities = np.empty((len(judged), len(vectors)))
     for start in range(0, len(vectors), ROWS_AT_ONCE):
@@ -170,8 +170,8 @@ def measure(
         query_count: Number of queries in the batch.
         dimension: Width of a vector.
         engine: ``exact`` or ``vss``.
-        top_k: Hits for each query.
-        repeats: How often product and search take turns.
+        top_k: Hits per query.
+        repeats: Number of measured turns.
         filter_name: ``none``, ``as_of`` or ``tags``.
 
     Returns:
@@ -214,7 +214,7 @@ def _compare(
 
     buffer = np.empty(SCORES_AT_ONCE, np.float32)
     multiply(queries, vectors, buffer)
-    # Reads the rows of the mapped file, so that they are not taken for memory of the search.
+    # Loads the mapped rows first, so that they do not count as memory of the search.
     index.search(queries[:1], SearchRequest(top_k=top_k))
     before = reset_peak_memory()
     result = search()
@@ -249,15 +249,15 @@ def main() -> int:
     """Run the benchmark.
 
     Returns:
-        0, or 1 if another engine answered than the one asked for.
+        0, or 1 if another engine than the requested one answered.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--n", type=int, default=100_000, help="number of chunks")
     parser.add_argument("--q", type=int, default=2_000, help="number of queries")
     parser.add_argument("--dim", type=int, default=384, help="width of a vector")
     parser.add_argument("--engine", choices=["exact", "vss"], default="exact")
-    parser.add_argument("--top-k", type=int, default=5, help="hits for each query")
-    parser.add_argument("--repeats", type=int, default=7, help="how often product and search take turns")
+    parser.add_argument("--top-k", type=int, default=5, help="hits per query")
+    parser.add_argument("--repeats", type=int, default=7, help="measured turns of product and search")
     parser.add_argument("--filter", choices=["none", "as_of", "tags"], default="none")
     parser.add_argument("--json", action="store_true", help="print the JSON line only, without a summary")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A workspace of any size, the same on every machine: a year of chat about several topics, and posts about them."""
+"""A synthetic workspace of any size, the same on every machine: a year of chat on several topics, and posts on them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ExportFormat = Literal["whatsapp", "parquet"]
 
 @dataclass(frozen=True)
 class Size:
-    """How large a workspace is.
+    """The size of a workspace.
 
     Attributes:
-        windows: Windows of the whole year, spread evenly over its days.
-        messages: Messages in each of them.
+        windows: Windows in the year, spread evenly over its days.
+        messages: Messages per window.
         documents: Number of posts.
     """
 
@@ -42,19 +42,19 @@ class Size:
 def write_workspace(root: Path, size: Size, *, embedder: str, export: ExportFormat) -> None:
     """Write settings, one chat export and the posts.
 
-    Messages have 1 to 120 words, half of them at most 8, as in group chats; a few messages in a row share a
-    topic. Posts have 150 to 900 words about one or two topics, most of them published before the year.
+    Messages have 1 to 120 words, half of them at most 8, as in group chats. Runs of a few messages share a topic.
+    Posts have 150 to 900 words about one or two topics; most are published before the year.
 
     Args:
         root: An empty or absent folder.
-        size: How much to write.
+        size: Number of windows, messages and posts to write.
         embedder: Provider of the embeddings.
-        export: Format of the chat.
+        export: Format of the chat export.
     """
     for folder in ("chats", "posts"):
         (root / folder).mkdir(parents=True)
     (root / "backstory.yaml").write_text(
-        "conversations: {date_order: dmy}\n"  # few days do not tell it
+        "conversations: {date_order: dmy}\n"  # too few days to infer it
         f"windows: {{unit: messages, size: {size.messages}}}\n"
         f"partitions: {{start: {_FIRST_DAY.date()}}}\nembedding: {{provider: {embedder}}}\n",
         encoding="utf-8",
@@ -72,7 +72,7 @@ def write_workspace(root: Path, size: Size, *, embedder: str, export: ExportForm
 
 
 def _make_words() -> pl.Series:
-    """Make the vocabulary: the common words, then those of each topic."""
+    """Make the vocabulary: the common words, then the words of each topic."""
     random = np.random.default_rng(0)
     count = 2 * (COMMON_WORDS + TOPICS * WORDS_PER_TOPIC)
     parts = random.integers(0, len(_SYLLABLES), (count, 4))
@@ -134,7 +134,7 @@ def _write_texts(
     words: pl.Series,
     random: np.random.Generator,
 ) -> pl.Series:
-    """Write one text per length; half of its words are of its topic, the frequent ones of either kind come often."""
+    """Write one text per length, of half common words and half words of its topic, each with unequal frequencies."""
     ends = np.cumsum(lengths)
     bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]) + WORDS_AT_ONCE, WORDS_AT_ONCE), side="left")
     parts = []

@@ -1,7 +1,7 @@
-"""Tables against plain Polars: a conversation to Markdown, and writing a partition.
+"""Speed of tables beside plain Polars: converting a conversation to Markdown, and writing a partition.
 
-Run as ``python -m benchmarks.tables``; prints one JSON line. Times are CPU seconds, the median of interleaved
-repeats; a ratio is the library over its reference, measured in the same process.
+``python -m benchmarks.tables`` prints one JSON line. Times are CPU seconds, the median of interleaved repeats. A
+ratio is the library's time divided by the reference's, measured in the same process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DISTINCT_TEXTS = 20_000
 
 
 def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.DataFrame:
-    """Make table ``messages`` as a chat has them: a tenth of several lines, a few that look like Markdown."""
+    """Make a realistic table ``messages``: one in ten has several lines, and a few look like Markdown."""
     rng = random.Random(seed)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(3_000)]
@@ -51,14 +51,14 @@ def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.Da
 
 
 def join_with_polars(frame: pl.DataFrame) -> str:
-    """Write a conversation with one plain Polars expression: shorter headings, nothing escaped, nothing checked."""
+    """Write a conversation with one plain Polars expression: shorter headings, no escaping, no checks."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     message = pl.format("**{}** ({}): {}", pl.col("author"), written, pl.col("text"))
     return str(frame.select(message.str.join("\n\n")).item())
 
 
 def join_alike_with_polars(frame: pl.DataFrame) -> str:
-    """Write the library's own format with one plain Polars expression: nothing escaped, nothing checked."""
+    """Write the library's format with one plain Polars expression: no escaping, no checks."""
     written = pl.col("timestamp").dt.strftime("%Y-%m-%d %H:%M")
     heading = "## Message {}\n**Author:** {}\n**Timestamp:** {}\n\n{}"
     message = pl.format(heading, pl.int_range(1, pl.len() + 1), pl.col("author"), written, pl.col("text"))
@@ -66,7 +66,7 @@ def join_alike_with_polars(frame: pl.DataFrame) -> str:
 
 
 def time_interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Give the median CPU seconds of each function, called in turn."""
+    """Measure the median CPU seconds of each function, called in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
@@ -77,13 +77,13 @@ def time_interleaved(functions: dict[str, Callable[[], object]], repeats: int) -
 
 
 def peak_megabytes() -> float:
-    """Give the largest memory that the process has held so far."""
+    """Give the peak memory of the process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def measure_markdown(messages: int, repeats: int) -> dict[str, float]:
-    """Compare a conversation to Markdown with the plain Polars forms."""
+    """Compare converting a conversation to Markdown with both plain Polars expressions."""
     frame = make_messages(messages, words=(5, 60))
     before = peak_megabytes()
     megabytes = len(consolidate_messages_to_markdown(frame).encode()) / 1e6
@@ -108,7 +108,7 @@ def measure_markdown(messages: int, repeats: int) -> dict[str, float]:
 
 
 def measure_writing(rows: int, repeats: int) -> dict[str, float]:
-    """Compare writing a changed partition with Polars' ``write_parquet``, and writing it unchanged."""
+    """Compare writing a partition, changed and unchanged, with Polars' ``write_parquet``."""
     frame = make_messages(rows, words=(150, 350))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -132,10 +132,8 @@ def measure_writing(rows: int, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--messages", type=int, default=500_000, help="of the conversation that is written as Markdown"
-    )
-    parser.add_argument("--rows", type=int, default=50_000, help="of the partition that is written")
+    parser.add_argument("--messages", type=int, default=500_000, help="messages to convert to Markdown")
+    parser.add_argument("--rows", type=int, default=50_000, help="rows of the partition to write")
     parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     markdown = measure_markdown(given.messages, given.repeats)

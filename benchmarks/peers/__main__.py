@@ -1,8 +1,8 @@
 """Run the peers and Backstory on labelled sets and print one table.
 
 ``python -m benchmarks.peers DIR [DIR ...]``. The first run makes an environment for each peer from the package
-index, and embeds; both are kept, so that a run that was stopped goes on where it was, and a second one measures
-only.
+index, and embeds the texts. Environments and vectors are kept, so an interrupted run resumes, and a second run only
+measures.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from benchmarks.peers.report import OWN, score_outcomes, write_table
 
 
 def choose_methods(parts: Sequence[str] | None) -> list[str]:
-    """Give the peers' methods whose names contain one of some parts.
+    """Choose methods of the peers by parts of their names.
 
     Args:
-        parts: Parts of names, or None for all methods.
+        parts: Parts of names; None chooses all methods.
 
     Returns:
-        Names, in the order in which they are run.
+        Names of the methods that contain any part, in the order of :data:`benchmarks.peers.driver.METHODS`.
 
     Raises:
-        ValueError: A part is in no name.
+        ValueError: No name contains one of the parts.
     """
     if parts is None:
         return list(METHODS)
@@ -58,18 +58,18 @@ def compare_on_set(
     space: Space,
     scratch: Path,
 ) -> list[dict[str, Any]]:
-    """Run everyone on one set.
+    """Run Backstory and the peers on one set.
 
     Args:
         folder: The labelled set.
-        windows_per_group: How many windows of a group are taken, or None for all.
-        pythons: The Python of every peer.
-        methods: The peers' ways of asking.
-        space: What makes vectors.
+        windows_per_group: Most windows per group, or None for all.
+        pythons: Python interpreter of every peer's environment.
+        methods: Names of the peers' methods to run.
+        space: Embedder and cache for all vectors.
         scratch: An empty folder.
 
     Returns:
-        Records as :func:`benchmarks.peers.report.score_outcomes` makes them.
+        Records of :func:`benchmarks.peers.report.score_outcomes`.
     """
     labelled = read_sample(folder, windows_per_group)
     job = scratch / "job"
@@ -99,19 +99,19 @@ def compare_on_set(
 
 
 def main() -> None:
-    """Run everyone on every set and print."""
+    """Run Backstory and the peers on every set and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="labelled set")
-    parser.add_argument("--windows", type=int, metavar="N", help="of each group (default: all)")
+    parser.add_argument("--windows", type=int, metavar="N", help="most windows per group (default: all)")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, help="default: all")
     parser.add_argument(
         "--methods",
         nargs="+",
         metavar="PART",
-        help="of the peers, those with one of these parts in their names (default: all)",
+        help="run only methods of the peers whose names contain one of these parts (default: all)",
     )
     parser.add_argument(
-        "--environments", type=Path, metavar="DIR", help="where environments are kept (default: in the cache)"
+        "--environments", type=Path, metavar="DIR", help="folder of the environments (default: in the cache)"
     )
     parser.add_argument("--json", action="store_true", help="print records instead of the table")
     given = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Backstory in a process of its own, by the path that ``backstory eval`` scores.
+"""Backstory in a separate process, with the retrieval that ``backstory eval`` scores.
 
-It finds its vectors in the cache, where the preparation has put them.
+All vectors are in the cache, where :mod:`benchmarks.peers.preparation` put them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ METHOD = "its own way"
 
 
 def main() -> None:
-    """Index, ask, and write the outcome."""
+    """Index the documents, search for the windows, and write the outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="labelled set")
     parser.add_argument("out", type=Path, help="JSON file for the outcome")
-    parser.add_argument("--windows", type=int, help="windows of each group")
+    parser.add_argument("--windows", type=int, help="most windows per group")
     given = parser.parse_args()
     labelled = read_sample(given.folder, given.windows)
     space = Space.open()

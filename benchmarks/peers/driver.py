@@ -1,7 +1,7 @@
-"""Runs one peer in the peer's own environment, and measures it there.
+"""Runs and measures one peer in the peer's environment.
 
-Two steps, since a peer splits by its own rules and the vectors of what it makes of the texts come from outside:
-``split JOB OUT`` writes the texts that the peer will want vectors of, ``search JOB OUT`` indexes and asks.
+There are two steps, since each peer splits texts by its own rules, and the vectors of the splits come from outside.
+``split JOB OUT`` writes the texts for which the peer needs vectors. ``search JOB OUT`` indexes and searches.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ METHODS = (
 
 DOCUMENTS_PER_WINDOW = 10
 WHOLE_WINDOW_HITS = 50
-"""More chunks than documents are wanted, since several may be of one document."""
+"""Chunks per window; more than ``DOCUMENTS_PER_WINDOW``, since several may be of one document."""
 CHUNK_HITS = 10
-"""Hits of one query chunk: as many as Backstory takes when it is scored. A hybrid takes as many of vectors and
-as many of keywords, as the peers' examples do."""
+"""Hits per query chunk, as many as Backstory takes when it is scored. A hybrid takes this number from vectors and
+again from keywords, as in the peers' examples."""
 
 Found: TypeAlias = tuple[str, float]
-"""A document and its score; several chunks of a document may each give one."""
+"""A document's id and score; a document may occur once for each of its chunks."""
 
 
 class Peer(Protocol):
-    """What a peer's ``run.py`` provides, made with the vectors of documents and of queries."""
+    """The protocol of a peer's ``run.py``, constructed with the vectors of documents and of queries."""
 
     def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None: ...
 
     def split_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Give the texts that the ingestion pipeline would embed."""
+        """Give the texts that the peer's ingestion pipeline embeds."""
         ...
 
     def split_window(self, transcript: str) -> list[str]:
-        """Cut a window as the peer's splitter cuts any text."""
+        """Split a window with the peer's splitter."""
         ...
 
     def index(self, documents: Sequence[Document]) -> None:
-        """Run the ingestion pipeline, and index the same chunks for keywords."""
+        """Run the peer's ingestion pipeline, and index the same chunks for keywords."""
         ...
 
     def ask(self, query: str, as_of: int) -> Iterable[Found]:
-        """Retrieve with one query, best first, among what was published at or before ``as_of``."""
+        """Retrieve with one query, best first, from documents published at or before ``as_of``."""
         ...
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterable[Found]:
@@ -92,14 +92,14 @@ class Peer(Protocol):
 
 
 class Measurement:
-    """Seconds of named steps, by the clock and of the processor."""
+    """Wall-clock and CPU seconds of named steps."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, dict[str, float]] = {}
 
     @contextmanager
     def measure(self, step: str) -> Iterator[None]:
-        """Measure what is done inside."""
+        """Measure the body of the ``with`` statement."""
         started, worked = time.perf_counter(), time.process_time()
         yield
         self.seconds[step] = {
@@ -109,7 +109,7 @@ class Measurement:
 
 
 def first_documents(found: Iterable[Found]) -> list[Found]:
-    """Keep the first entry of each document, and of those as many as are scored."""
+    """Keep the first entry of each document, and of these the first ``DOCUMENTS_PER_WINDOW``."""
     best: dict[str, float] = {}
     for doc_id, score in found:
         best.setdefault(doc_id, score)
@@ -128,7 +128,7 @@ def write_outcome(
         out: The JSON file.
         runs: Ranked documents by method and window.
         measurement: Seconds of the step ``index`` and of every method.
-        packages: Distributions whose versions are given.
+        packages: Distributions whose versions are recorded.
     """
     outcome = {
         "runs": runs,
@@ -140,11 +140,11 @@ def write_outcome(
 
 
 def run_peer(make_peer: Callable[[VectorTable, VectorTable], Peer], packages: Sequence[str]) -> None:
-    """Be the command line of a peer's ``run.py``.
+    """Run the command line of a peer's ``run.py``.
 
     Args:
-        make_peer: Makes the peer of the vectors of documents and of queries.
-        packages: Distributions whose versions are given.
+        make_peer: Constructs the peer from the vectors of documents and of queries.
+        packages: Distributions whose versions are recorded.
     """
     parser = argparse.ArgumentParser(description=run_peer.__doc__)
     parser.add_argument("step", choices=["split", "search"])

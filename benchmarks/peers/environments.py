@@ -1,4 +1,4 @@
-"""One virtual environment for each peer, made of its pinned requirements."""
+"""One virtual environment per peer, with its pinned requirements."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PEERS = ("llamaindex", "haystack", "langchain")
 REQUIREMENTS = Path(__file__).parent
 
 _STAMP = "requirements.sha256"
-# None of the peers may report its use to its authors.
+# Turns off the telemetry of the peers.
 _QUIET = {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false", "DO_NOT_TRACK": "1"}
 
 
 def make_environment(peer: str, folder: Path) -> Path:
-    """Make the environment of a peer unless it is there and has the same requirements.
+    """Make the environment of a peer unless it exists with the same requirements.
 
     Args:
         peer: One of :data:`PEERS`.
-        folder: Where environments are kept; the peer's is a folder in it.
+        folder: Parent folder of all environments.
 
     Returns:
-        The environment's Python.
+        The environment's Python interpreter.
 
     Raises:
-        subprocess.CalledProcessError: ``venv`` or ``pip`` failed; what they said is on standard error.
+        subprocess.CalledProcessError: ``venv`` or ``pip`` failed; their output is on standard error.
     """
     requirements = REQUIREMENTS / peer / "requirements.txt"
     environment = folder.resolve() / peer
@@ -39,7 +39,7 @@ def make_environment(peer: str, folder: Path) -> Path:
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
         return python
-    # A stamp that is left while the folder is emptied would vouch for half an environment.
+    # The stamp goes first: if the process is killed below, it must not mark half an environment as complete.
     stamp.unlink(missing_ok=True)
     print(f"making the environment of {peer} in {environment} ...", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
@@ -50,15 +50,15 @@ def make_environment(peer: str, folder: Path) -> Path:
 
 
 def run_module(python: Path, module: str, *arguments: Path | str) -> None:
-    """Run a module of this project in some environment and wait for it.
+    """Run a module of this project in an environment and wait for it.
 
     Args:
-        python: The environment's Python.
+        python: The environment's Python interpreter.
         module: The module's full name.
-        arguments: Its arguments.
+        arguments: Command-line arguments of the module.
 
     Raises:
-        subprocess.CalledProcessError: It failed; what it said is on standard error.
+        subprocess.CalledProcessError: The module failed; its output is on standard error.
     """
     environment = {name: value for name, value in os.environ.items() if name not in PINNED_KERNELS}
     subprocess.run(

@@ -1,6 +1,6 @@
-"""What a peer is given: documents, windows, and the vector of every text that it may ask for.
+"""The input of a peer: documents, windows, and the vector of every text that it looks up.
 
-Plain files, read with the standard library and numpy alone, since a peer's environment has nothing else.
+The files are plain and need only the standard library and numpy, since a peer's environment has nothing else.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Document:
     """A document of the set.
 
     Attributes:
-        doc_id: Its name in the labels.
+        doc_id: Id in the labels.
         title: May be empty.
         text: Without the title.
-        published_at: Microseconds since 1970; :data:`UNDATED` is before every window.
+        published_at: Microseconds since 1970; :data:`UNDATED` precedes every window.
     """
 
     doc_id: str
@@ -43,11 +43,11 @@ class Window:
     """A window to find documents for.
 
     Attributes:
-        window_id: Its name in the labels.
-        started_at: Microseconds since 1970; no later document may be given to it.
-        text: The messages alone, cut where the embedder's input ends.
-        transcript: All messages, without authors and times: no document shares those, and keywords would.
-        query_chunks: The texts that Backstory asks with.
+        window_id: Id in the labels.
+        started_at: Microseconds since 1970; later documents are hidden from the window.
+        text: Texts of the messages, cut to the embedder's limit.
+        transcript: Texts of all messages, without authors and times, which would mislead keyword search.
+        query_chunks: The texts of Backstory's query chunks.
     """
 
     window_id: str
@@ -58,13 +58,13 @@ class Window:
 
 
 class VectorTable:
-    """Vectors by text. Texts that are not in it are errors, and nothing is ever computed."""
+    """Vectors by text. A text that is not in the table is an error; no vector is ever computed."""
 
     def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Take texts and their vectors.
+        """Index vectors by their texts.
 
         Args:
-            texts: Different texts.
+            texts: Distinct texts, in the order of the vectors.
             vectors: Shape ``(len(texts), dimension)``.
         """
         self.vectors = vectors
@@ -79,19 +79,19 @@ class VectorTable:
         """Give the vector of a text.
 
         Raises:
-            UnknownTextError: It was not embedded.
+            UnknownTextError: The text was not embedded.
         """
         row = self._rows.get(text)
         if row is None:
             raise UnknownTextError(
                 f"no vector was prepared for this text of {len(text)} characters: {text[:80]!r}; "
-                "what the peer splits in its `split` step and in its `search` step must be the same"
+                "the peer must split texts alike in its `split` step and in its `search` step"
             )
         vector: list[float] = self.vectors[row].tolist()
         return vector
 
     def write(self, folder: Path) -> None:
-        """Write the table to a folder, which is made."""
+        """Write the table to a folder, which is made if absent."""
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "vectors.npy", self.vectors)
         write_texts(folder / "texts.json", self.texts)
@@ -114,7 +114,7 @@ def read_texts(path: Path) -> list[str]:
 
 
 def write_job(folder: Path, documents: Iterable[Document], windows: Iterable[Window]) -> None:
-    """Write documents and windows to a folder, which is made."""
+    """Write documents and windows to a folder, which is made if absent."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_lines(folder / "documents.jsonl", map(asdict, documents))
     _write_lines(folder / "windows.jsonl", map(asdict, windows))

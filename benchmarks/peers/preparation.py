@@ -1,4 +1,4 @@
-"""From a labelled set to a job: what every peer is given, and the vectors of all that it will look up."""
+"""From a labelled set to a job: the input of every peer, and the vectors of all texts that it looks up."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
 
 @dataclass(frozen=True)
 class Space:
-    """What makes vectors: the same embedder and cache for everyone.
+    """The embedding space: the same embedder and cache for Backstory and all peers.
 
     Attributes:
-        settings: The library's settings.
-        embedder: Its embedder.
+        settings: Settings of Backstory.
+        embedder: The embedder of these settings.
         cache: The cache of ``backstory eval``.
     """
 
@@ -37,21 +37,21 @@ class Space:
 
     @classmethod
     def open(cls) -> Space:
-        """Take the default settings and the user's cache folder."""
+        """Open the space of the default settings, with the user's cache folder."""
         settings = Settings()
         cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
         return cls(settings, make_embedder(settings.embedding), cache)
 
 
 def read_sample(folder: Path, windows_per_group: int | None) -> LabelledSet:
-    """Read a labelled set, of each group the windows with the first ids; all documents stay.
+    """Read a labelled set with the first windows of each group and all documents.
 
     Args:
         folder: The labelled set.
-        windows_per_group: How many windows of a group are taken, or None for all.
+        windows_per_group: Most windows per group, or None for all.
 
     Returns:
-        The set.
+        The sampled set.
     """
     labelled = read_labelled_set(folder)
     if windows_per_group is None:
@@ -70,19 +70,19 @@ def read_sample(folder: Path, windows_per_group: int | None) -> LabelledSet:
 
 
 def list_documents(labelled: LabelledSet) -> list[Document]:
-    """Give the documents of a set to peers."""
+    """Convert the documents of a set for the peers."""
     published = pl.col("published_at").dt.epoch("us").fill_null(UNDATED)
     rows = labelled.documents.select("document_id", "title", "text", published).iter_rows()
     return [Document(*row) for row in rows]
 
 
 def list_windows(labelled: LabelledSet, query_chunks: pl.DataFrame, embedder: Embedder) -> list[Window]:
-    """Give the windows of a set to peers, with the texts that they may ask with.
+    """Convert the windows of a set for the peers, with the texts of their queries.
 
     Args:
         labelled: The set.
         query_chunks: Table ``window_chunks`` of its windows.
-        embedder: Says where a text has to be cut.
+        embedder: Sets the limit to which whole windows are cut.
 
     Returns:
         The windows, in the order of the set.
@@ -104,16 +104,16 @@ def list_windows(labelled: LabelledSet, query_chunks: pl.DataFrame, embedder: Em
 
 
 def embed_for_peers(texts: Sequence[str], task: Task, space: Space, label: str) -> VectorTable:
-    """Embed texts as a model does that reads no further than its input's end.
+    """Embed texts, truncated to the embedder's limit.
 
     Args:
-        texts: Texts of any length; repeated ones are taken once.
-        task: Whether they are queries or documents.
-        space: What makes vectors.
-        label: Names the step where progress is shown.
+        texts: Texts of any length; repeated texts are embedded once.
+        task: Whether the texts are queries or documents.
+        space: Embedder and cache.
+        label: Label of the progress bar.
 
     Returns:
-        The vectors under the whole texts.
+        The vectors by the whole, not truncated, texts.
     """
     unique = list(dict.fromkeys(texts))
     beginnings = cut_to_input(unique, space.embedder)
@@ -123,7 +123,7 @@ def embed_for_peers(texts: Sequence[str], task: Task, space: Space, label: str) 
 
 
 def cut_to_input(texts: list[str], embedder: Embedder) -> list[str]:
-    """Keep of each text what the embedder can take of its beginning."""
+    """Truncate each text to the embedder's limit."""
     counts = embedder.count_tokens(texts)
     long = [row for row, count in enumerate(counts) if count > embedder.max_input_tokens]
     spans = cut_chunks(
@@ -139,12 +139,12 @@ def cut_to_input(texts: list[str], embedder: Embedder) -> list[str]:
 
 
 def embed_library(labelled: LabelledSet, space: Space, scratch: Path) -> pl.DataFrame:
-    """Embed what Backstory itself looks up, so that its measured run finds it in the cache.
+    """Embed the texts of Backstory's run, so that the measured run finds all vectors in the cache.
 
     Args:
         labelled: The set.
-        space: What makes vectors.
-        scratch: Folder for an index that is not used.
+        space: Embedder and cache.
+        scratch: Folder for an index, which is not used afterwards.
 
     Returns:
         The query chunks, table ``window_chunks``.

@@ -1,4 +1,4 @@
-"""The scores and figures of all peers as one table."""
+"""The scores and costs of all peers as one table."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _COLUMNS = (
 def score_outcomes(
     outcomes: Mapping[str, Mapping[str, Any]], qrels: pl.DataFrame, name: str
 ) -> list[dict[str, Any]]:
-    """Score what peers found in one set.
+    """Score the outcomes of the peers on one set.
 
     Args:
-        outcomes: By peer, what :func:`benchmarks.peers.driver.write_outcome` wrote.
-        qrels: The labels of the windows that were asked.
+        outcomes: Outcomes of :func:`benchmarks.peers.driver.write_outcome` by peer.
+        qrels: The labels of the windows.
         name: Name of the set.
 
     Returns:
-        A record for every group and every method of a peer, and one for all windows where there are several
-        groups. Means of the metrics; ``ncov@5`` with the 95 % bootstrap interval ``low`` to ``high``; the gain
-        of Backstory in it with its paired interval; and the figures of the peer.
+        A record for every group and method, and one for all windows if there are several groups. A record holds
+        the means of the metrics; the 95 % bootstrap interval ``low`` to ``high`` of ``ncov@5``; Backstory's gain in
+        ``ncov@5`` with its paired interval; and seconds, memory and versions.
     """
     runs, figures = _tabulate(outcomes)
     scores = score_runs(runs, qrels, name=name, methods=list(figures))
@@ -68,7 +68,7 @@ def score_outcomes(
 
 
 def write_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write records as a Markdown table; seconds and memory stand in a method's first row of a set."""
+    """Write records as a Markdown table; only the first row of a method and set has seconds and memory."""
     lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
     shown: set[tuple[str, str]] = set()
     for record in records:

@@ -1,1 +1,1 @@
-"""Haystack: its pinned requirements, and how its documentation would have it used."""
+"""Haystack, used as its documentation shows, and its pinned requirements."""

@@ -1,8 +1,8 @@
-"""Haystack as its documentation has it: an indexing pipeline, an in-memory document store, retrievers.
+"""Haystack as its documentation shows it: an indexing pipeline, an in-memory document store, retrievers.
 
-Splitter and store have their defaults. Windows are asked in one query by an embedding retriever, and chunk by
-chunk by ``MultiQueryEmbeddingRetriever`` or through ``DocumentJoiner``. The hybrid is the pipeline of its tutorial:
-an embedding retriever and ``InMemoryBM25Retriever``, which filter themselves, and ``DocumentJoiner``.
+Splitter and store have their defaults. A whole window is one query of an embedding retriever. Query chunks go
+through ``MultiQueryEmbeddingRetriever`` or ``DocumentJoiner``. The hybrid is the pipeline of the tutorial: an
+embedding retriever and ``InMemoryBM25Retriever``, both with a filter, and ``DocumentJoiner``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,13 @@ from benchmarks.peers.job import Document, VectorTable
 class TitleAdder:
     """Puts the title before every split.
 
-    Embedders would do that for themselves with ``meta_fields_to_embed``; keyword retrieval reads the content alone,
-    and with the title in it both have what the other peers' retrievers have.
+    Embedders can embed the title with ``meta_fields_to_embed``, but keyword retrieval reads the content alone. With
+    the title in the content, both retrievers read the same text as those of the other peers.
     """
 
     @component.output_types(documents=list[HaystackDocument])
     def run(self, documents: list[HaystackDocument]) -> dict[str, Any]:
-        """Change the content of every document."""
+        """Put the title into the content of every document."""
         titled = [
             replace(document, content="\n\n".join(filter(None, [document.meta["title"], document.content])))
             for document in documents
@@ -42,14 +42,14 @@ class TitleAdder:
 
 @component
 class StoredDocumentEmbedder:
-    """Gives documents the vectors that were computed before."""
+    """Adds precomputed vectors to documents."""
 
     def __init__(self, vectors: VectorTable) -> None:
         self.vectors = vectors
 
     @component.output_types(documents=list[HaystackDocument])
     def run(self, documents: list[HaystackDocument]) -> dict[str, Any]:
-        """Look the vector of every document up."""
+        """Look up the vector of every document."""
         embedded = [
             replace(document, embedding=self.vectors.look_up(str(document.content))) for document in documents
         ]
@@ -58,19 +58,19 @@ class StoredDocumentEmbedder:
 
 @component
 class StoredTextEmbedder:
-    """Gives queries the vectors that were computed before."""
+    """Gives the precomputed vectors of queries."""
 
     def __init__(self, vectors: VectorTable) -> None:
         self.vectors = vectors
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, Any]:
-        """Look the vector of a query up."""
+        """Look up the vector of a query."""
         return {"embedding": self.vectors.look_up(text)}
 
 
 class Haystack:
-    """The peer."""
+    """Haystack as a peer."""
 
     def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None:
         self.splitter = DocumentSplitter()
@@ -110,12 +110,12 @@ class Haystack:
         )
 
     def split_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Run the first components of the indexing pipeline."""
+        """Run the splitting components of the indexing pipeline."""
         splits = self.splitter.run(documents=load(documents))["documents"]
         return [str(document.content) for document in self.title_adder.run(documents=splits)["documents"]]
 
     def split_window(self, transcript: str) -> list[str]:
-        """Split with the splitter of the documents."""
+        """Split a window with the splitter for documents."""
         splits = self.splitter.run(documents=[HaystackDocument(content=transcript)])["documents"]
         return [str(document.content) for document in splits]
 
@@ -130,14 +130,14 @@ class Haystack:
         return found(answer["retriever"]["documents"])
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Ask with all queries at once."""
+        """Retrieve with all queries at once."""
         answer = self.multi_query_retriever.run(
             queries=list(queries), retriever_kwargs={"filters": published_by(as_of)}
         )
         return found(answer["documents"])
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Join the answers to each query by reciprocal rank fusion."""
+        """Join the results of all queries by reciprocal rank fusion."""
         lists = [self._find_by_vector(query, as_of) for query in queries]
         return found(self.joiner.run(documents=lists)["documents"])
 
@@ -154,13 +154,13 @@ class Haystack:
         return found(answer["joiner"]["documents"])
 
     def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Join what both retrievers of the hybrid pipeline find for each query."""
+        """Join the results of both retrievers of the hybrid pipeline for all queries."""
         lists = [
             find(query, as_of) for query in queries for find in (self._find_by_vector, self._find_by_keyword)
         ]
         return found(self.joiner.run(documents=lists)["documents"])
 
-    # Without a pipeline, which makes deep copies of what goes through it: for short queries half of the time.
+    # Called without a pipeline, whose deep copies of inputs and outputs take half of the time of short queries.
     def _find_by_vector(self, query: str, as_of: int) -> list[HaystackDocument]:
         embedding = self.embedder.run(text=query)["embedding"]
         answer = self.retriever.run(query_embedding=embedding, filters=published_by(as_of), top_k=CHUNK_HITS)
@@ -172,7 +172,7 @@ class Haystack:
 
 
 def load(documents: Sequence[Document]) -> list[HaystackDocument]:
-    """Make documents with a title and a date to filter by."""
+    """Convert documents, with title and date as metadata."""
     return [
         HaystackDocument(
             content=document.text,
@@ -187,12 +187,12 @@ def load(documents: Sequence[Document]) -> list[HaystackDocument]:
 
 
 def published_by(as_of: int) -> dict[str, Any]:
-    """Make the filter."""
+    """Make the filter for documents published at or before a time."""
     return {"field": "meta.published_at", "operator": "<=", "value": as_of}
 
 
 def found(documents: Sequence[HaystackDocument]) -> Iterator[Found]:
-    """Name the document of each split."""
+    """Give the document id and score of each split."""
     return ((document.meta["doc_id"], float(document.score)) for document in documents)
 
 

@@ -1,1 +1,1 @@
-"""LangChain: its pinned requirements, and how its documentation would have it used."""
+"""LangChain, used as its documentation shows, and its pinned requirements."""

@@ -1,10 +1,10 @@
-"""LangChain as its tutorials have it: a recursive splitter, the in-memory vector store, similarity search.
+"""LangChain as its tutorials show it: a recursive splitter, the in-memory vector store, similarity search.
 
-The splitter has the sizes of the retrieval tutorial. ``MultiQueryRetriever`` gives the union of what several
-queries find without an order, so the union is put in the order of the scores, or of ``EnsembleRetriever``.
-The hybrid is ``EnsembleRetriever`` with its default, equal weights over ``BM25Retriever`` with its default
-preprocessing and the vector store. ``langchain-community``, where ``BM25Retriever`` is, is no longer maintained,
-and no other package of the project has it.
+The splitter has the sizes of the retrieval tutorial. ``MultiQueryRetriever`` returns the results of several queries
+without an order, so they are ordered by score, or by ``EnsembleRetriever``. The hybrid is ``EnsembleRetriever`` with
+its default, equal weights over ``BM25Retriever`` with its default preprocessing and the vector store.
+``langchain-community``, which holds ``BM25Retriever``, is no longer maintained, and no other package of the project
+has one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,68 +33,68 @@ Scored = tuple[LangChainDocument, float]
 
 
 class StoredEmbeddings(Embeddings):
-    """Gives the vectors that were computed before."""
+    """Gives precomputed vectors."""
 
     def __init__(self, documents: VectorTable, queries: VectorTable) -> None:
         self.documents = documents
         self.queries = queries
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Look the vectors of chunks up."""
+        """Look up the vectors of chunks."""
         return [self.documents.look_up(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """Look the vector of a query up."""
+        """Look up the vector of a query."""
         return self.queries.look_up(text)
 
 
 class LangChain:
-    """The peer."""
+    """LangChain as a peer."""
 
     def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None:
         self.splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
         self.store = InMemoryVectorStore(StoredEmbeddings(document_vectors, query_vectors))
 
     def split_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Split as before indexing."""
+        """Split documents as :meth:`index` does."""
         return [split.page_content for split in self._split(documents)]
 
     def split_window(self, transcript: str) -> list[str]:
-        """Split with the splitter of the documents."""
+        """Split a window with the splitter for documents."""
         return list(self.splitter.split_text(transcript))
 
     def index(self, documents: Sequence[Document]) -> None:
-        """Split, add to the store and index for keywords."""
+        """Split documents, add the chunks to the store, and index them for keywords."""
         splits = self._split(documents)
         self.store.add_documents(documents=splits)
-        # It cannot filter, but sorts all chunks anyway, so it gives all and the later ones are left out then.
+        # The keyword retriever cannot filter, but it sorts all chunks, so later ones are dropped from its full list.
         self.keyword_retriever = BM25Retriever.from_documents(splits, k=len(splits))
 
     def ask(self, query: str, as_of: int) -> Iterator[Found]:
-        """Search once."""
+        """Search the store with one query."""
         return found(self._ask(query, as_of, WHOLE_WINDOW_HITS))
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Search with each query and sort all that was found."""
+        """Search with each query and sort all results by score."""
         scored = [hit for query in queries for hit in self._ask(query, as_of, CHUNK_HITS)]
         return found(sorted(scored, key=lambda hit: hit[1], reverse=True))
 
     def ask_and_fuse(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Search with each query and fuse as an ensemble of as many retrievers would."""
+        """Search with each query and fuse the results like an ensemble with one retriever per query."""
         return fuse([(self._dense(as_of, CHUNK_HITS), query) for query in queries])
 
     def ask_hybrid(self, query: str, as_of: int) -> Iterator[Found]:
-        """Ask an ensemble of the keyword retriever and the store."""
+        """Search with an ensemble of the keyword retriever and the store."""
         ensemble = EnsembleRetriever(retrievers=self._hybrid(as_of, WHOLE_WINDOW_HITS))
         return ranked(ensemble.invoke(query))
 
     def ask_and_fuse_hybrid(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
-        """Ask both with each query and fuse as an ensemble of twice as many retrievers would."""
+        """Search both with each query and fuse the results like an ensemble with two retrievers per query."""
         retrievers = self._hybrid(as_of, CHUNK_HITS)
         return fuse([(retriever, query) for query in queries for retriever in retrievers])
 
     def _split(self, documents: Sequence[Document]) -> list[LangChainDocument]:
-        """Split, and put the title before every chunk as the other peers do, who embed metadata."""
+        """Split documents and put the title before every chunk, since the other peers embed the title as well."""
         splits = self.splitter.split_documents(load(documents))
         for split in splits:
             split.page_content = "\n\n".join(filter(None, [split.metadata["title"], split.page_content]))
@@ -118,7 +118,7 @@ class LangChain:
 
 
 def load(documents: Sequence[Document]) -> list[LangChainDocument]:
-    """Make documents with a title and a date to filter by."""
+    """Convert documents, with title and date as metadata."""
     return [
         LangChainDocument(
             page_content=document.text,
@@ -133,24 +133,24 @@ def load(documents: Sequence[Document]) -> list[LangChainDocument]:
 
 
 def published_by(as_of: int) -> Callable[[LangChainDocument], bool]:
-    """Make the filter."""
+    """Make the filter for documents published at or before a time."""
     return lambda document: bool(document.metadata["published_at"] <= as_of)
 
 
 def fuse(asked: Sequence[tuple[RetrieverLike, str]]) -> Iterator[Found]:
-    """Give each retriever its query and fuse what they find as their ensemble does, which has one query for all."""
+    """Run each retriever with its query and fuse like ``EnsembleRetriever``, which has one query for all retrievers."""
     ensemble = EnsembleRetriever(retrievers=[retriever for retriever, _ in asked])
     lists = [retriever.invoke(query) for retriever, query in asked]
     return ranked(ensemble.weighted_reciprocal_rank(lists))
 
 
 def ranked(documents: Sequence[LangChainDocument]) -> Iterator[Found]:
-    """Name the document of each chunk of a ranking, which comes without scores."""
+    """Give the document id of each chunk of a ranking without scores."""
     return found([(document, 1 / place) for place, document in enumerate(documents, start=1)])
 
 
 def found(scored: Sequence[Scored]) -> Iterator[Found]:
-    """Name the document of each chunk."""
+    """Give the document id and score of each chunk."""
     return ((document.metadata["doc_id"], score) for document, score in scored)
 
 

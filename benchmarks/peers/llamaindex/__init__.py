@@ -1,1 +1,1 @@
-"""LlamaIndex: its pinned requirements, and how its documentation would have it used."""
+"""LlamaIndex, used as its documentation shows, and its pinned requirements."""

@@ -1,8 +1,8 @@
-"""LlamaIndex as its documentation has it: an ingestion pipeline, a vector store index, a retriever.
+"""LlamaIndex as its documentation shows it: an ingestion pipeline, a vector store index, a retriever.
 
-Chunks of 512 tokens as in its FAQ, since half of its default chunk of 1,024 would be cut off by the embedder.
-The window's chunks are merged by ``QueryFusionRetriever``, which is given them where it would ask an LLM. The
-hybrid is the same over a vector retriever and ``BM25Retriever``.
+Chunks have 512 tokens, as in its FAQ, since the embedder would truncate the default chunk of 1,024 by half. The
+results of a window's chunks are merged by ``QueryFusionRetriever``, which uses the chunks instead of queries from an
+LLM. The hybrid is the same retriever over a vector retriever and ``BM25Retriever``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ NOT_EMBEDDED = ["published_at"]
 
 
 class StoredEmbedding(BaseEmbedding):
-    """Gives the vectors that were computed before."""
+    """Gives precomputed vectors."""
 
     _documents: VectorTable = PrivateAttr()
     _queries: VectorTable = PrivateAttr()
@@ -62,14 +62,14 @@ class GivenQueriesRetriever(QueryFusionRetriever):
         )
 
     def _get_queries(self, original_query: str) -> list[QueryBundle]:
-        """Give the other queries than the one that is asked."""
+        """Give all queries except the original one."""
         return [QueryBundle(query) for query in self.queries if query != original_query]
 
 
 class MatchingBM25Retriever(BM25Retriever):
-    """Gives no node without a word of the query.
+    """Drops nodes without a word of the query.
 
-    A filter multiplies the scores of what it excludes by nought, and the list is filled up with scores of nought.
+    A filter multiplies the scores of excluded nodes by zero, and the retriever fills its list with such nodes.
     """
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -77,7 +77,7 @@ class MatchingBM25Retriever(BM25Retriever):
 
 
 class LlamaIndex:
-    """The peer."""
+    """LlamaIndex as a peer."""
 
     def __init__(self, document_vectors: VectorTable, query_vectors: VectorTable) -> None:
         Settings.llm = None
@@ -90,7 +90,7 @@ class LlamaIndex:
         return [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
 
     def split_window(self, transcript: str) -> list[str]:
-        """Split with the splitter of the documents."""
+        """Split a window with the splitter for documents."""
         return list(self.splitter.split_text(transcript))
 
     def index(self, documents: Sequence[Document]) -> None:
@@ -99,13 +99,13 @@ class LlamaIndex:
         nodes = pipeline.run(documents=load(documents))
         self.store = VectorStoreIndex(nodes, embed_model=self.embed_model)
         keyword_retriever = BM25Retriever(nodes=nodes)
-        # Kept as `from_persist_dir` has it, so that a retriever with another filter does not index again.
+        # Kept in the form of `from_persist_dir`, so that a retriever with another filter reuses the index.
         self.keyword_index = keyword_retriever.bm25
         self.keyword_index.corpus = keyword_retriever.corpus
         self.published_at = [node.metadata["published_at"] for node in nodes]
 
     def ask(self, query: str, as_of: int) -> Iterator[Found]:
-        """Ask a retriever."""
+        """Retrieve with one query."""
         return found(self._retriever(WHOLE_WINDOW_HITS, as_of).retrieve(query))
 
     def ask_each(self, queries: Sequence[str], as_of: int) -> Iterator[Found]:
@@ -132,7 +132,7 @@ class LlamaIndex:
         return self.store.as_retriever(similarity_top_k=top_k, filters=MetadataFilters(filters=[published]))
 
     def _keyword_retriever(self, top_k: int, as_of: int) -> BaseRetriever:
-        """Filter while ranking, by the mask that ``filters`` would become; those fail where all is excluded."""
+        """Filter by a mask while ranking; ``filters`` would make the same mask, but fail if it excludes all nodes."""
         return MatchingBM25Retriever(
             existing_bm25=self.keyword_index,
             similarity_top_k=min(top_k, len(self.published_at)),
@@ -141,7 +141,7 @@ class LlamaIndex:
 
 
 def load(documents: Sequence[Document]) -> list[LlamaDocument]:
-    """Make documents whose chunks are embedded with their title before them."""
+    """Convert documents so that each chunk is embedded with the title before it."""
     return [
         LlamaDocument(
             doc_id=document.doc_id,
@@ -156,12 +156,12 @@ def load(documents: Sequence[Document]) -> list[LlamaDocument]:
 
 
 def fuse(retrievers: Sequence[BaseRetriever], queries: Sequence[str], mode: FUSION_MODES) -> Iterator[Found]:
-    """Ask every retriever with every query."""
+    """Run every retriever with every query."""
     return found(GivenQueriesRetriever(retrievers, queries, mode).retrieve(queries[0]))
 
 
 def found(nodes: Sequence[NodeWithScore]) -> Iterator[Found]:
-    """Name the document of each node."""
+    """Give the document id and score of each node."""
     return ((str(node.node.ref_doc_id), float(node.get_score())) for node in nodes)
 
 
