@@ -44,9 +44,9 @@ def cut_windows(
     """Cut the messages of partitions into windows.
 
     A window is a run of consecutive messages of one conversation, as long as ``size`` allows. The size limits the
-    number of messages, the sum of the texts' tokens or bytes, or the minutes or hours from the first message to
-    the last (exclusive). A message that exceeds the size by itself is a window by itself. With the unit ``day``,
-    a window is a calendar day in UTC. System lines are in no window.
+    number of messages, the sum of the texts' tokens or bytes, or the time from the first message to the last, which
+    stays below so many minutes or hours. A message that alone exceeds the size is a separate window. With the unit
+    ``day``, a window is a calendar day in UTC. System lines are in no window.
 
     A window begins with an overlap: the longest run of messages at the end of the previous window that is within
     ``overlap``. The overlap is shorter if the first further message would not fit otherwise. A window never
@@ -98,7 +98,7 @@ def cut_windows(
 
 @dataclass(frozen=True)
 class _Limits:
-    """How far size and overlap reach from every boundary between rows, across partitions and conversations.
+    """The reach of size and overlap from every boundary between rows, across partitions and conversations.
 
     Attributes:
         ends: For each row, the end of the longest run within the size that begins with it; the row itself if
@@ -170,7 +170,7 @@ def _span_starts(moments: Rows, limit: int) -> Rows:
     starts[1:] = moments.searchsorted(moments - limit, side="right")
     return np.minimum(
         starts, np.arange(len(starts))
-    )  # messages of one moment lie on both sides of a boundary
+    )  # messages with equal timestamps may be on both sides of a boundary
 
 
 def _check_partitions(messages: pl.DataFrame, grain: Grain) -> None:

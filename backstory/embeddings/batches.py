@@ -13,7 +13,7 @@ def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) 
 
     Args:
         token_counts: Tokens of each text.
-        max_padded_tokens: Most tokens of a batch, padding included. A single text above it is a batch by itself.
+        max_padded_tokens: Most tokens of a batch, padding included. A single text above it is a separate batch.
 
     Returns:
         Positions of the texts, each exactly once, batch by batch.
@@ -37,7 +37,7 @@ def group_in_order(
     Args:
         token_counts: Tokens of each text.
         max_texts: Most texts of a batch.
-        max_tokens: Most tokens of a batch. A single text above it is a batch by itself.
+        max_tokens: Most tokens of a batch. A single text above it is a separate batch.
 
     Returns:
         Positions of the texts, each exactly once and in order, batch by batch.

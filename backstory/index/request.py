@@ -126,9 +126,9 @@ class SearchRequest:
             if count is not None and count < 1:
                 raise InputError(f"{name} {count} must be at least 1")
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
-            raise InputError(f"min_similarity {self.min_similarity} must lie within -1 and 1")
+            raise InputError(f"min_similarity {self.min_similarity} must be between -1 and 1")
         if not 0 <= self.keyword_weight <= 1:
-            raise InputError(f"keyword_weight {self.keyword_weight} must lie within 0 and 1")
+            raise InputError(f"keyword_weight {self.keyword_weight} must be between 0 and 1")
 
     @property
     def candidates(self) -> int:

@@ -83,7 +83,7 @@ class Reranking:
 
     def _make_requests(self, selected: Mapping[str, Sequence[str]]) -> list[RerankRequest]:
         queries = join_query_chunks(self._window_chunks, self._settings.query_characters)
-        asking = self._find_asking_texts(queries)
+        best_queries = self._find_best_queries(queries)
         wanted = list(dict.fromkeys(chunk_id for chunk_ids in selected.values() for chunk_id in chunk_ids))
         known = self._describe(wanted)
         texts = {
@@ -95,14 +95,14 @@ class Reranking:
                 window_id,
                 queries[window_id],
                 tuple(
-                    Candidate(chunk_id, *texts[chunk_id], asked_by=asking[window_id, chunk_id])
+                    Candidate(chunk_id, *texts[chunk_id], asked_by=best_queries[window_id, chunk_id])
                     for chunk_id in chunk_ids
                 ),
             )
             for window_id, chunk_ids in selected.items()
         ]
 
-    def _find_asking_texts(self, queries: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    def _find_best_queries(self, queries: Mapping[str, str]) -> dict[tuple[str, str], str]:
         """Give, for each window and stored chunk, the text of the query that found the chunk with the best score."""
         best = self._hits.sort(
             ["score", "query_chunk_id"], descending=[True, False], maintain_order=True

@@ -35,7 +35,7 @@ def test_a_model_knows_the_languages_that_it_was_made_for_unless_the_settings_sa
 
 @pytest.mark.parametrize("languages", [[], ["en", "german"], ["DE"]])
 def test_what_names_no_language_is_refused(languages: list[str]) -> None:
-    with pytest.raises(ValueError, match="names no language; write codes of two letters"):
+    with pytest.raises(ValueError, match="names no language; write two-letter codes"):
         EmbeddingSettings.model_validate({"languages": languages})
 
 

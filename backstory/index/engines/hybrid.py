@@ -42,14 +42,14 @@ class HybridEngine:
         Returns:
             The best pairs of each query, best first, with their keyword score.
         """
-        asked = _Asked(queries, terms, request, scope)
+        arguments = _Arguments(queries, terms, request, scope)
         found = []
         for first, last in scope.groups(CELLS_AT_ONCE, least=LEAST_QUERIES):
             row_count = int(scope.stop[first:last].max(initial=0))
             step = max(1, CELLS_AT_ONCE // (last - first))
             starts = range(0, row_count, step)
             pairs = Matches.joined(
-                self._compare(asked, slice(first, last), slice(start, min(start + step, row_count)))
+                self._compare(arguments, slice(first, last), slice(start, min(start + step, row_count)))
                 for start in starts
             )
             similarity = pair_similarities(queries, self._vectors, pairs.query, pairs.row)
@@ -58,24 +58,24 @@ class HybridEngine:
             found.append(Matches(pairs.query[best], pairs.row[best], pairs.score[best]))
         return Matches.joined(found)
 
-    def _compare(self, asked: _Asked, group: slice, rows: slice) -> Matches:
+    def _compare(self, arguments: _Arguments, group: slice, rows: slice) -> Matches:
         """Give the rows of a block that may be among the best for a group of queries, with their keyword scores."""
-        request = asked.request
-        words = self._keywords.score(asked.terms, group.start, group.stop, rows.start, rows.stop)
-        fused = asked.queries[group] @ self._vectors[rows].T
+        request = arguments.request
+        words = self._keywords.score(arguments.terms, group.start, group.stop, rows.start, rows.stop)
+        fused = arguments.queries[group] @ self._vectors[rows].T
         if request.min_similarity is not None:
             fused[fused < request.min_similarity - SLACK] = -np.inf
         bonus = np.sqrt(words)
         bonus *= np.float32(request.keyword_weight)
         fused += bonus
-        asked.scope.hide(fused, group.start, rows.start)
+        arguments.scope.hide(fused, group.start, rows.start)
         query, row = cells_of_best(fused, request.top_k, slack=SLACK)
         return Matches(query + group.start, row + rows.start, words[query, row].astype(np.float64))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The arguments of a search."""
+class _Arguments:
+    """The arguments of one :meth:`HybridEngine.search`."""
 
     queries: Vectors
     terms: QueryTerms

@@ -103,12 +103,12 @@ class KeywordIndex:
         )
         # In the stored type, since numpy would otherwise convert all stored rows.
         bounds = np.array((start, stop), self._rows.dtype)
-        for place, number, counts in zip(query, term, weight, strict=True):
+        for position, number, factor in zip(query, term, weight, strict=True):
             stored = slice(*self._bounds[number : number + 2].tolist())
             rows, gains = self._rows[stored], self._scores[stored]
             # A word's rows are stored in order and without repeats, so the addition hits each row once.
             within = slice(*rows.searchsorted(bounds).tolist())
-            scores[place - first][rows[within] - start] += gains[within] * counts
+            scores[position - first][rows[within] - start] += gains[within] * factor
         return scores
 
     def search(

@@ -30,7 +30,7 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
         index.close()
         raise EmbedderMismatchError(
             f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
-            f"`{REBUILD_COMMAND}` to build it again, or set the embedder back"
+            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index"
         )
     return index
 

@@ -43,7 +43,7 @@ def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
         engine.search(queries, _BEST_FIVE, scope), ExactEngine(vectors).search(queries, _BEST_FIVE, scope)
     )
     if recall < GOOD_RECALL:
-        logger.warning("HNSW index finds too little: recall_at_5=%.4f; %s", recall, REMEDY)
+        logger.warning("HNSW index has a low recall_at_5=%.4f; %s", recall, REMEDY)
     return HnswRecord(recall_at_5=recall, sampled_rows=len(queries))
 
 

@@ -89,7 +89,7 @@ def test_an_index_of_low_recall_is_not_used(
     build = scattered.build(tmp_path, ann_min_rows=0, hnsw_m=2, hnsw_ef_construction=8, ef_search=1)
     assert build.recall is not None
     assert build.recall < 0.9
-    assert "HNSW index finds too little" in caplog.text
+    assert "HNSW index has a low recall_at_5" in caplog.text
     with open_index(tmp_path) as index:
         result = index.search(scattered.queries(3), SearchRequest(top_k=5))
     assert result.engine == "exact"
