@@ -105,8 +105,8 @@ def show_demo(workspace: Workspace, console: Console) -> None:
         [gain, BACKSTORY, ONE_KEYWORD_QUERY, "started_at"], descending=[True, True, False, False]
     ).row(0, named=True)
     console.print(
-        f"\nThe window with the largest difference, {clearest['started_at']:%Y-%m-%d %H:%M} to {clearest['ended_at']:%H:%M}, "
-        f"{clearest['message_count']} messages:",
+        f"\nThe window with the largest difference, {clearest['started_at']:%Y-%m-%d %H:%M} to "
+        f"{clearest['ended_at']:%H:%M}, {clearest['message_count']} messages:",
         highlight=False,
     )
     for method in (BACKSTORY, ONE_VECTOR):
