@@ -143,8 +143,8 @@ def link_sources(report: WindowReport, posts: Path, page_folder: Path, root: Pat
         root: Folder of the workspace.
 
     Returns:
-        Link by document id, without documents whose file is absent. Empty if the page lies outside the workspace, because
-        the relative paths would disclose names of private folders.
+        Link by document id, without documents whose file is absent. Empty if the page lies outside the workspace,
+        because the relative paths would disclose names of private folders.
     """
     if not page_folder.resolve().is_relative_to(root.resolve()):
         return {}
