@@ -68,8 +68,8 @@ def evaluate_retrieval(
         without one; ``confidence``, the estimated probability that at least half of its topics are
         covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
         without words of the corpus is ``sufficient`` with 0.5. If the corpus is empty, every window is ``insufficient``
-        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, unless retrieval
-        is switched off or the corpus is empty.
+        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, unless
+        retrieval is switched off or the corpus is empty.
     """
     parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
     terms = _list_terms(window_chunks, contexts, terms_of)
