@@ -1,4 +1,4 @@
-"""How much of a window its context covers, told without labels, and what would cover more."""
+"""Estimates without labels how much of a window its context covers, and recommends what would cover more."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from backstory.settings import RAGSettings
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
 # A logistic regression of "at least half of the window's topics are covered", fitted on topicalchat. Term coverage
-# has no weight in it: where documents are absent, so are their words, and the share of known words rises.
-# `python -m benchmarks.assessment` fits again; see docs/quality.md.
+# has no weight: if documents are absent, their words are unknown, and the share of known words rises.
+# `python -m benchmarks.assessment` fits the constants again; see docs/quality.md.
 INTERCEPT = -7.1
 PER_MARGIN = 50.0
 
-# A part that found nothing counts in full from this rarity of its known words on: three that only one chunk has.
+# From this rarity of its known words on, a part that found nothing counts in full: three words of a single chunk each.
 _ASKING_RARITY = 3.0
-# How far below the threshold, in cosine, a hit is worth a look.
+# A hit this close below the threshold, in cosine, counts as nearly found.
 _NEAR = 0.05
 
-# Sums over many rows may differ in their last digits from run to run, and tables may not.
+# Sums over many rows differ in their last digits from run to run; tables must be identical.
 _DECIMALS = 6
 
 _KEYS = ("window_id", "query_chunk_id")
@@ -41,35 +41,35 @@ def evaluate_retrieval(
     searchable: bool = True,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """Assess how well the context of each window covers it, without labels.
+    """Assess without labels how well the context of each window covers it.
 
     The parts of a window are its queries: by the plan its query chunks, the whole window, or both. A part that
-    found something above the threshold counts as one; one that found nothing counts the less, the fewer rare
-    words it shares with the corpus, so that small talk does not speak against a context. Similarities in a language
-    that the embedder does not know say nothing, so a window in such a language gets no verdict.
+    found something above the threshold counts as 1. A part that found nothing counts less, the fewer rare words it
+    shares with the corpus, so that small talk does not lower the verdict. Similarities in a language that the
+    embedder does not know mean nothing, so a window in such a language gets no verdict.
 
     Args:
         windows: Table ``windows``; every one gets a row.
         window_chunks: Table ``window_chunks``.
         decisions: Table ``decisions``.
         contexts: Table ``contexts``.
-        terms_of: The words that the corpus knows; :meth:`backstory.index.SearchIndex.terms_of`.
-        min_similarity: The threshold that the hits were judged by, a cosine.
-        settings: The ``rag`` settings that they were judged by.
-        searchable: Whether the index that was searched holds any chunk.
-        known_languages: Languages that the embedder of the hits knows, its ``languages``; None for all.
+        terms_of: Gives the known words of texts, :meth:`backstory.index.SearchIndex.terms_of`.
+        min_similarity: The threshold for the hits, a cosine.
+        settings: The ``rag`` settings of the decisions.
+        searchable: Whether the searched index holds any chunk.
+        known_languages: The ``languages`` of the embedder of the hits; None for all.
 
     Returns:
         One row per window, in the order of ``windows``: ``window_id``; ``language``, the main language of its query
-        chunks, ISO 639-1, null where it cannot be told; ``served_share``, the share of its parts
+        chunks, ISO 639-1, null if unclear; ``served_share``, the share of its parts
         for which a chunk was kept; ``term_coverage``, the share of its distinct words, weighted by rarity, that
         its context holds, where only words that occur in the corpus count; ``score_margin``, how far the best
-        document shown for a part stands above the threshold, in cosine, averaged over the parts, 0 for one
-        that is shown none; ``confidence``, the estimated probability that at least half of its topics are
+        document shown for a part is above the threshold, in cosine, averaged over the parts, 0 for a part
+        without one; ``confidence``, the estimated probability that at least half of its topics are
         covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
-        that asks for nothing the corpus knows is ``sufficient`` with 0.5, and where there is no corpus, every
-        window is ``insufficient`` with 0. One whose language the embedder does not
-        know is ``unknown`` with a null confidence, unless retrieval is switched off or there is no corpus.
+        without words of the corpus is ``sufficient`` with 0.5. If the corpus is empty, every window is ``insufficient``
+        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, unless
+        retrieval is switched off or the corpus is empty.
     """
     parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
     terms = _list_terms(window_chunks, contexts, terms_of)
@@ -100,18 +100,18 @@ def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
 
     Args:
         margin: The score margin, in cosine.
-        min_similarity: The threshold; the margin counts as a share of what lies between it and 1.
+        min_similarity: The threshold; the margin is divided by its distance to 1.
     """
     return 1 / (1 + (-(INTERCEPT + PER_MARGIN * relative_margin(margin, min_similarity))).exp())
 
 
 def relative_margin(margin: pl.Expr, min_similarity: float) -> pl.Expr:
-    """Give a margin as a share of what lies between the threshold and 1, comparable between embedders."""
+    """Divide a margin by the distance of the threshold to 1, so that it is comparable between embedders."""
     return margin / max(1 - min_similarity, 1e-9)
 
 
 def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None) -> pl.DataFrame:
-    """Name the language of each window, and say whether the embedder knows it; every granularity has all the texts."""
+    """Detect the language of each window from one granularity, which has all texts; say if the embedder knows it."""
     first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
     found = detect_languages(first, by="window_id").select("window_id", "language")
     trusted = [is_known(language, known) for language in found["language"]]
@@ -119,7 +119,7 @@ def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None
 
 
 def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
-    """Give the queries of each window: a plan asks the chunks, the whole window, or both."""
+    """Give the queries of each window: its chunks, the whole window, or both."""
     asked = decisions.select(_KEYS).unique(maintain_order=True)
     whole = asked.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
     chunks = window_chunks.select("window_id", query_chunk_id="chunk_id")
@@ -129,7 +129,7 @@ def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
 
 
 def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Say of each part what it found and what of this is shown.
+    """Say for each part what it found, and which of it the context shows.
 
     Another chunk of a shown document counts, and so does a near-duplicate of a shown chunk.
     """
@@ -163,7 +163,7 @@ def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: f
 
 
 def _list_terms(window_chunks: pl.DataFrame, contexts: pl.DataFrame, terms_of: TermsOf) -> pl.DataFrame:
-    """Give the known words of query chunks, each once a chunk, and whether the window's context holds them."""
+    """Give the known words of query chunks, each once per chunk, and whether the window's context holds them."""
     asked = window_chunks.select("window_id", "chunk_id").with_row_index("text")
     terms = asked.join(terms_of(window_chunks["text"].to_list()), on="text")
     given = contexts.select("window_id").with_row_index("text")
@@ -190,13 +190,13 @@ def _weigh_terms(terms: pl.DataFrame) -> pl.DataFrame:
 
 def _cover_terms(terms: pl.DataFrame) -> pl.DataFrame:
     distinct = terms.unique(["window_id", "term"])
-    # Words that are in every chunk may weigh nothing, all of them.
+    # All weights are 0 if every word occurs in every chunk.
     share = (pl.col("rarity").filter("held").sum() / pl.col("rarity").sum()).fill_nan(0)
     return distinct.sort("window_id", "term").group_by("window_id").agg(term_coverage=share)
 
 
 def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Count the parts of each window, and average their margins: the real one, and the one within reach."""
+    """Count the parts of each window, and average their margins: the actual and the best possible one."""
     weight = pl.when(pl.col("weight").sum() > 0).then(pl.col("weight").sum())
     missed = pl.col("hit") & ~pl.col("found")
     return parts.group_by("window_id").agg(
@@ -227,7 +227,7 @@ def _decide(
     attainable = estimate_confidence(pl.col("reach"), min_similarity) >= 0.5
     advice = (
         pl.when(pl.lit(not settings.enabled))
-        .then(pl.lit("set rag.enabled: retrieval is switched off"))
+        .then(pl.lit("set rag.enabled: true, because retrieval is switched off"))
         .when(pl.lit(not searchable))
         .then(pl.lit("add documents: there is none to search"))
         .when(~pl.col("is_known"))
@@ -239,7 +239,7 @@ def _decide(
             )
         )
         .when(~pl.col("asks"))
-        .then(pl.lit("nothing to do: the window asks for nothing that the corpus knows"))
+        .then(pl.lit("nothing to do: the window has no words of the corpus"))
         .when(pl.col("confidence") >= 0.5)
         .then(pl.lit("nothing to do"))
         .when(pl.col("hit") == 0)
@@ -259,8 +259,8 @@ def _decide(
         .when(attainable & (pl.col("no_place") > 0))
         .then(
             pl.format(
-                f"raise rag.top_k above {settings.top_k}: {{}} of {{}} parts found documents that no place was "
-                "left for",
+                f"raise rag.top_k above {settings.top_k}: {{}} of {{}} parts found documents beyond this "
+                "limit",
                 "no_place",
                 "parts",
             )
@@ -281,7 +281,7 @@ def _decide(
         )
         .otherwise(
             pl.format(
-                f"add documents: those found are barely above {min_similarity:g} (best of a part on average {{}})",
+                f"add documents: those found are barely above {min_similarity:g} (best of a part: {{}} on average)",
                 pl.col("best").round(2),
             )
         )

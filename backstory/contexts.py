@@ -1,4 +1,4 @@
-"""Decisions -> contexts: the rows that a writer job joins, and a summary of each window."""
+"""Decisions -> contexts: the kept chunks as rows for writer jobs, and a summary of each window."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def make_contexts(decisions: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame
 
     Args:
         decisions: Table ``decisions``.
-        chunks: The stored chunks that were kept, with the columns of ``document_chunks`` and their document's
-            ``title``, ``slug``, ``published_at`` and ``tags``.
+        chunks: The kept chunks, with the columns of ``document_chunks`` and their document's ``title``, ``slug``,
+            ``published_at`` and ``tags``.
 
     Returns:
-        Table ``contexts``; ``similarity`` is the best over the query chunks that found the chunk, and
-        ``matched_query_chunks`` names these, best first.
+        Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk, and
+        ``matched_query_chunks`` lists these query chunks, best first.
     """
     kept = (
         decisions.filter("kept")
@@ -57,7 +57,7 @@ def make_window_contexts(
     index_version: str,
     settings_hash: str,
 ) -> pl.DataFrame:
-    """Summarize each window: its prompt text, and how many rows each stage left.
+    """Summarize each window: its text for the prompt, and its number of rows after each stage.
 
     Args:
         windows: Table ``windows``; every one gets a row.
@@ -65,17 +65,17 @@ def make_window_contexts(
         decisions: Table ``decisions``.
         contexts: Table ``contexts``.
         assessments: From :func:`backstory.assessment.evaluate_retrieval`.
-        settings: How the text is written.
+        settings: The format of the text.
         enabled: Whether retrieval is switched on.
-        hits: Table ``hits``, which says what searched each window.
-        embedder_id: The space that was searched.
-        index_version: The snapshot for windows without hits.
+        hits: Table ``hits``, which names the engine and snapshot of each window.
+        embedder_id: The embedding space that was searched.
+        index_version: The snapshot to name for windows without hits.
         settings_hash: Hash of the settings that the rows depend on.
 
     Returns:
-        Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded`` where
-        the embedder does not know the window's language, a reranker's answer could not be used or no document fits
-        the budget, and ``error`` says why.
+        Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded``,
+        with the reason in ``error``, if the embedder does not know the window's language, the reranker's answer was not
+        usable, or no document fits the budget.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
@@ -132,7 +132,7 @@ def make_window_contexts(
             )
         ),
         pl.when(starved).then(
-            pl.lit(f"context.max_tokens {settings.max_tokens} holds not even the first document; raise it")
+            pl.lit(f"context.max_tokens {settings.max_tokens} is too small for the first document; raise it")
         ),
         pl.format("the reranker's answer was {}; the order of the selection was kept", "rerank_note"),
     )

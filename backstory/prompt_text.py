@@ -1,6 +1,6 @@
-"""All text that is written for a prompt: the entries of a context, the text of a window, and what makes both safe.
+"""The text for prompts: the entries of a context, and the text of a window.
 
-Document text is short there, cut between words, and unable to forge structure.
+Document text is shortened at word boundaries, and escaped so that it cannot imitate the structure of the prompt.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ HEADING = (
 
 _SEPARATOR = "\n\n"
 _WHITESPACE = re.compile(r"\s+")
-# Line starts that a Markdown reader takes for structure outside the snippet: headings (ATX and setext), fences,
-# raw HTML, and the two list lines that the context block itself writes.
+# Line starts that Markdown would read as structure: headings (ATX and setext), fences, raw HTML, and the two list lines
+# of the context block itself.
 _STRUCTURE = re.compile(r"^([ \t]*)(?=#|={2,}|-{2,}|`{3}|~{3}|<|- (?:Tags|Similarity):)", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     Args:
         record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
             ``tags`` and ``similarity``.
-        settings: How long the snippet may be.
+        settings: Its limit for the length of the snippet.
 
     Returns:
         Heading, snippet, tags and similarity, followed by a blank line.
@@ -49,35 +49,35 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
 
 
 def format_context(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
-    """Write the records of one window as a block of a prompt; no records give an empty text."""
+    """Write the records of one window as a block of a prompt; empty without records."""
     entries = [format_entry(record, settings) for record in records]
     return HEADING + "".join(entries) if entries else ""
 
 
 def entry_budget(settings: ContextSettings) -> int:
-    """Give the tokens that the entries of a context may take: what the heading leaves of the budget."""
+    """Give the most tokens for the entries of a context: the budget minus the heading."""
     return settings.max_tokens - int(estimate_tokens([HEADING])[0])
 
 
 def make_entry_counter(
     chunks: pl.DataFrame, settings: ContextSettings
 ) -> Callable[[Sequence[str]], NDArray[np.int64]]:
-    """Make a function that says how many tokens each stored chunk takes in a context.
+    """Make a function that counts the tokens of stored chunks as entries of a context.
 
     Args:
         chunks: Rows of :meth:`backstory.index.SearchIndex.describe`.
-        settings: How entries are written.
+        settings: The format of the entries.
 
     Returns:
-        A function from chunk ids to tokens, shape ``(len(ids),)``; counts are estimates that do not fall below
-        what a model's tokenizer gives.
+        A function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of a
+        model's tokenizer.
     """
     fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
     places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
     counts: dict[str, int] = {}
 
     def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
-        # Few of the stored chunks are ever asked for, and writing an entry is expensive.
+        # Only few of the stored chunks are needed, and writing an entry is expensive.
         new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
         if new:
             rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
@@ -91,16 +91,15 @@ def make_entry_counter(
 def join_query_chunks(window_chunks: pl.DataFrame, characters: int) -> dict[str, str]:
     """Write each window as one text within a budget.
 
-    A window within the budget is the texts of its query chunks, in order, joined by blank lines; of several
-    granularities the first. In a longer one the longest chunks are shortened, all to the same length, so that every
-    part of the window is still there.
+    The text joins the query chunks of the first granularity, in order, with blank lines. If it is over the budget, the
+    longest chunks are shortened to one common length, so that every part of the window is still present.
 
     Args:
         window_chunks: Table ``window_chunks``.
-        characters: Most characters of a text, those between the chunks and ellipses not counted.
+        characters: Most characters of a text, without separators and ellipses.
 
     Returns:
-        The text by window.
+        The text by ``window_id``.
     """
     first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
     listed = first.group_by("window_id", maintain_order=True).agg("text")
@@ -122,15 +121,15 @@ def _longest_within(lengths: Sequence[int], total: int) -> int:
 
 
 def cut_snippet(text: str, characters: int) -> str:
-    """Shorten a text between two words.
+    """Shorten a text at a word boundary.
 
     Args:
-        text: The text.
+        text: Any text.
         characters: Longest result, without the ellipsis.
 
     Returns:
-        The text as it is when it is short enough, else its beginning up to a word's end and an ellipsis. A
-        single word longer than the limit is cut inside.
+        The unchanged text if it is short enough; otherwise its beginning up to the end of a word, and an ellipsis. A
+        single word that is longer than the limit is cut.
     """
     stripped = text.strip()
     if len(stripped) <= characters:
@@ -143,12 +142,12 @@ def cut_snippet(text: str, characters: int) -> str:
 
 
 def escape_block(text: str) -> str:
-    """Put a backslash before everything at the start of a line that would read as structure of the prompt."""
+    """Put a backslash before every line start that would read as structure of the prompt."""
     return _STRUCTURE.sub(r"\1\\", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def escape_line(text: str) -> str:
-    """Fold a text into one line without brackets that would close a title early."""
+    """Put a text on one line, without brackets that would close a title early."""
     return _WHITESPACE.sub(" ", text).strip().replace("[", "(").replace("]", ")")
 
 

@@ -1,7 +1,7 @@
 """Windows, their query chunks and an index -> hits, decisions and contexts, in memory.
 
-This is the one place where the steps are put together. The stages of the pipeline take one step at a time, with the
-tables of a workspace between them; everything else takes all of them at once by :meth:`Retrieval.run`.
+This is the only module that assembles the steps. The stages of the pipeline run one step at a time, with the tables of
+a workspace between them. Everything else runs all steps at once, by :meth:`Retrieval.run`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from backstory.strategies import FindVectors, VectorSources
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of the hits of a batch of windows.
+    """The decisions on the hits of a batch of windows.
 
     Attributes:
         frame: Table ``decisions``, one row per hit, in the order of the hits.
-        counts: Windows that the reranker was asked about, and those whose order it left; empty without a reranker.
+        counts: Number of windows given to the reranker, and of those whose order it kept; empty without a reranker.
     """
 
     frame: pl.DataFrame
@@ -40,7 +40,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What was found for a batch of windows.
+    """The tables of a batch of windows.
 
     Attributes:
         hits: Table ``hits``.
@@ -55,15 +55,15 @@ class Retrieved:
 
 @dataclass(frozen=True, kw_only=True)
 class Retrieval:
-    """An index, and how it is asked for windows.
+    """An index, with the settings of a search for windows.
 
     Attributes:
-        index: An open snapshot of the embedding space of the queries.
-        rag: How windows are asked for, and hits judged.
-        context: How entries are written, which says what tokens they take.
-        min_similarity: Cosine below which a hit is no evidence.
-        reranker: Has the last word about the order, if there is one.
-        rerank: How much the reranker is shown.
+        index: An open snapshot in the embedding space of the queries.
+        rag: Settings of queries and of decisions.
+        context: Format of the entries, on which their number of tokens depends.
+        min_similarity: Threshold; hits with a lower cosine are dropped.
+        reranker: Orders the kept chunks; None for no reranking.
+        rerank: How much of a window and of each chunk the reranker sees.
     """
 
     index: SearchIndex
@@ -75,15 +75,15 @@ class Retrieval:
 
     @classmethod
     def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
-        """Ask as the settings say.
+        """Configure a retrieval by the settings.
 
         Args:
-            settings: With absolute folders of models.
-            embedder: Gives the threshold where the settings name none.
-            index: An open snapshot of the embedder's space.
+            settings: Settings with absolute paths of models.
+            embedder: Gives the default threshold if the settings have none.
+            index: An open snapshot in the embedder's space.
 
         Raises:
-            ModelFileError: The reranker's model is not where the settings say.
+            ModelFileError: The reranker's model is not in the folder of the settings.
         """
         return cls(
             index=index,
@@ -122,14 +122,14 @@ class Retrieval:
         *,
         max_tokens: int | None = None,
     ) -> Judgement:
-        """Judge hits; what is known of the chunks that they found is read from the index.
+        """Decide which hits are kept. Chunks and documents of the hits are read from the index.
 
         Args:
             hits: Table ``hits``.
             window_chunks: Table ``window_chunks`` of the same windows, for the reranker.
-            query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``; called only
-                where the strategy compares them.
-            max_tokens: Token budget of one context; None for what the settings leave beside the heading.
+            query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``. It is called
+                only if the strategy compares them.
+            max_tokens: Token budget of one context; None for the budget of the settings minus the heading.
 
         Raises:
             InputError: A hit is not of this index, or not of these queries.
@@ -149,7 +149,7 @@ class Retrieval:
         return Judgement(decisions, reranking.counts if reranking else {})
 
     def gather(self, decisions: pl.DataFrame) -> pl.DataFrame:
-        """Make table ``contexts`` of what table ``decisions`` keeps.
+        """Make table ``contexts`` from the kept hits of table ``decisions``.
 
         Raises:
             InputError: A kept chunk is not of this index.

@@ -1,4 +1,4 @@
-"""The example workspace: copied, materialized, and measured against the topics of its chat."""
+"""The demo: copies the example workspace, and counts which topics of its chat the contexts cover."""
 
 import hashlib
 import shutil
@@ -21,21 +21,18 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
 
 Topics = Mapping[str, Mapping[str, Sequence[str]]]
-"""By day, by topic: the slugs of the posts that a writer should have at hand."""
+"""For each day and each of its topics, the slugs of the posts about that topic."""
 
 _TOPICS_FILE = "topics.yaml"
 _HEADINGS = {BACKSTORY: "Backstory", ONE_VECTOR: "one vector", ONE_KEYWORD_QUERY: "keywords"}
-_CAPTIONS = {BACKSTORY: "Backstory gives", ONE_VECTOR: "One vector for the whole window gives"}
+_CAPTIONS = {BACKSTORY: "Backstory finds", ONE_VECTOR: "One vector for the whole window finds"}
 
 
 def prepare_demo(folder: Path) -> Workspace:
     """Copy the example chat, posts and settings, and open the copy as a workspace.
 
     Args:
-        folder: Folder of the workspace; what it holds besides the copied files stays.
-
-    Returns:
-        The workspace.
+        folder: Folder of the workspace. Other files in it are left alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for source in sorted(EXAMPLES.rglob("*")):
@@ -50,7 +47,7 @@ def prepare_demo(folder: Path) -> Workspace:
 
 
 def _fix_pseudonyms(secret: Path) -> None:
-    """Give every copy the same pseudonyms, so that it gives the same contexts: nobody in the example is real."""
+    """Write the same secret into every copy, so that its contexts are the same. Nobody in the example is real."""
     if not secret.exists():
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.touch(mode=0o600)
@@ -58,21 +55,21 @@ def _fix_pseudonyms(secret: Path) -> None:
 
 
 def read_topics() -> Topics:
-    """Read what the example chat talks about on each of its days, and the posts that tell of it."""
+    """Read the topics of each day of the example chat, and the posts about each topic."""
     days = YAML(typ="safe").load(EXAMPLES / _TOPICS_FILE)
     return {day.isoformat(): topics for day, topics in days.items()}
 
 
 def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -> pl.DataFrame:
-    """Count the topics of each window for which a method gives a document that tells of it.
+    """Count the topics of each window that a method covers: it found at least one document about the topic.
 
     Args:
         answers: From :func:`backstory.inspection.comparison.compare_with_whole_windows`.
         windows: ``window_id``, ``partition`` (a day) and any further columns.
-        topics: The topics of each day.
+        topics: From :func:`read_topics`.
 
     Returns:
-        The windows, with ``topics``, their number, and for each method the number that it covers.
+        The windows, with a column ``topics`` (how many there are) and a column for each method (how many it covers).
     """
     given = answers.group_by("window_id", "method").agg("slug")
     slugs = {(window_id, method): set(found) for window_id, method, found in given.iter_rows()}
@@ -93,10 +90,10 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
 
 
 def show_demo(workspace: Workspace, console: Console) -> None:
-    """Print how many topics the contexts cover, the documents of the clearest window, and where to go on.
+    """Print how many topics each method covers, the window with the largest difference, and what to look at next.
 
     Args:
-        workspace: The materialized workspace.
+        workspace: A workspace from :func:`prepare_demo`, after a run.
         console: Where to print.
     """
     topics = read_topics()
@@ -108,8 +105,8 @@ def show_demo(workspace: Workspace, console: Console) -> None:
         [gain, BACKSTORY, ONE_KEYWORD_QUERY, "started_at"], descending=[True, True, False, False]
     ).row(0, named=True)
     console.print(
-        f"\nThe clearest window, {clearest['started_at']:%Y-%m-%d %H:%M} to {clearest['ended_at']:%H:%M}, "
-        f"{clearest['message_count']} messages:",
+        f"\nThe window with the largest difference, {clearest['started_at']:%Y-%m-%d %H:%M} to "
+        f"{clearest['ended_at']:%H:%M}, {clearest['message_count']} messages:",
         highlight=False,
     )
     for method in (BACKSTORY, ONE_VECTOR):
@@ -120,9 +117,9 @@ def show_demo(workspace: Workspace, console: Console) -> None:
 
 def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     console.print(
-        "\nEach day of the chat is a window. How many of its topics do the documents tell\n"
-        "of that its writer is given? In every column it is given the same number of\n"
-        "documents, none newer than the window.\n",
+        "\nEach day of the chat is a window. The table counts how many of its topics a\n"
+        "method covers: it finds at least one document about the topic. All methods find\n"
+        "the same number of documents, none newer than the window.\n",
         highlight=False,
     )
     headings = [_HEADINGS[method] for method in METHODS]
@@ -134,8 +131,8 @@ def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     console.print(table)
     console.print(
         "\nBackstory searches for every part of a window, and chooses documents that serve\n"
-        "all parts together. The other columns search once for the whole window: by the\n"
-        "mean of its vectors, or by all of its words.",
+        "all parts together. The other two methods search once for the whole window: by\n"
+        "the mean of its vectors, or by all of its words.",
         highlight=False,
     )
 
@@ -143,10 +140,10 @@ def _show_counts(counted: pl.DataFrame, console: Console) -> None:
 def _show_documents(
     caption: str, answer: pl.DataFrame, topics: Mapping[str, Sequence[str]], console: Console
 ) -> None:
-    table = make_table("", caption, "which tells of")
+    table = make_table("", caption, "topic")
     for row in answer.iter_rows(named=True):
-        told = [topic for topic, posts in topics.items() if row["slug"] in posts]
-        table.add_row(str(row["rank"]), plain_line(row["title"]), Text(", ".join(told) or "-"))
+        covered = [topic for topic, posts in topics.items() if row["slug"] in posts]
+        table.add_row(str(row["rank"]), plain_line(row["title"]), Text(", ".join(covered) or "-"))
     console.print()
     console.print(table)
 

@@ -117,7 +117,7 @@ def test_parts_that_no_place_was_left_for_ask_for_more_places() -> None:
     assert found["verdict"] == "insufficient"
     assert found["served_share"] == 0.2
     assert found["recommendation"] == (
-        "raise rag.top_k above 2: 8 of 10 parts found documents that no place was left for"
+        "raise rag.top_k above 2: 8 of 10 parts found documents beyond this limit"
     )
 
 
@@ -158,7 +158,7 @@ def test_small_talk_does_not_speak_against_a_context() -> None:
 def test_small_talk_alone_is_no_reason_to_act() -> None:
     found = assess(["good day to you"] * 3, [(0, "other", 0.4, "below_threshold")])
     assert (found["verdict"], found["confidence"]) == ("sufficient", 0.5)
-    assert found["recommendation"].startswith("nothing to do: the window asks for nothing")
+    assert found["recommendation"].startswith("nothing to do: the window has no words of the corpus")
 
 
 def test_another_chunk_of_a_shown_document_counts_for_a_part() -> None:

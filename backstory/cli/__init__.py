@@ -1,4 +1,4 @@
-"""The command ``backstory``: a thin face of the library's functions."""
+"""The command ``backstory``: a thin layer over the library's functions."""
 
 from backstory.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command line, put together: one module for each group of commands."""
+"""Assembles the command line from one module for each group of commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def backstory(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Find, for every window of a group chat, the earlier posts that its writer should have at hand."""
+    """Find, for every window of a group chat, the earlier posts that its writer should know."""
 
 
 app.command()(init)

@@ -1,4 +1,4 @@
-"""The command ``eval``: retrieval measured on labelled data."""
+"""The command ``eval``: measures retrieval on labelled data."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def evaluate(
             "--workspace",
             "-w",
             metavar="DIR",
-            help="Measure the settings of this workspace. Default: the defaults.",
+            help="Measure the settings of this workspace. Default: the default settings.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure retrieval on labelled data, beside a single query for each whole window."""
+    """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
     from backstory.evaluation import evaluate_folder
     from backstory.report import write_comparison_page
     from backstory.settings import Settings
@@ -52,7 +52,7 @@ def evaluate(
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
     for file in (runs, html):
         if file is not None and not file.parent.is_dir():
-            raise InputError(f"{file.parent} does not exist; make the folder that {file.name} is written to")
+            raise InputError(f"{file.parent} does not exist; create the folder for {file.name}")
         if file is not None and file.is_dir():
             raise InputError(f"{file} is a folder; name a file in it")
     comparison = evaluate_folder(folder, settings)
@@ -67,7 +67,7 @@ def evaluate(
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Show the scores of each group with their intervals, and the gain over each baseline."""
+    """Print the scores of each group with their intervals, and the gain over each baseline."""
     from backstory.evaluation import METRICS
 
     for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
@@ -90,7 +90,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(table)
         console.print()
     console.print(
-        "backstory: this library. The other methods ask one query for the whole window.\n"
+        "backstory: this library. The other methods use one query for the whole window.\n"
         "ncov@5: topics covered by the first five documents, divided by min(5, topics).\n"
         "gain: backstory minus the method. Second lines: 95% bootstrap intervals.\n"
     )
@@ -98,7 +98,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     console.print(plain(f"Figures: {figures}"), soft_wrap=True)
     for row in comparison.prediction.to_dicts():
         console.print(
-            f"Correlation of the verdict's probability with {row['metric']}: Spearman "
+            f"Correlation of the confidence with {row['metric']}: Spearman "
             f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."
         )
 

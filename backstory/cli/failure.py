@@ -1,6 +1,6 @@
-"""How a command ends when the library says no: one line on standard error, and an exit code.
+"""How a command ends when the library raises an error: one line on standard error, and an exit code.
 
-0 done, 1 the job failed, 2 bad usage or settings, 3 done but for files that were set aside or could not be read.
+0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def run_command(command: Callable[[], object]) -> None:
     """Run a command line; turn an error of the library into one line and an exit code.
 
     Args:
-        command: What to run, for example a Typer application.
+        command: Called without arguments, for example a Typer application.
     """
     try:
         command()

@@ -10,10 +10,10 @@ import typer
 
 
 def read_day(text: str) -> date:
-    """Read a day as it is given on the command line.
+    """Read a day from the command line.
 
     Raises:
-        typer.BadParameter: It is not written as YYYY-MM-DD, or there is no such day.
+        typer.BadParameter: The text is not a valid date as YYYY-MM-DD.
     """
     try:
         return date.fromisoformat(text)
@@ -27,7 +27,7 @@ WorkspaceOption = Annotated[
         "--workspace",
         "-w",
         metavar="DIR",
-        help="Folder of the workspace. Default: BACKSTORY_WORKSPACE, else the current folder.",
+        help="Folder of the workspace. Default: BACKSTORY_WORKSPACE, or the current folder.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

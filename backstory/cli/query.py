@@ -1,4 +1,4 @@
-"""The command ``query``: one question to the index."""
+"""The command ``query``: one search in the index."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _INDENT = (0, 0, 0, 3)
 
 
 def query(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to search for.")],
     top_k: Annotated[
         int | None,
-        typer.Option("-k", "--top-k", min=1, metavar="N", help="Most documents. Default: rag.top_k."),
+        typer.Option(
+            "-k", "--top-k", min=1, metavar="N", help="Maximum number of documents. Default: rag.top_k."
+        ),
     ] = None,
     as_of: Annotated[
         date | None,
@@ -29,7 +31,7 @@ def query(
             "--as-of",
             parser=read_day,
             metavar="DATE",
-            help="Only documents published on this day or before, and those without a date.",
+            help="Only documents published on or before this day, and those without a date.",
         ),
     ] = None,
     tag: Annotated[
@@ -54,7 +56,7 @@ def query(
 
 
 def print_answer(console: Console, answer: Mapping[str, Any]) -> None:
-    """Show the documents that a query found."""
+    """Print the documents that a query found."""
     from backstory.prompt_text import cut_snippet
 
     if not answer["documents"]:
@@ -74,7 +76,9 @@ def print_answer(console: Console, answer: Mapping[str, Any]) -> None:
         ):
             console.print(Padding(line, _INDENT, expand=False))
     if not all(row["above_threshold"] for row in answer["documents"]):
-        console.print(f"* below {answer['min_similarity']:.2f}: too dissimilar to be put into a context")
+        console.print(
+            f"* below the threshold {answer['min_similarity']:.2f}: not similar enough for a context"
+        )
     console.print(f"Searched by {answer['engine']} ({answer['reason']}), index {answer['index_version']}.")
 
 

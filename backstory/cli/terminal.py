@@ -1,4 +1,4 @@
-"""Where the commands print: as wide as a terminal, unbroken into a pipe, and never what a document smuggles in."""
+"""The console of the commands: as wide as the terminal, without line breaks in a pipe, and safe for untrusted text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# C0 without tab and line feed, DEL and C1, by which a text could move the cursor, recolour or rename the terminal;
-# and the marks that reverse the order of what follows them.
+# C0 (except tab and line feed), DEL and C1, with which a text could move the cursor, or recolour or rename the
+# terminal, and the marks that change the direction of text.
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# JSON escapes C0 itself; a terminal takes C1 for commands, too.
+# JSON escapes C0 itself, but not C1, which terminals also read as commands.
 _RAW_IN_JSON: Final = re.compile(r"[\x7f-\x9f]")
 _UNBROKEN: Final = 100_000
 
@@ -23,7 +23,7 @@ def open_console(*, stderr: bool = False) -> Console:
     """Open a console on standard output or standard error.
 
     Returns:
-        A console as wide as the terminal; where there is none, one so wide that no line is ever broken or cut.
+        A console as wide as the terminal. Without a terminal, it is so wide that no line is wrapped or truncated.
     """
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
@@ -35,8 +35,8 @@ def plain(text: str, style: str = "") -> Text:
     """Make a text of a document or chat safe to print: without control characters, and not read as markup.
 
     Args:
-        text: Any text; tabs and line feeds stay.
-        style: A rich style for all of it.
+        text: Any text; tabs and line feeds are kept.
+        style: A Rich style for the whole text.
     """
     return Text(_CONTROLS.sub("", text), style=style)
 
@@ -47,10 +47,10 @@ def plain_line(text: str, style: str = "") -> Text:
 
 
 def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
-    """Make a table of aligned columns without lines.
+    """Make a table of aligned columns without rules.
 
     Args:
-        headers: One for each column.
+        headers: One header for each column.
         right: Headers of the columns that are aligned to the right.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -60,7 +60,7 @@ def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def print_json(record: Any) -> None:
-    """Print a record as one JSON document; what JSON does not know, such as a moment, as its text."""
+    """Print a record as one JSON document. Values that JSON cannot hold, such as times, are printed as text."""
     text = json.dumps(record, ensure_ascii=False, indent=2, default=str)
     escaped = _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(f"{escaped}\n")

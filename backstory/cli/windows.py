@@ -23,8 +23,8 @@ _ALMOST_SURE = 0.99
 _CAUSES = {
     "below_threshold": "not similar enough",
     "duplicate_document": "a better chunk of the same document was used",
-    "near_duplicate": "almost the same text as a chunk that was used",
-    "not_selected": "the places went to documents that add more",
+    "near_duplicate": "almost the same text as another chunk",
+    "not_selected": "other documents add more",
     "over_budget": "no room left in the token budget",
 }
 
@@ -33,22 +33,22 @@ def windows(
     first: Annotated[
         date | None,
         typer.Option(
-            "--from", parser=read_day, metavar="DATE", help="Only windows that began on this day or later."
+            "--from", parser=read_day, metavar="DATE", help="Only windows that began on or after this day."
         ),
     ] = None,
     last: Annotated[
         date | None,
         typer.Option(
-            "--to", parser=read_day, metavar="DATE", help="Only windows that began on this day or before."
+            "--to", parser=read_day, metavar="DATE", help="Only windows that began on or before this day."
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Only the latest N of them.")
+        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Only the latest N windows.")
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the windows, oldest first, and how well each one's context serves it."""
+    """List the windows, oldest first, and how well their contexts cover them."""
     from backstory.inspection.windows import list_windows
     from backstory.workspace import open_workspace
 
@@ -60,7 +60,7 @@ def windows(
 
 
 def context(window: WindowArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """Print a window's context: the text for its writer, and why each document is in it."""
+    """Print a window's context: the text for the prompt, and the reason for each document."""
     from backstory.inspection.windows import read_window_context
     from backstory.workspace import open_workspace
 
@@ -82,7 +82,7 @@ def report(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Draw a window as an HTML page: which document serves which message, and what was left out."""
+    """Draw a window as an HTML page: which document serves which message, and which were dropped."""
     from backstory.report import write_window_page
     from backstory.workspace import open_workspace
 
@@ -93,9 +93,9 @@ def report(
 
 
 def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Show one line for each window; the conversation comes last, so that only it gives way on a narrow terminal."""
+    """Print one line for each window. The conversation comes last, so that only it is cut on a narrow terminal."""
     if not rows:
-        console.print("No windows yet; `backstory run` makes them of the chats.")
+        console.print("No windows yet; `backstory run` makes them from the chats.")
         return
     table = make_table(
         "window", "time (UTC)", "msgs", "documents", "served", "conversation", right=("msgs", "served")
@@ -114,7 +114,7 @@ def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _span(first: datetime, last: datetime) -> str:
-    """Write when a window began and ended; the day of its end only where it is another one, the year likewise."""
+    """Write when a window began and ended. The day and the year of its end are written only if they differ."""
     end = (
         "%H:%M"
         if first.date() == last.date()
@@ -134,7 +134,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
-    """Show a context's text, then why each document is in it and what was left out."""
+    """Print a context's text, the reason for each document, and the number of dropped hits."""
     from backstory.prompt_text import cut_snippet
 
     if not context["text"]:
@@ -155,7 +155,7 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
                 plain(f"     {cut_snippet(' '.join(text.split()), _PART_CHARACTERS)}", "dim"), soft_wrap=True
             )
     if context["dropped"]:
-        console.print("\nFound but left out", style="bold")
+        console.print("\nDropped hits", style="bold")
         for cause, count in context["dropped"].items():
             console.print(f"{count:>4}  {_CAUSES[cause]}")
     console.print(

@@ -15,8 +15,8 @@ from backstory.cli.options import JsonOption, WorkspaceOption
 from backstory.cli.terminal import make_table, open_console, plain, print_json
 
 
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")]) -> None:
-    """Make a workspace: folders for chats and posts, and a commented backstory.yaml."""
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")]) -> None:
+    """Create a workspace: folders for chats and posts, and a commented backstory.yaml."""
     from backstory.settings.template import create_workspace
 
     created = create_workspace(folder)
@@ -30,7 +30,7 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to m
 
 
 def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """Say how many rows each table holds, and which search index is in use."""
+    """Show the number of rows of each table, and the search index in use."""
     from backstory.inspection.status import read_status
     from backstory.workspace import open_workspace
 
@@ -42,7 +42,7 @@ def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
 
 
 def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """Check that everything is installed, readable, writable and consistent."""
+    """Check the installation, the files and permissions, and the consistency of the tables."""
     from backstory.inspection.doctor import examine
 
     examinations = examine(workspace)
@@ -57,7 +57,7 @@ def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
 
 
 def print_status(console: Console, status: Mapping[str, Any]) -> None:
-    """Show the search index and the tables of a workspace."""
+    """Print the search index and the tables of a workspace."""
     console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
     console.print(plain(f"Embedding: {status['embedder']}"))
     if status["index_error"]:
@@ -86,7 +86,7 @@ def _describe_index(status: Mapping[str, Any]) -> str:
 
 
 def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]]) -> None:
-    """Show what was examined, one line each."""
+    """Print the examinations, one line each."""
     for row in examinations:
         mark = ("ok  ", "green") if row["passed"] else ("FAIL", "red")
         console.print(Text.assemble(mark, " ", plain(f"{row['name']}: {row['detail']}")), soft_wrap=True)

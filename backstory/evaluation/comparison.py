@@ -1,4 +1,4 @@
-"""The library's own path and the whole-window baselines, scored on one labelled set."""
+"""Scores the library and the whole-window baselines on one labelled set."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Comparison:
         runs: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
         scores: One row per method and window.
         table: From :func:`backstory.evaluation.compare_methods`.
-        assessments: One row per window: what :func:`backstory.evaluate_retrieval` says of its context at these
-            settings, beside what the labels say of the same context.
-        prediction: How well the one predicts the other, from :func:`backstory.evaluation.measure_prediction`.
+        assessments: One row per window: the estimate of :func:`backstory.evaluate_retrieval` for its context at these
+            settings, beside the scores of the same context by the labels.
+        prediction: How well the estimates predict the scores, from :func:`backstory.evaluation.measure_prediction`.
         figures: Counts and seconds of the stages.
     """
 
@@ -59,15 +59,12 @@ class Comparison:
 def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
     """Score the library on a labelled set.
 
-    Documents are chunked, embedded, indexed and searched by the same functions as in the pipeline; vectors are
-    kept in the user's cache folder, so that a second evaluation embeds nothing.
+    The same functions as in the pipeline chunk, embed, index and search the documents. Vectors are cached in the
+    user's cache folder, so that a second evaluation embeds nothing.
 
     Args:
         folder: A labelled set (see :func:`backstory.evaluation.read_labelled_set`).
         settings: The settings to evaluate.
-
-    Returns:
-        Ranked lists, scores and their comparison.
 
     Raises:
         InputError: The folder is not a labelled set.

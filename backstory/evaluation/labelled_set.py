@@ -1,4 +1,4 @@
-"""A labelled retrieval set: documents, windows, and which documents each window should find."""
+"""A labelled retrieval set: documents, windows, and the relevant documents of each window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LabelledSet:
         documents: Table ``documents``; ``document_id`` is the set's ``doc_id``.
         messages: Table ``messages``; ``conversation_id`` is the window.
         windows: Table ``windows``; ``window_id`` is the set's own.
-        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2) and ``topic``. For the scorer alone.
+        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2) and ``topic``. Only the scorer uses it.
     """
 
     name: str
@@ -50,8 +50,8 @@ def read_labelled_set(folder: Path) -> LabelledSet:
         The set; windows and documents in the order of their ids.
 
     Raises:
-        InputError: A file or a column is absent, a window has no relevant document, or a label names a window or
-            document that is not there.
+        InputError: A file or a column is absent, a window has no relevant document, or a label names an absent window
+            or document.
     """
     docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
     messages = _as_messages(windows)
@@ -92,7 +92,7 @@ def _read(folder: Path, name: str) -> pl.DataFrame:
     path = folder / f"{name}.parquet"
     if not path.is_file():
         raise InputError(
-            f"{path} is not there; a labelled set holds docs.parquet, windows.parquet and qrels.parquet"
+            f"{path} is absent; a labelled set holds docs.parquet, windows.parquet and qrels.parquet"
         )
     frame = pl.read_parquet(path)
     wanted: dict[str, pl.DataType | type[pl.DataType]] = dict(_COLUMNS[name])

@@ -1,4 +1,4 @@
-"""The pipeline's own functions over a labelled set: documents to an index, windows to ranked documents."""
+"""Runs the pipeline's functions on a labelled set: documents to an index, windows to ranked documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEPTH = 10
 def embed_with_progress(
     embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str
 ) -> Vectors:
-    """Embed texts that the cache does not hold, telling of it; one unit vector per text."""
+    """Give one unit vector per text. Texts that are not cached are embedded, with a progress bar."""
     with show_progress(label) as progress:
         return embed_texts(embedder, texts, task=task, cache=cache, progress=progress).vectors
 
@@ -37,10 +37,10 @@ def index_documents(
 
     Args:
         scratch: Folder for the index.
-        labelled: The set.
-        settings: Of chunks and index.
-        embedder: What embeds.
-        cache: Where vectors are kept.
+        labelled: A labelled set.
+        settings: Settings of chunks and index.
+        embedder: Embeds the chunks that are not cached.
+        cache: The vectors of texts that were embedded before.
 
     Returns:
         The open index, and table ``document_chunks``.
@@ -63,13 +63,13 @@ def index_documents(
 def embed_windows(
     labelled: LabelledSet, settings: Settings, embedder: Embedder, cache: EmbeddingCache
 ) -> tuple[pl.DataFrame, Vectors]:
-    """Cut the windows of a set into query chunks and embed these.
+    """Cut the windows of a set into query chunks, and embed the chunks.
 
     Args:
-        labelled: The set.
-        settings: Of queries and chunks.
-        embedder: What embeds.
-        cache: Where vectors are kept.
+        labelled: A labelled set.
+        settings: Settings of queries and chunks.
+        embedder: Embeds the query chunks that are not cached.
+        cache: The vectors of texts that were embedded before.
 
     Returns:
         Table ``window_chunks``, and the vector of each row.
@@ -90,16 +90,16 @@ def embed_windows(
 def ask_windows(
     labelled: LabelledSet, chunks: pl.DataFrame, vectors: Vectors, retrieval: Retrieval
 ) -> tuple[Queries, pl.DataFrame]:
-    """Search with the query chunks; at least ten hits are taken for each.
+    """Search with the query chunks, and take at least ten hits for each.
 
     Args:
-        labelled: The set.
+        labelled: A labelled set.
         chunks: Table ``window_chunks``.
-        vectors: The vector of each chunk.
-        retrieval: The documents, and how they are asked for.
+        vectors: Unit vectors of the chunks, shape ``(len(chunks), dimension)``.
+        retrieval: The index and the settings of the search.
 
     Returns:
-        What was asked, and table ``hits``.
+        The queries, and table ``hits``.
     """
     deep = _as_deep(retrieval)
     queries = plan_queries(labelled.windows, chunks, vectors, deep.rag)
@@ -109,13 +109,13 @@ def ask_windows(
 def rank_documents(
     window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
 ) -> pl.DataFrame:
-    """Choose documents from hits, as the pipeline does; ten places may be filled.
+    """Choose up to ten documents from the hits of each window, as the pipeline does.
 
     Args:
         window_chunks: Table ``window_chunks``.
-        queries: What was asked.
+        queries: The queries of the hits.
         hits: Table ``hits``.
-        retrieval: The documents, and how hits are judged.
+        retrieval: The index and the settings of the choice.
 
     Returns:
         ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
@@ -139,7 +139,7 @@ def _as_deep(retrieval: Retrieval) -> Retrieval:
 
 
 def as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:
-    """Give ranked documents the columns of the runs; those beyond the tenth are left out."""
+    """Give the first ten ranked documents of each window the columns of the runs."""
     return ranked.filter(pl.col("rank") <= DEPTH).select(
         "window_id",
         pl.col("rank").cast(pl.Int64),

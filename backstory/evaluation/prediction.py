@@ -1,4 +1,4 @@
-"""How well the assessment without labels predicts what the labels say of the same contexts."""
+"""How well the assessment without labels predicts the scores by labels of the same contexts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def assess_windows(
     *,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """Make the contexts that these settings lead to, assess them, and score them by the labels.
+    """Make the contexts for these settings, assess them without labels, and score them by the labels.
 
     Args:
-        labelled: The set.
+        labelled: A labelled set.
         chunks: Table ``window_chunks``.
-        queries: What was asked.
-        hits: Table ``hits``; those beyond ``chunks_per_query`` are passed over.
-        retrieval: The index that was searched, and how hits are judged.
+        queries: The queries of the hits.
+        hits: Table ``hits``; those beyond ``chunks_per_query`` are ignored.
+        retrieval: The index that was searched, and the settings of the choice.
         known_languages: Languages that the embedder of the hits knows; None for all.
 
     Returns:
@@ -63,7 +63,7 @@ def assess_windows(
 
 
 def measure_prediction(assessments: pl.DataFrame) -> pl.DataFrame:
-    """Correlate the confidence of the assessment with the coverage that the labels give, where there is a confidence.
+    """Correlate the confidence of the assessment with the coverage by labels, where the confidence is not null.
 
     Args:
         assessments: From :func:`assess_windows`.

@@ -1,4 +1,4 @@
-"""Scores of ranked lists, and what of a difference between methods is more than chance."""
+"""Scores of ranked lists, and confidence intervals of the differences between methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SEED = 20240101
 
 
 def name_group(window_id: str, name: str) -> str:
-    """Give the group of a window: the prefix of an id like ``mix-n5-017``, else the name of the set."""
+    """Give the group of a window: the prefix of an id like ``mix-n5-017``, otherwise the name of the set."""
     match = _GROUP.match(window_id)
     return match.group(1) if match else name
 
@@ -36,11 +36,11 @@ def score_runs(
         runs: ``method``, ``window_id``, ``rank`` (from 1), ``doc_id``.
         qrels: ``window_id``, ``doc_id``, ``rel``, ``topic``; a document may be relevant to several topics.
         name: Name of the set, for windows whose id has no group prefix.
-        methods: Names of the methods; those of the runs where they are not given.
+        methods: Names of the methods; by default those in the runs.
 
     Returns:
         ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every window
-        that has labels; a window that a method gave nothing for scores 0.
+        that has labels. A window for which a method found nothing scores 0.
     """
     labels = qrels.group_by("window_id", "doc_id").agg(pl.col("rel").max())
     ideal = (
@@ -96,7 +96,7 @@ def compare_methods(scores: pl.DataFrame, *, of: str) -> pl.DataFrame:
 
     Args:
         scores: From :func:`score_runs`.
-        of: The method whose advantage is asked for.
+        of: The method to compare with the others.
 
     Returns:
         A row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for

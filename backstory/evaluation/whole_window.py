@@ -1,4 +1,4 @@
-"""What one query for a whole window finds: the baselines."""
+"""The baselines: one query for each whole window."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def ask_whole_windows(
     cache: EmbeddingCache,
     index: SearchIndex,
 ) -> pl.DataFrame:
-    """Ask one query for each window, in each of the usual ways.
+    """Search once for each window by each baseline.
 
     Args:
-        labelled: The set.
+        labelled: A labelled set.
         chunks: Table ``window_chunks``.
-        vectors: The vector of each chunk.
-        rag: Whether documents of the future are hidden.
-        embedder: What embeds the whole texts.
-        cache: Where vectors are kept.
-        index: The documents.
+        vectors: Unit vectors of the chunks, shape ``(len(chunks), dimension)``.
+        rag: Its ``as_of`` says whether documents later than a window are hidden from it.
+        embedder: Embeds the texts of whole windows.
+        cache: The vectors of texts that were embedded before.
+        index: The index of the set's documents.
 
     Returns:
         ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
@@ -65,7 +65,7 @@ def ask_whole_windows(
 
 
 def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
-    """Give each window as one text, as much of its beginning as the embedder can take: ``window_id``, ``text``."""
+    """Give each window as one text, truncated to the embedder's input: ``window_id``, ``text``."""
     whole = _whole_texts(labelled)
     return whole.select("window_id", text=pl.Series(_cut_to_input(whole["text"], embedder), dtype=pl.String))
 
@@ -81,7 +81,7 @@ def _whole_texts(labelled: LabelledSet) -> pl.DataFrame:
 
 
 def _cut_to_input(texts: pl.Series, embedder: Embedder) -> list[str]:
-    """Keep of each text what the embedder can take of its beginning: the baseline's weakness."""
+    """Truncate each text to the embedder's input. This limits the baseline of one vector per text."""
     spans = cut_chunks(
         texts.to_list(),
         max_tokens=embedder.max_input_tokens,
@@ -101,7 +101,7 @@ def _ask_once(
     vectors: Vectors,
     keywords: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """Ask each window's one vector, or its keywords where they are given; the best documents, ranked."""
+    """Rank the best documents of each window by one vector, or by its keywords where they are given."""
     starts = labelled.windows.select("window_id", "started_at")
     asked = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
     request = SearchRequest(

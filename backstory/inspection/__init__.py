@@ -1,1 +1,1 @@
-"""What a workspace holds and whether it is sound: read-only, for the commands, the checks and the reports."""
+"""Read-only views of a workspace: its content and its consistency, for the commands, the checks and the reports."""

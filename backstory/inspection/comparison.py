@@ -1,4 +1,4 @@
-"""The documents of every context beside those that one query for the whole window would have given."""
+"""Compares the documents of every context with those of a single query for the whole window."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ ONE_VECTOR: Final = "one vector"
 ONE_KEYWORD_QUERY: Final = "keywords"
 METHODS: Final = (BACKSTORY, ONE_VECTOR, ONE_KEYWORD_QUERY)
 
-# Enough for the best chunks to come from as many documents as a context holds.
+# Enough chunks that the best of them come from as many documents as a context holds.
 _CHUNKS = 100
 
 
 def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
-    """Ask one query for each whole window, in two usual ways, and set the answers beside the contexts.
+    """Search once for each whole window by two simple methods, and return the answers together with the contexts.
 
-    The methods are ``backstory``, the contexts as they were materialized; ``one vector``, a search by the mean of
-    the vectors of a window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly,
-    give a document once, as many documents as the context holds (or fewer, where fewer share a word with the window),
-    and under ``rag.as_of`` none that was published after the window began.
+    The methods are ``backstory``, the stored contexts; ``one vector``, a search by the mean of the vectors of a
+    window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
+    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. Under
+    ``rag.as_of`` they give no document that was published after the window began.
 
     Args:
-        workspace: A materialized workspace.
+        workspace: A workspace after a run.
 
     Returns:
-        One row per window, method and document, in this order, the best document first: ``window_id``,
+        One row per window, method and document, sorted by these, the best document first: ``window_id``,
         ``method``, ``rank`` (from 1), ``document_id``, ``slug``, ``title``.
 
     Raises:
@@ -74,7 +74,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
 
 
 def _join_texts(workspace: Workspace, windows: pl.DataFrame) -> pl.DataFrame:
-    """Give the texts of each window's messages as one: ``window_id``, ``text``."""
+    """Join the texts of each window's messages: ``window_id``, ``text``."""
     messages = read_table(workspace.tables, "messages").select("message_id", "text").drop_nulls("text")
     named = windows.select("window_id", message_id="message_ids").explode("message_id")
     said = named.join(messages, on="message_id", maintain_order="left")
@@ -102,7 +102,7 @@ def _ask_once(
 
 
 def _rank_documents(found: pl.DataFrame, method: str) -> pl.DataFrame:
-    """Give each document of a window once, in the order in which it was found."""
+    """Rank each document of a window by its best hit, once."""
     return (
         found.unique(["window_id", "document_id"], keep="first", maintain_order=True)
         .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"), method=pl.lit(method))

@@ -1,4 +1,4 @@
-"""What ``backstory doctor`` looks at: installed parts, the workspace, its tables and its index."""
+"""The examinations of ``backstory doctor``: the installation, the workspace, its tables and its index."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def examine(given: Path | None) -> list[Examination]:
         given: Folder of the workspace, or None for the one named by the environment or the current folder.
 
     Returns:
-        One examination per thing; what cannot be looked at because something before it failed is left out.
+        The examinations. One that depends on a failed one is left out.
     """
     found = [
         _examine("installation", _describe_installation),
@@ -69,7 +69,7 @@ def examine(given: Path | None) -> list[Examination]:
         *(
             _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
             for child, parent, on in integrity.REFERENCES
-            # Hits of partitions that were not made again since a document changed name chunks of its former text.
+            # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
             if child in tables and child != "hits"
         ),
     ]
@@ -103,7 +103,7 @@ def _writable(folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PermissionError(
-            f"{folder} cannot be made ({error.strerror}); change the owner or the mode of the folder above it"
+            f"{folder} cannot be created ({error.strerror}); change the owner or the mode of its parent folder"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
@@ -114,7 +114,7 @@ def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
-    languages = "no limit to its languages is known" if known is None else f"knows {name_languages(known)}"
+    languages = "its languages are not known" if known is None else f"knows {name_languages(known)}"
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
         f"{languages}"
@@ -130,7 +130,7 @@ def _try_reranker(workspace: Workspace) -> str:
     [result] = reranker.rerank([RerankRequest("", texts[1], candidates)])
     if result.note is not None:
         raise BackstoryError(f"{reranker.id} could not order two short texts: {result.note}")
-    return f"{reranker.id} works: asked for soup, it put {result.chunk_ids[0]!r} first"
+    return f"{reranker.id} works: for the query soup, it ranked {result.chunk_ids[0]!r} first"
 
 
 def _describe_index(workspace: Workspace) -> str:
@@ -150,7 +150,7 @@ def _describe_index(workspace: Workspace) -> str:
 def _describe_languages(workspace: Workspace) -> str:
     counts = count_languages(workspace)
     if counts.is_empty():
-        return "no tables yet to tell them from"
+        return "not known yet; `backstory run` detects them"
     unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
     if unknown:
         raise BackstoryError(
@@ -163,7 +163,9 @@ def _describe_languages(workspace: Workspace) -> str:
 def _describe_table(workspace: Workspace, name: str) -> str:
     breaches = integrity.find_contract_breaches(workspace, name)
     if len(breaches):
-        raise BackstoryError(f"{breaches['breach'][0]}; materialize the table again")
+        raise BackstoryError(
+            f"{breaches['breach'][0]}; delete {workspace.tables / name} and run `backstory run`"
+        )
     count = len(list_partitions(workspace.tables, name))
     return f"{count} partition{'' if count == 1 else 's'}, every row valid"
 
@@ -172,11 +174,11 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
     orphans = integrity.find_orphans(workspace, child, parent, on)
     if len(orphans):
         raise BackstoryError(
-            f"{len(orphans)} rows of {child} refer to a row of {parent} that is not there, such as "
+            f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
             f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
             "`backstory run`"
         )
-    return "no row that they name is missing"
+    return "all of these rows exist"
 
 
 def _describe_secret(path: Path) -> str:

@@ -28,14 +28,14 @@ _MOST_NAMES = 5
 
 
 def examine_files(workspace: Workspace) -> list[Examination]:
-    """Examine what became of every chat export and document in the last run.
+    """Examine whether the last run read every chat export and document.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace, before or after its first run.
 
     Returns:
-        One examination per folder, which does not pass while a file of it is set aside or failed, or while there is
-        no document to serve; and one per such file, with what to do.
+        One examination per folder, and one per file that is set aside or failed, with what to do. A folder does not
+        pass while it has such a file, or while there is no document to serve.
     """
     sources = read_table(workspace.tables, "sources")
     seen = {*workspace.ledger.read("sources"), *list_partitions(workspace.tables, "sources")}
@@ -57,10 +57,10 @@ def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
     parts = [f"{counts[status]} {words}" for status, words in STATUS_WORDS.items() if status in counts]
     lines = int(files["unread"].sum())
     if lines:
-        parts.append(f"{lines} lines or records of them could not be read, which the table quarantine lists")
+        parts.append(f"{lines} of their lines or records could not be read; the table quarantine lists them")
     unsupported = files.filter(pl.col("status") == "unsupported")["source"].to_list()
     if unsupported:
-        parts.append(f"not read for their kind: {_list_names(unsupported)}")
+        parts.append(f"of a kind that is not read: {_list_names(unsupported)}")
     summary = Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")
     each = [
         Examination(
@@ -88,15 +88,13 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
         return Examination(
             "documents",
             False,
-            f"{folder}/ {state}, so that no window is given any context; put Markdown files into it, or set "
-            "`documents: {folder: ...}`, and run the pipeline again",
+            f"{folder}/ {state}, so windows get no context; put Markdown files into it, or set "
+            "`documents: {folder: ...}`, and run `backstory run`",
         )
     parts = [f"{len(documents)} served"]
     undated = documents.filter(pl.col("published_at").is_null())["uri"].to_list()
     if undated:
-        served = (
-            "every window, whatever its time" if workspace.settings.rag.undated == "serve" else "no window"
-        )
+        served = "windows of any time" if workspace.settings.rag.undated == "serve" else "no window"
         parts.append(
             f"{len(undated)} of them without a date, given to {served} (`rag: {{undated: ...}}`): "
             f"{_list_names(undated)}"

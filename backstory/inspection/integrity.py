@@ -1,4 +1,4 @@
-"""What the stored tables must keep true; every function gives the rows that break it."""
+"""Invariants of the stored tables; every function gives the rows that break one of them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ REFERENCES: Final = (
     ("contexts", "decisions", ("window_id", "chunk_id")),
     ("window_contexts", "windows", ("window_id",)),
 )
-"""Which table refers to which, and by what columns."""
+"""References between tables: child, parent and the columns."""
 
 
 def find_contract_breaches(workspace: Workspace, table: str, partitions: Partitions = None) -> pl.DataFrame:
     """Check stored rows against the table's contract: columns, types, value ranges, uniqueness.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace with tables.
         table: Name of the table.
-        partitions: Keys to look at, or None for all.
+        partitions: Keys of the partitions to check, or None for all.
 
     Returns:
-        ``table`` and ``breach``, no rows when the contract holds.
+        ``table`` and ``breach``; empty if the contract holds.
     """
     try:
         validate(read_table(workspace.tables, table, partitions), TABLES[table])
@@ -56,14 +56,14 @@ def find_orphans(
     partitions: Partitions = None,
     parent_partitions: Partitions = None,
 ) -> pl.DataFrame:
-    """Find rows that refer to a row that is not there.
+    """Find rows that refer to a row that does not exist.
 
     Args:
-        workspace: The workspace.
-        child: Table that refers.
-        parent: Table that is referred to.
-        on: Columns of the reference, of the same names in both tables.
-        partitions: Partitions of the child to look at, or None for all.
+        workspace: A workspace with tables.
+        child: Table with the references.
+        parent: Table that the references name.
+        on: Columns of the reference, with the same names in both tables.
+        partitions: Partitions of the child to check, or None for all.
         parent_partitions: Partitions of the parent to read, or None for all.
 
     Returns:
@@ -91,7 +91,7 @@ def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -
 
 
 def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
-    """Find stored chunks that are not the slice of their document's text that they claim to be."""
+    """Find stored chunks that differ from the slice of their document's text at their offsets."""
     documents = read_table(workspace.tables, "documents").select("document_id", "revision", source="text")
     chunks = read_table(workspace.tables, "document_chunks").join(documents, on=["document_id", "revision"])
     length = pl.col("char_end") - pl.col("char_start")
@@ -100,7 +100,7 @@ def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_late_documents(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
-    """Find context rows whose document was published after their window began, unless that is asked for."""
+    """Find context rows whose document was published after their window began; none unless ``rag.as_of`` is set."""
     contexts = read_table(workspace.tables, "contexts", partitions)
     if not workspace.settings.rag.as_of:
         contexts = contexts.clear()
@@ -118,7 +118,7 @@ def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -
 
 
 def find_insufficient_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
-    """Find windows whose context does not cover them, the worst first, and what would help."""
+    """Find windows whose context does not cover them, the worst first, with a recommendation for each."""
     contexts = read_table(workspace.tables, "window_contexts", partitions)
     return (
         contexts.filter((pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"))
@@ -128,7 +128,7 @@ def find_insufficient_windows(workspace: Workspace, partitions: Partitions = Non
 
 
 def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
-    """Find windows without a verdict, since the embedder does not know their language, and what would help."""
+    """Find windows without a verdict because the embedder does not know their language."""
     contexts = read_table(workspace.tables, "window_contexts", partitions)
     return (
         contexts.filter(pl.col("verdict") == "unknown")
@@ -138,10 +138,7 @@ def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -
 
 
 def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
-    """Compare what the published index says that it holds with the tables that it was made of.
-
-    Args:
-        workspace: The workspace.
+    """Compare the counts of the published index with those of the tables that it was built from.
 
     Returns:
         ``what``, ``indexed`` and ``stored`` of every count that differs.
@@ -161,13 +158,10 @@ def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_low_recall(workspace: Workspace) -> pl.DataFrame:
-    """Look at what the HNSW index of the published snapshot found when it was built.
-
-    Args:
-        workspace: The workspace.
+    """Check the recall that the HNSW index of the published snapshot had when it was built.
 
     Returns:
-        ``recall_at_5``, ``sampled_queries`` and ``remedy`` if it finds too little; no rows if it finds enough or
+        ``recall_at_5``, ``sampled_queries`` and ``remedy`` if the recall is too low; empty if it is high enough, or if
         there is no such index.
     """
     hnsw = read_manifest(workspace.index / current_version(workspace.index)).hnsw
@@ -188,13 +182,13 @@ def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
-    """Give the files that wait for a person's answer, or that could not be read at all."""
+    """Give the files that wait for a person's decision, or that could not be read."""
     sources = read_table(workspace.tables, "sources")
     unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
     return unread.select("source", "folder", "status", "reason")
 
 
 def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
-    """Give the documents whose present file could not be read."""
+    """Give the documents whose current file could not be read."""
     documents = read_table(workspace.tables, "documents")
     return documents.filter(pl.col("status") == "error").select("uri", "error")

@@ -1,4 +1,4 @@
-"""Which languages a workspace holds, and which of them its model does not know."""
+"""The languages of a workspace's files and windows, and whether the embedding model knows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 LANGUAGE_REMEDY = "Set embedding.provider to gemini, or embedding.model_dir to a multilingual model."
-"""What helps where a model does not know a language."""
+"""What to do if the model does not know a language."""
 
 _UNCLEAR = "an unclear language"
 
@@ -18,13 +18,13 @@ def count_languages(workspace: Workspace) -> pl.DataFrame:
     """Count the files and windows of each language.
 
     Args:
-        workspace: A workspace of which some tables may not be made yet.
+        workspace: A workspace; some of its tables may not exist yet.
 
     Returns:
-        ``what`` (``conversations`` and ``documents``, which are files that were read, and ``windows``);
-        ``language``, its English name, or "an unclear language" where it cannot be told; ``count``; and
-        ``known``, whether the embedder knows it. By ``what``, the most frequent language first; no rows of what
-        is not made yet.
+        ``what`` (``conversations`` and ``documents``, both of which count files, and ``windows``);
+        ``language``, its English name, or "an unclear language" if it could not be detected; ``count``;
+        and ``known``, whether the embedder knows it. Sorted by ``what``, the most frequent language first. Tables that
+        do not exist yet have no rows.
     """
     files = read_table(workspace.tables, "sources").filter(status="read").select("language", what="folder")
     windows = read_table(workspace.tables, "window_contexts").select("language", what=pl.lit("windows"))

@@ -1,4 +1,4 @@
-"""One question to the published index."""
+"""One search in the published index."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def query_text(
     as_of: datetime | None = None,
     tags: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Search for a text by the settings of the workspace.
+    """Search for a text with the settings of the workspace.
 
     Args:
         workspace: A workspace with a published snapshot.
         text: What to look for.
         top_k: Most documents; None for the setting ``rag.top_k``.
-        as_of: Leave out documents that were published later; None leaves out none.
-        tags: Leave out documents without any of these tags; none for the setting ``rag.tags``.
+        as_of: Leave out documents that were published after it; None for no limit.
+        tags: Only documents with at least one of these tags; empty for the setting ``rag.tags``.
 
     Returns:
         ``engine``, ``reason``, ``index_version``, the conditions ``as_of`` and ``tags`` in force, and
@@ -38,7 +38,7 @@ def query_text(
     Raises:
         InputError: The text is blank, or ``top_k`` is below 1.
         NoIndexError: No snapshot is published yet.
-        EmbeddingInputError: The text is over the model's limit.
+        EmbeddingInputError: The text is longer than the model's input.
     """
     if not text.strip():
         raise InputError("the query is blank; give some words to look for")

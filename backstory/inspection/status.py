@@ -1,4 +1,4 @@
-"""What a workspace holds."""
+"""The size of a workspace's tables, and the state of its index."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
     """Count rows and partitions of every table.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace, before or after its first run.
 
     Returns:
-        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_error`` (what is
-        wrong with it, or None), ``index_recall`` (what was
-        measured of its HNSW index: ``recall_at_5`` and ``sampled_rows``; None without such an index), and
-        ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
+        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_error`` (why the index
+        cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
+        without such an index), and ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
     """
     tables = {}
     for name in TABLES:

@@ -1,4 +1,4 @@
-"""The windows of a workspace, and the context of one with the reasons for every choice."""
+"""The windows of a workspace, and the context of a window with the reasons for its documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backstory.tables import read_table, scan_table
 from backstory.workspace import Workspace
 
 LATEST: Final = "latest"
-"""Names the window that began last."""
+"""The reference to the window that began last."""
 
 _SHORTEST_ID = 8
 _MOST_NAMED = 10
@@ -26,18 +26,18 @@ def list_windows(
     """List windows with the state of their contexts, oldest first.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace with windows.
         first: Leave out windows that began before this day, in UTC.
         last: Leave out windows that began after this day, in UTC.
-        limit: Of the others, list the latest so many.
+        limit: Most windows to list, the latest ones; None for all.
 
     Returns:
-        Per window its ``window_id``, ``short_id`` (enough of it to name the window in this workspace),
+        Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
         ``conversation_id``, ``partition``, ``started_at``, ``ended_at``, ``message_count``, and of its context
-        ``status`` (``not made`` before it is materialized), ``kept_count`` and ``coverage``.
+        ``status`` (``not made`` before it exists), ``kept_count`` and ``coverage``.
 
     Raises:
-        InputError: The workspace has windows, and none of them began in this range.
+        InputError: The workspace has windows, but none of them began in this range.
     """
     states = scan_table(workspace.tables, "window_contexts").select(
         "window_id", "status", "kept_count", "coverage"
@@ -63,10 +63,10 @@ def list_windows(
 
 
 def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
-    """Find the window that someone means.
+    """Find the window that a reference names.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace with windows.
         reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, in UTC, on which one window
             began; or the id of a window or its first characters.
 
@@ -74,7 +74,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
         The row of ``windows``.
 
     Raises:
-        InputError: No window is meant, or more than one; the message names those that may be meant.
+        InputError: The reference matches no window, or several; the message lists them.
     """
     windows = scan_table(workspace.tables, "windows").sort("started_at", "window_id").collect()
     windows = windows.with_columns(shorten_ids(windows["window_id"]))
@@ -90,7 +90,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
 
 
 def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
-    """Give the windows that a reference may mean, at least one."""
+    """Give the windows that match a reference, at least one."""
     if reference == LATEST:
         return windows.tail(1)
     if _DAY.fullmatch(reference):
@@ -99,8 +99,8 @@ def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
     found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
     if found.is_empty() or not reference:
         raise InputError(
-            f"no window has an id that begins with {reference!r}; `backstory windows` lists them, and a date "
-            f"(YYYY-MM-DD) or '{LATEST}' names one, too"
+            f"no window has an id that begins with {reference!r}; `backstory windows` lists them; you can also give a "
+            f"date (YYYY-MM-DD) or '{LATEST}'"
         )
     return found
 
@@ -136,13 +136,13 @@ def _list_choices(found: pl.DataFrame) -> str:
 
 
 def shorten_ids(window_ids: pl.Series) -> pl.Series:
-    """Shorten ids as far as they can still be told apart.
+    """Shorten ids to the shortest length at which they are still distinct.
 
     Args:
         window_ids: All ids of a workspace.
 
     Returns:
-        Their first characters, at least eight and equally many of each, in the same order.
+        The first characters of each, at least eight and equally many for all, in the same order.
     """
     length = _SHORTEST_ID
     while window_ids.str.head(length).n_unique() < window_ids.n_unique():
@@ -157,18 +157,18 @@ def _describe_range(first: date | None, last: date | None) -> str:
 
 
 def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
-    """Read what was materialized for a window.
+    """Read the context of a window.
 
     Args:
-        workspace: The workspace.
-        reference: The window, as for :func:`find_window`.
+        workspace: A workspace with tables.
+        reference: As for :func:`find_window`.
 
     Returns:
         The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``
         (texts of the query chunks that found it), and ``dropped``: how many hits each cause dropped.
 
     Raises:
-        InputError: There is no such window, or its context was not materialized.
+        InputError: There is no such window, or it has no context yet.
     """
     window = find_window(workspace, reference)
     partition = [window["partition"]]

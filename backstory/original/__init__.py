@@ -1,1 +1,1 @@
-"""The published names of the original design, over the library's own functions."""
+"""The public names of the original design, as thin functions over the library."""

@@ -1,4 +1,4 @@
-"""One text -> chunks."""
+"""Text -> chunks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def chunk_markdown(
 
     Args:
         content: Markdown, or plain text.
-        max_tokens: Most tokens of a chunk, overlap and special tokens included.
-        overlap_tokens: Most tokens of a chunk that are repeated from the one before.
-        count_tokens: Counts many texts at once.
+        max_tokens: Most tokens of a chunk, including overlap and special tokens.
+        overlap_tokens: Most tokens that a chunk repeats from the chunk before it.
+        count_tokens: Gives the number of tokens of each of many texts.
 
     Returns:
-        The chunks in order, none for a text of whitespace only.
+        The chunks in order; empty for a text of only whitespace.
 
     Raises:
-        InputError: The limits contradict each other, or a single character is over the ceiling.
+        InputError: The limits contradict each other, or a single character has more tokens than ``max_tokens``.
     """
     (spans,) = cut_chunks(
         [content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, count_tokens=count_tokens

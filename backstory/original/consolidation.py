@@ -1,4 +1,4 @@
-"""A conversation -> Markdown: messages under numbered headings that no message can forge."""
+"""A conversation -> Markdown: messages under numbered headings that no message can imitate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TIMES_OF_DAY = pl.Series(f" {minute // 60:02}:{minute % 60:02}" for minute in r
 
 _BREAK = r"[\n\r\x0B\x0C\x1C-\x1E\x{85}\x{2028}\x{2029}]"
 _INDENT = r"[\t\p{Zs}\p{Cf}]*"
-# What a line of a message may not begin with, since it reads as structure of the whole or hides what follows:
-# a heading, either kind; the two lines below a heading; a code fence; HTML that does not end at a blank line.
+# Line starts that Markdown would read as structure of the conversation, or that would hide the lines after them:
+# headings of either kind, the two lines below a heading, code fences, and HTML that does not end at a blank line.
 _STRUCTURE = (
     r"#(?:[# \t]|$)|(?:=+|-+)[ \t]*$|(?:\*\*|__)(?i:author|timestamp)|```|~~~"
     r"|<(?:[!?]|(?i:script|pre|style|textarea)\b)"
 )
-# Cheap tests that every text with such a line passes, and few others do.
+# Cheap tests that every text with such a line passes, and few other texts.
 _SUSPECT_START = rf"^{_INDENT}[\\#=\-*_`~<]"
 _SUSPECT_LINE = rf"{_BREAK}{_INDENT}[\\#=\-*_`~<]"
 _ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({_INDENT})(\\*(?:{_STRUCTURE}))"
@@ -36,7 +36,7 @@ class ArrowStream(Protocol):
 
 
 Messages = pl.DataFrame | pl.LazyFrame | ArrowStream | Iterable[Mapping[str, Any]]
-"""Messages in the forms that are accepted: Polars, Arrow, Ibis, or an iterable of mappings."""
+"""Accepted forms of messages: Polars, Arrow, Ibis, or an iterable of mappings."""
 
 
 def consolidate_messages_to_markdown(table: Messages) -> str:
@@ -45,8 +45,8 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
     Each message is a heading ``## Message 1``, the lines ``**Author:** …`` and ``**Timestamp:** 2025-01-15
     10:30`` (absent where the value is null), a blank line, and its text. A line of a text that would read as
     a heading, as one of those two lines, as a code fence or as the start of an HTML block gets a backslash
-    before its first visible character. So does a line that begins with such backslashes already: taking one
-    away from each restores the text.
+    before its first visible character. So does a line that already begins with such backslashes: removing one
+    backslash from each line restores the text.
 
     Args:
         table: Messages in order, with columns ``author``, ``timestamp`` (datetime or text) and ``message`` or
@@ -56,7 +56,7 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
         The Markdown; empty for no messages.
 
     Raises:
-        UnsupportedTableError: A pandas DataFrame, or something that is no table, was passed.
+        UnsupportedTableError: ``table`` is a pandas DataFrame, or no table at all.
         InputError: A column is absent.
     """
     frame = _to_polars(table)
@@ -95,7 +95,7 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
 
 
 def _to_polars(table: Messages) -> pl.DataFrame:
-    """Take a table in any accepted form; of mappings, author, timestamp and text are taken, as text."""
+    """Convert a table in any accepted form. Of mappings, only author, timestamp and text are used, as strings."""
     if any(base.__module__.partition(".")[0] == "pandas" for base in type(table).__mro__):
         raise UnsupportedTableError(
             f"a pandas {type(table).__name__} is not accepted; pass pyarrow.Table.from_pandas(df), "
@@ -109,7 +109,7 @@ def _to_polars(table: Messages) -> pl.DataFrame:
         return pl.DataFrame(table)
     if isinstance(table, (str, bytes, Mapping, pl.Series)) or not isinstance(table, Iterable):
         raise UnsupportedTableError(
-            f"a {type(table).__name__} is no table of messages; pass a pyarrow.Table, a Polars frame, "
+            f"a {type(table).__name__} is not a table of messages; pass a pyarrow.Table, a Polars frame, "
             "an Ibis table or an iterable of mappings"
         )
     return _from_mappings(table)
@@ -143,7 +143,7 @@ def _format_timestamps(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     local = values.dt.replace_time_zone(None).dt.cast_time_unit("us")
     minutes = local.to_physical() // _MICROSECONDS_PER_MINUTE
     days = minutes // _MINUTES_PER_DAY
-    # Looked up instead of formatted: there are few days, and 1,440 times of a day.
+    # A lookup is faster than formatting: there are few days, and 1,440 minutes in a day.
     distinct = days.drop_nulls().unique()
     dates = days.replace_strict(distinct, distinct.cast(pl.Int32).cast(pl.Date).dt.to_string("%Y-%m-%d"))
     return dates, _TIMES_OF_DAY.gather(minutes - days * _MINUTES_PER_DAY)
@@ -159,7 +159,7 @@ def _escape(texts: pl.Series) -> pl.Series:
 
 
 def _replace_where(values: pl.Series, mask: pl.Series, pattern: str, replacement: str) -> pl.Series:
-    """Replace a pattern in the rows of a mask only: it is expensive, and they are few."""
+    """Replace a pattern only in the few rows of a mask, because replacing is expensive."""
     rows = mask.fill_null(value=False).arg_true()
     if rows.is_empty():
         return values

@@ -1,4 +1,4 @@
-"""The best results of each document."""
+"""Keeps the best results of each document."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
     """Keep the ``n`` best results of each document.
 
     Args:
-        results: Results with ``document_id`` and ``similarity``; a missing similarity counts as 0, a result
-            without a document is dropped.
+        results: Results with ``document_id`` and ``similarity``. A missing similarity counts as 0. A result without
+            a document is dropped.
         n: Number of results to keep per document.
 
     Returns:
-        Copies of the kept results: documents in the order of their first appearance, the results of each by
-        falling similarity, equal ones in the order given.
+        Copies of the kept results: documents in the order of their first appearance, and the results of each by
+        falling similarity, equal ones in the given order.
 
     Raises:
         ValueError: ``n`` is below 1.
     """
     if n < 1:
-        raise ValueError(f"n is {n}; keep at least 1 result per document")
+        raise ValueError(f"n is {n}; it must be at least 1 result per document")
     by_document: dict[Any, list[dict[str, Any]]] = {}
     count = 0
     for result in results:

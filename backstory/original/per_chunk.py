@@ -1,4 +1,4 @@
-"""One search per chunk of a text, all as one batch."""
+"""Searches for every chunk of a text, as one batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def query_rag_per_chunk(
     retrieval_nprobe: int | None = None,
     retrieval_overfetch: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Ask a store for every chunk of a text and collect all results.
+    """Search a store for every chunk of a text, and collect all results.
 
     All chunks are embedded and searched as one batch.
 
@@ -35,12 +35,12 @@ def query_rag_per_chunk(
         min_similarity_threshold: Least cosine similarity of a result.
         retrieval_mode: ``ann`` allows approximation, ``exact`` does not.
         retrieval_nprobe: Accepted for compatibility; mapped to the HNSW index's ``ef_search``.
-        retrieval_overfetch: How many times more candidates an approximate search takes.
+        retrieval_overfetch: Factor by which an approximate search takes more candidates than ``top_k``.
 
     Returns:
         Results chunk by chunk, best first, each with ``content``, ``similarity``, ``document_id``, ``post_slug``,
         ``post_title``, ``post_date``, ``tags``, ``chunk_id``, ``chunk_index``, ``query_chunk`` (position of the
-        chunk that asked) and ``metadata``. No chunks give no results.
+        chunk that found it) and ``metadata``. Empty if there are no chunks.
 
     Raises:
         EmbeddingError: The model failed.
@@ -51,7 +51,7 @@ def query_rag_per_chunk(
     embedder = resolve_embedder(embedding_model)
     if store.embedder_id not in (None, embedder.id):
         raise EmbedderMismatchError(
-            f"{store.path} was made with {store.embedder_id} and is asked with {embedder.id}; pass the same model"
+            f"{store.path} was made with {store.embedder_id}, but the query uses {embedder.id}; pass the same model"
         )
     vectors = embed_texts(embedder, list(chunks), task="query", cache=None).vectors
     found = store.search_batch(

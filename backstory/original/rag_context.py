@@ -1,4 +1,4 @@
-"""The original design's entry point: one conversation in, one context or the reason for none out."""
+"""The entry point of the original design: from one conversation to one context, or to the reason why there is none."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _ORIGINAL_OVERLAP_TOKENS = 150
 
 @dataclass(frozen=True)
 class RagContext:
-    """What a writer is given.
+    """The context of one conversation.
 
     Attributes:
-        text: The block of the prompt.
+        text: The block for the prompt.
         records: The chosen results, best first.
     """
 
@@ -46,7 +46,7 @@ class RagContext:
 class RagErrorReason:
     """Why there is no context.
 
-    Two reasons are equal when their codes are, whatever the cause: compare with
+    Two reasons are equal if their codes are equal, whatever their causes: compare with
     ``RagErrorReason.NO_HITS`` and ``RagErrorReason.SYSTEM_ERROR``.
 
     Attributes:
@@ -104,30 +104,30 @@ def query_rag_for_context(
     retrieval_overfetch: int | None = None,
     return_records: bool = False,
 ) -> Result[RagContext, RagErrorReason] | tuple[str, list[dict[str, Any]]]:
-    """Find the context of one conversation, by the original design and its defaults.
+    """Find the context of one conversation by the original design, with its defaults.
 
     Messages become Markdown, Markdown becomes chunks of at most 1,800 tokens (less where the model takes less),
-    each chunk asks for 5 results above a similarity of 0.7 (or the embedder's own threshold, where the model is
-    not Gemini), one result per document is kept, and the best 5 make the context.
+    each chunk finds 5 results above a similarity of 0.7 (for models other than Gemini, above the embedder's own
+    threshold), one result per document is kept, and the best 5 make the context.
 
     Args:
         table: Messages as Arrow, Polars, Ibis or mappings, with ``timestamp``, ``author`` and ``message``.
         client: A google-genai client for Gemini models; None makes one from the environment's key.
-        rag_dir: Folder with the original's ``chunks.parquet``, or with published snapshots of Backstory.
+        rag_dir: Folder with a ``chunks.parquet`` of the original design, or with published snapshots of Backstory.
         embedding_model: Name of the model, such as ``google-gla:gemini-embedding-001`` or ``local``, or an
             embedder.
         retrieval_mode: ``ann`` allows approximation, ``exact`` does not.
         retrieval_nprobe: Accepted for compatibility; mapped to the HNSW index's ``ef_search``.
-        retrieval_overfetch: How many times more candidates an approximate search takes.
+        retrieval_overfetch: Factor by which an approximate search takes more candidates than the results.
         return_records: Return the text and the records instead of a result.
 
     Returns:
-        ``Success(RagContext)``; ``Failure(RagErrorReason.NO_HITS)`` when nothing is found;
-        ``Failure(RagErrorReason.SYSTEM_ERROR)`` with its ``cause`` when something breaks. With
-        ``return_records``, the text and the records, both empty when nothing is found.
+        ``Success(RagContext)``; ``Failure(RagErrorReason.NO_HITS)`` if nothing is found;
+        ``Failure(RagErrorReason.SYSTEM_ERROR)`` with its ``cause`` if an error occurs. With
+        ``return_records``, the text and the records, both empty if nothing is found.
 
     Raises:
-        Exception: With ``return_records``, whatever broke: an error is never an empty answer.
+        Exception: With ``return_records``, any error: an error is never returned as an empty answer.
     """
 
     def answer() -> RagContext | None:

@@ -1,4 +1,4 @@
-"""The original design's store: its ``chunks.parquet``, or a folder of published snapshots, behind one search."""
+"""The store of the original design: one search over its ``chunks.parquet``, or over a folder of published snapshots."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class VectorStore:
     """A searchable store of chunks.
 
     Args:
-        path: A ``chunks.parquet`` of the original design, which is read as it is, or a folder that
-            :func:`backstory.index.build_index` publishes to.
+        path: A ``chunks.parquet`` of the original design, or a folder that :func:`backstory.index.build_index`
+            publishes to.
 
     Raises:
         WorkspaceError: There is no such file or folder.
@@ -63,7 +63,7 @@ class VectorStore:
         self.path = Path(path)
         if not self.path.exists():
             raise WorkspaceError(
-                f"{self.path} is not there; pass a chunks.parquet or the index folder of a workspace"
+                f"{self.path} does not exist; pass a chunks.parquet or the index folder of a workspace"
             )
         if self.path.is_dir():
             self._index: SearchIndex | None = open_index(self.path, embedder_id=None)
@@ -75,12 +75,12 @@ class VectorStore:
 
     @property
     def dimension(self) -> int:
-        """Width of a vector."""
+        """Number of values in a vector."""
         return self._index.dimension if self._index else self._vectors.shape[1]
 
     @property
     def embedder_id(self) -> str | None:
-        """The space of the vectors; None for a ``chunks.parquet``, which does not say it."""
+        """The embedding space of the vectors; None for a ``chunks.parquet``, which does not record it."""
         return self._index.embedder_id if self._index else None
 
     def search(
@@ -95,18 +95,18 @@ class VectorStore:
         """Find the chunks most similar to one vector.
 
         Args:
-            query_vec: The query's vector, shape ``(dimension,)``; its length does not matter.
+            query_vec: The query's vector, shape ``(dimension,)``; it need not have unit length.
             top_k: Most results.
             min_similarity_threshold: Least cosine similarity.
             mode: ``ann`` allows approximation, ``exact`` does not.
             nprobe: Accepted for compatibility; mapped to ``ef_search``, with a warning.
-            overfetch: How many times more candidates an approximate search takes.
+            overfetch: Factor by which an approximate search takes more candidates than ``top_k``.
 
         Returns:
             Results, best first, with the columns of :func:`backstory.query_rag_per_chunk`.
 
         Raises:
-            EmbedderMismatchError: The vector has another width than the store.
+            EmbedderMismatchError: The vector and the store have different dimensions.
         """
         vector = np.asarray(query_vec, dtype=np.float32).reshape(1, -1)
         return self.search_batch(vector, top_k, min_similarity_threshold, mode, nprobe, overfetch)
@@ -134,7 +134,7 @@ class VectorStore:
             Results by ``query_chunk`` (position of the query), best first.
 
         Raises:
-            EmbedderMismatchError: The vectors have another width than the store.
+            EmbedderMismatchError: The vectors and the store have different dimensions.
         """
         queries = _as_unit_rows(np.asarray(query_vecs, dtype=np.float32))
         if queries.shape[1] != self.dimension:

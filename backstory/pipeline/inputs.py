@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "hits": 1,
         "decisions": 1,
         "contexts": 1,
-        "window_contexts": 3,
+        "window_contexts": 4,
     }
 )
 """Version of the code of each stage. Raise it when the code makes other rows of the same inputs.

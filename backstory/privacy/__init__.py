@@ -1,4 +1,4 @@
-"""Real names -> pseudonyms: finding names in texts, replacing them, and proving that none is left."""
+"""Real names -> pseudonyms: finds names in texts, replaces them, and checks that none is left."""
 
 from backstory.privacy.leaks import find_real_names
 from backstory.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources

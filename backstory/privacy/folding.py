@@ -1,7 +1,7 @@
-"""Letters without what writers vary: case, accents, apostrophes, hyphens, spaces, and how a letter is encoded.
+"""Folds text to its letters: without case, accents, apostrophes, hyphens, spaces and differences of encoding.
 
-A name is compared by its letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. Where one word ends
-and the next begins is said separately, by :func:`find_words`.
+Names are compared by their letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. :func:`find_words`
+finds the boundaries of words separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PLAIN_LETTERS: Final = {
     "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ł": "l", "ŉ": "n", "ŋ": "n", "œ": "oe",
     "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
 }  # fmt: skip
-"""Letters that Unicode does not decompose, as they are written on a keyboard without them."""
+"""Letters that Unicode does not decompose, with their spelling on keyboards that lack them."""
 _DIGRAPHS: Final = {
     "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
 }  # fmt: skip
@@ -24,9 +24,9 @@ _MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and 
 _UNDECODABLE: Final = "\ufffd"
 
 UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-"""Scripts whose words stand side by side without a space, as a class of the ``regex`` package."""
+"""Scripts that write words without spaces between them, as a class of the ``regex`` package."""
 
-# What encoders of addresses write for a separator or a letter beyond ASCII; `100%Ada` is none of it.
+# Percent-encoded separators and letters beyond ASCII; `100%Ada` holds none.
 _ENCODED: Final = r"(?:%(?:2[0-9A-Fa-f]|5[Ff])|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){1,3})++"
 _ENCODED_RUN: Final = regex.compile(_ENCODED)
 _INSIDE: Final = r"[\p{M}\p{Cf}]*+"
@@ -44,31 +44,31 @@ _WORD: Final = regex.compile(
 _GRAPHEME: Final = regex.compile(rf"{_ENCODED}|\X")
 
 Word = tuple[int, int, str]
-"""Where a word starts and ends in its text, and the word as written."""
+"""Start and end of a word in its text, and the word as written."""
 
 
 def fold(text: str, *, digraphs: bool = False, keep_case: bool = False) -> str:
     """Keep the letters, digits, emoji and ``@`` of a text, in one spelling.
 
     Args:
-        text: Any text; ``%C3%A9`` in it counts as the letter that it stands for.
+        text: Any text; ``%C3%A9`` in it counts as the letter that it encodes.
         digraphs: Whether umlauts are written out (``ü`` as ``ue``) rather than stripped (as ``u``).
-        keep_case: Whether capitals stay.
+        keep_case: Whether capitals are kept.
 
     Returns:
         The letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
-        text gives the same as folding the whole, unless an encoded letter is cut.
+        text gives the same letters as folding the whole, unless an encoded letter is cut.
     """
     return unicodedata.normalize("NFC", decode(text)).translate(_TABLES[digraphs, keep_case])
 
 
 def decode(text: str) -> str:
-    """Write the separators and the letters beyond ASCII for what stands for them in an address (``%20``)."""
+    """Decode percent-encoded separators and letters beyond ASCII (``%20``)."""
     return _ENCODED_RUN.sub(lambda match: unquote(match.group()), text) if "%" in text else text
 
 
 def find_words(text: str) -> list[Word]:
-    """Find the places where a word may begin and end.
+    """Find the positions where a word may begin and end.
 
     Args:
         text: Any text.
@@ -81,7 +81,7 @@ def find_words(text: str) -> list[Word]:
 
 
 def places_of_letters(word: Word, *, digraphs: bool = False) -> list[tuple[int, int]]:
-    """Say where in the text each folded letter of a word starts and ends."""
+    """Give the start and end in the text of each folded letter of a word."""
     start, _, written = word
     return [
         (start + match.start(), start + match.end())
@@ -96,7 +96,7 @@ def is_unspaced(text: str) -> bool:
 
 
 class _Letters(dict[int, str]):
-    """What each character becomes, for ``str.translate``; filled as characters are met."""
+    """The folded form of each character, for ``str.translate``; filled on demand."""
 
     def __init__(self, *, digraphs: bool, keep_case: bool) -> None:
         super().__init__()

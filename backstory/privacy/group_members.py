@@ -1,4 +1,4 @@
-"""Members of a group, as the app's own lines name them: who added whom, who left, who changed what."""
+"""Finds members of a group in the lines that the app writes: who added whom, who left, who changed something."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 
 class Phrase(NamedTuple):
-    """What the app writes after a person's name.
+    """Text that the app writes after a person's name.
 
     Attributes:
-        verbs: What follows the first name directly, in any of several wordings.
-        endings: What the line ends with; any is enough, none is needed.
+        verbs: Alternatives for the text directly after the first name.
+        endings: Alternatives for the end of the line; empty for any end.
         has_objects: Whether names stand between the verb and the ending.
     """
 
@@ -21,7 +21,7 @@ class Phrase(NamedTuple):
     has_objects: bool = False
 
 
-# Looked for with find and endswith: patterns of two open parts take quadratic time on a long line.
+# Matched with find and endswith: regular expressions with two open parts take quadratic time on a long line.
 _PHRASES: Final = (
     Phrase((" added ", " removed "), has_objects=True),
     Phrase((" hat ",), (" hinzugefügt", " entfernt"), has_objects=True),
@@ -61,7 +61,7 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
 
     Args:
         app_lines: Texts of system messages, in English, German, Portuguese, Spanish, French or Italian. Of a text
-            of several lines, the first counts.
+            of several lines, only the first is read.
 
     Returns:
         The names, sorted.
@@ -78,7 +78,7 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
 
 
 def _match(line: str, phrase: Phrase) -> tuple[str, str] | None:
-    """Give the name before the phrase and what stands between verb and ending, if the line is of this form."""
+    """Give the name before the phrase and the text between verb and ending, or None if the line has another form."""
     ending = next((ending for ending in phrase.endings if line.endswith(ending)), None)
     if ending is None:
         return None

@@ -1,8 +1,8 @@
-"""What pseudonymization must not have left, found by other means than names are replaced by.
+"""Finds names that pseudonymization missed, by a different method than the replacement.
 
-Names are replaced word by word. Here each name is written as a pattern over the whole text, which is spelled out
-letter by letter: whatever stands between two letters of a name does not hide it. The two share what the letters of
-a name are (:mod:`backstory.privacy.folding`) and which names are looked for, and nothing else.
+The replacement works word by word. Here each name is a pattern over the letters of the whole text, so characters
+between two letters of a name do not hide it. The two methods share only the folding of letters
+(:mod:`backstory.privacy.folding`) and the list of names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from backstory.privacy.names import (
 from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
-_BLANK: Final = "\ufffc"  # a symbol of its own, which parts what stands around it
+_BLANK: Final = "\ufffc"  # separates the texts on both sides of a removed pseudonym
 _MENTION_GAP: Final = re.compile(r"(?<=@)~\s*")
 _UNSEEN: Final = regex.compile(r"\p{Cf}")
 _JOINT: Final = regex.compile(
@@ -39,7 +39,7 @@ _ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
 
 
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Find what pseudonymization must not have left.
+    """Find names that pseudonymization missed.
 
     Args:
         messages: A table with any of ``author``, ``text``, ``conversation_id`` and ``source``. Texts whose
@@ -47,8 +47,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         names: Real names of all authors.
 
     Returns:
-        One row per cell that holds a name: ``column``, and ``message_id`` if the table has it, else null. The
-        name itself is not repeated.
+        One row per cell that holds a name: ``column``, and ``message_id``, null if the table has none. The name itself
+        is not included.
     """
     finder = NameFinder(names)
     table = messages
@@ -60,7 +60,7 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         breaches.append(rows.filter(held).select(pl.lit(column).alias("column"), "message_id"))
 
     if "author" in table.columns:
-        # Whatever is not a pseudonym is a name, also one that nobody gave.
+        # An author that is not a pseudonym is a name, even if it is not in ``names``.
         strangers = ~table["author"].str.contains(f"^{PSEUDONYM}$")
         report("author", table, strangers.fill_null(value=False))
     if "text" in table.columns:
@@ -77,8 +77,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 
 
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
-    """Say of each text whether it holds a name."""
-    # Pseudonyms are blanked: their letters could be somebody's name.
+    """Say for each text whether it holds a name."""
+    # Pseudonyms are removed first, because their letters could be somebody's name.
     blanked = texts.str.replace_all(PSEUDONYM, _BLANK)
     vocabulary = finder.vocabulary(place).names
     rows: set[int] = set()
@@ -100,7 +100,7 @@ def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
 
 
 def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, bool, str]]:
-    """Give row, spelling and name wherever the letters of a name stand one after another."""
+    """Give row, spelling and name for every place where the letters of a name follow each other."""
     for digraphs in (False, True):
         folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
         found = pl.Series(folded, dtype=pl.String).str.extract_many(names, overlapping=True)
@@ -118,7 +118,7 @@ def _is_held(text: str, digraphs: bool, letters: str, conditions: Iterable[Condi
 
 
 def _spell_out(text: str, *, digraphs: bool, keep_case: bool) -> str:
-    """Give the letters of a text with a space wherever a word may begin or end."""
+    """Give the letters of a text, with a space at every possible word boundary."""
     plain = _MENTION_GAP.sub("", _UNSEEN.sub("", decode(text)).replace("＠", "@").replace("﹫", "@"))
     parted = _JOINT.sub(" ", unicodedata.normalize("NFC", plain))
     alone = _ALONE.sub(lambda match: f" {match.group()} " if match.group() else " ", parted)

@@ -1,10 +1,10 @@
-"""Names of people in chats: when two are the same, and where a text holds one.
+"""Names of people in chats: compares them, and finds them in texts.
 
-A name of several words is found anywhere in a text, however it is spelled: in any case, with or without accents,
-with any apostrophe, joined by ``_ . -`` or nothing. So is a name of three or more Chinese or Korean characters. A
-name of one word, and the first word of a longer one, is found only in a mention (``@Anna``), since such a word is
-often just a word; in the lines that the app itself writes, and in the names of files and conversations, every whole
-name is found. What is not found: a name in another script, with a typing error, or in another order of its words.
+A name of several words is found anywhere in a text, in any spelling: in any case, with or without accents, with any
+apostrophe, joined by ``_ . -`` or nothing. So is a name of three or more Chinese or Korean characters. A name of one
+word, and the first word of a longer name, are found only in mentions (``@Anna``), because they are often ordinary
+words. In lines that the app writes, and in the names of files and conversations, every whole name is found. Names in
+another script, with typing errors, or with their words in another order are not found.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _UMLAUT: Final = r"[äöüåøÄÖÜÅØ\x{300}-\x{30a}%]"
 _BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
 _FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
 _LEAST_JOINED_LETTERS = 6
-"""Shorter names of several words are too often a word when they are written as one (``Al So``)."""
+"""Shorter names of several words are often an ordinary word when written as one (``Al So``)."""
 _LEAST_BURIED_LETTERS = 8
-"""Shorter names are too often a part of other words in the name of a file."""
+"""Shorter names are often a part of other words in file names."""
 _COMPARED_LETTERS = 128
 _MOST_SPELLED_WORDS = 4
 
 Place = Literal["message", "app line", "identifier"]
-"""What a text is: written by a person, written by the app, or the name of a file or conversation."""
+"""The kind of a text: written by a person, written by the app, or the name of a file or conversation."""
 
 
 def normalize_name(name: str) -> str:
-    """Bring a name into the form in which every export writes it alike.
+    """Normalize a name, so that it is equal in the exports of all platforms.
 
     Args:
         name: As an export of any platform writes it.
@@ -64,7 +64,7 @@ def normalize_name(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Do as :func:`normalize_name`, but keep the case."""
+    """Normalize like :func:`normalize_name`, but keep the case."""
     plain = unicodedata.normalize("NFC", _MARK.sub("", name)).strip().removeprefix("~").strip()
     digits = "".join(character for character in plain if character.isdigit())
     if len(digits) >= _LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
@@ -73,11 +73,11 @@ def plain_name(name: str) -> str:
 
 
 class Condition(NamedTuple):
-    """What must hold beside equal letters for a name to be found.
+    """Conditions for a match, beyond equal letters.
 
     Attributes:
-        joints: Numbers of letters after which a word must end; for a short name of several words.
-        cased: The letters with their case; for a name of one word in a line of the app.
+        joints: Numbers of letters after which a word must end, for short names of several words.
+        cased: The letters with their case, for names of one word in lines of the app.
     """
 
     joints: frozenset[int] = frozenset()
@@ -85,7 +85,7 @@ class Condition(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A name in a text, from ``start`` to ``end``, and whose it is; a mention begins at its ``@``."""
+    """A name in a text, from ``start`` to ``end``, and its person. A mention begins at its ``@``."""
 
     start: int
     end: int
@@ -94,13 +94,13 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The folded names that are looked for in one place, each with the conditions of which one must hold."""
+    """The folded names to find in one kind of text, each with its conditions, of which one must hold."""
 
     names: dict[str, set[Condition]] = field(default_factory=lambda: defaultdict(set))
     beginnings: set[str] = field(default_factory=set)
 
     def add(self, letters: str, condition: Condition) -> None:
-        """Look for a name."""
+        """Add a name to find."""
         if letters.removeprefix("@"):
             self.names[letters].add(condition)
             self.beginnings.update(
@@ -113,7 +113,7 @@ class NameFinder:
 
     Args:
         names: Names as exports write them.
-        members: Further names, which are found only in mentions and in lines of the app.
+        members: Names of members who did not write. They are found only in mentions and in lines of the app.
     """
 
     def __init__(self, names: Iterable[str], members: Iterable[str] = ()) -> None:
@@ -125,13 +125,13 @@ class NameFinder:
         self.phones = PhoneFinder(filter(_is_phone, self._names))
 
     def person(self, written: str) -> str:
-        """Say whose name was found.
+        """Give the person of a name.
 
         Args:
-            written: An author, or what was found in a text.
+            written: An author, or a name as found in a text.
 
         Returns:
-            The person's normalized name. What several people's names could be stands for itself.
+            The person's normalized name. A name that several people could have is returned as it is.
         """
         name = normalize_name(written.removeprefix("@"))
         known = self._people.get(name) or self._first_names.get(name)
@@ -147,14 +147,14 @@ class NameFinder:
         return name
 
     def vocabulary(self, place: Place) -> Vocabulary:
-        """Give what is looked for in a place, for whoever looks by other means."""
+        """Give the names to find in a kind of text, for the independent search of :mod:`backstory.privacy.leaks`."""
         return {"message": self._spoken, "app line": self._in_app_lines, "identifier": self._in_identifiers}[
             place
         ]
 
     @cached_property
     def buried(self) -> list[str]:
-        """Folded names so long that letters around them in the name of a file do not hide them."""
+        """Folded names that are long enough to be found inside longer words of file names."""
         forms = itertools.chain.from_iterable(_spellings(name) for name in self._names if _is_full(name))
         return sorted({letters for letters in forms if len(letters) >= _LEAST_BURIED_LETTERS})
 
@@ -174,7 +174,7 @@ class NameFinder:
 
         Args:
             texts: Any texts, or nulls.
-            place: What they are.
+            place: Their kind.
 
         Returns:
             One boolean per text.
@@ -198,7 +198,7 @@ class NameFinder:
 
         Args:
             text: Any text.
-            place: What it is.
+            place: Its kind.
 
         Returns:
             The names in the order of the text, without overlaps; where two overlap, the earlier and then the
@@ -219,11 +219,11 @@ class NameFinder:
 
         Args:
             texts: Any texts, or nulls.
-            place: What they are.
-            write: Gives what to write for a person's normalized name.
+            place: Their kind.
+            write: Gives the replacement for a person's normalized name.
 
         Returns:
-            The texts; those without a name as they were.
+            The texts; those without a name are unchanged.
         """
         selected = zip(texts, self.may_hold(texts, place), strict=True)
         replaced = [self._replace(text, place, write) if may_hold else text for text, may_hold in selected]
@@ -235,7 +235,7 @@ class NameFinder:
             return text
         parts, done = [], 0
         for start, end, person in found:
-            # What stood beside a name now stands by itself, so it may be a name.
+            # Text beside a replaced name now stands alone, so it may be a name itself.
             parts.append(self._replace(text[done:start], place, write))
             parts.append(f"@{write(person)}" if text[start] in "@＠﹫" else write(person))
             done = end
@@ -307,7 +307,7 @@ class NameFinder:
 
     @cached_property
     def _first_names(self) -> dict[str, str]:
-        """People by the first word of their name; by that word itself where several share it."""
+        """People by the first word of their name; a word that several people share maps to itself."""
         longer = sorted(person for person in set(self._people.values()) if " " in person)
         firsts = Counter(person.split(" ")[0] for person in longer)
         people = {person.split(" ")[0]: person for person in longer}
@@ -333,7 +333,7 @@ class NameFinder:
         self._names.add(name)
         self._people[person] = person
         words = [word for word in name.split(" ") if any(map(str.isalnum, word))]
-        if 1 < len(words) < len(name.split(" ")):  # a name with an emoji is also known without it
+        if 1 < len(words) < len(name.split(" ")):  # a name with an emoji is also found without it
             self._names.add(" ".join(words))
             self._people.setdefault(normalize_name(" ".join(words)), person)
 
@@ -341,7 +341,7 @@ class NameFinder:
 def _find_in_words(
     text: str, words: list[Word], letters: list[str], vocabulary: Vocabulary
 ) -> Iterator[tuple[int, int]]:
-    """Give first and last word of every name, the longest at each place."""
+    """Give the first and last word of every name, the longest at each position."""
     names, beginnings = vocabulary.names, vocabulary.beginnings
     next_free = 0
     for first, beginning in enumerate(letters):
@@ -372,14 +372,14 @@ def _holds(condition: Condition, ends: set[int], written: str) -> bool:
 
 
 def _contains_any(texts: pl.Series, names: list[str], *, digraphs: bool) -> pl.Series:
-    if digraphs:  # most texts have no umlaut, and so no second spelling
+    if digraphs:  # most texts have no umlaut, so no second spelling
         texts = texts.set(~texts.str.contains(_UMLAUT).fill_null(value=False), None)
     folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
     return pl.Series(folded, dtype=pl.String).str.contains_any(names).fill_null(value=False)
 
 
 def _unambiguous(people: dict[str, str]) -> dict[str, str]:
-    """Give people by all spellings of their names that are nobody else's."""
+    """Give people by those spellings of their names that only one person has."""
     owners: dict[str, set[str]] = defaultdict(set)
     for name, person in people.items():
         for letters in _spellings(name):
@@ -401,7 +401,7 @@ def _spellings(name: str, *, keep_case: bool = False) -> set[str]:
 
 
 def _add_full(vocabulary: Vocabulary, name: str) -> None:
-    """Look for a name of several words: wherever its words are, or joined as well unless it is short."""
+    """Add a name of several words, as separate words and, unless it is short, as one word."""
     words = _BETWEEN_PARTS.split(name)
     for digraphs in (False, True):
         folded = [fold(word, digraphs=digraphs) for word in words]
@@ -415,12 +415,12 @@ def _add_full(vocabulary: Vocabulary, name: str) -> None:
 
 
 def _is_full(name: str) -> bool:
-    """Say whether a name has several words, and so is no word that a text may hold for another reason."""
+    """Say whether a name has several words, so that it is not an ordinary word."""
     if _is_phone(name):
         return False
     if _FULL_NAME.fullmatch(name):
         return True
-    least = 1 if " " in name else 2  # initials joined by dots are often a word
+    least = 1 if " " in name else 2  # initials joined by dots are often an ordinary word
     return sum(len(fold(part)) >= least for part in _BETWEEN_PARTS.split(name)) > 1
 
 

@@ -1,8 +1,7 @@
-"""Known phone numbers in texts, in international form or as people of the same country write them.
+"""Finds known phone numbers in texts, in international and in national form.
 
-A national form leaves out the country code, which has one to three digits, and mostly begins with a zero. So two
-numbers are the same when all digits but these agree; no table of the world's dialling plans is needed for numbers
-that are known in full.
+The national form omits the country code, which has one to three digits, and usually begins with a zero. So two numbers
+are equal if all other digits agree. Numbers that are known in full need no table of the world's dialling plans.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class PhoneFinder:
     """Finds known numbers.
 
     Args:
-        numbers: Each a plus sign and its digits with the country code.
+        numbers: Each with a plus sign and its digits, including the country code.
     """
 
     def __init__(self, numbers: Iterable[str]) -> None:
@@ -36,7 +35,7 @@ class PhoneFinder:
         self._lengths = sorted({len(core) for core in self._by_core}, reverse=True)
 
     def owner(self, digits: str) -> str | None:
-        """Give the known number that ends like the given digits, in all but its country code."""
+        """Give the known number that equals the given digits except for its country code."""
         for length in self._lengths:
             if numbers := self._by_core.get(digits[-length:]):
                 return max(numbers, key=lambda number: _shared_ending(number, digits))
@@ -49,8 +48,8 @@ class PhoneFinder:
             text: Any text.
 
         Returns:
-            Start, end and the known number, in the order of the text, without overlaps. Digits that stand
-            directly beside a number are taken as part of it.
+            Start, end and the known number, in the order of the text, without overlaps. Digits directly
+            beside a number count as part of it.
         """
         if not self._by_core:
             return []
@@ -74,7 +73,7 @@ class PhoneFinder:
         return texts.str.contains(r"\d(?:" + _GAP + r"{0,3}\d){6}").fill_null(value=False)
 
     def is_held(self, text: str) -> bool:
-        """Say whether the digits of a known number stand anywhere in a text, by another way than :meth:`find`."""
+        """Say whether a text holds the digits of a known number, by a different method than :meth:`find`."""
         digits = _decimal(_BETWEEN_DIGITS.sub("", text))
         return any(core in digits for core in self._by_core)
 
@@ -109,7 +108,7 @@ def _shared_ending(number: str, digits: str) -> int:
 
 
 def _widen(places: list[int], start: int, end: int, least: int) -> tuple[int, int]:
-    """Take in the digits that touch those from ``start`` to ``end``."""
+    """Extend a range by the digits that touch it."""
     first, last = max(start, least), max(end, least)
     while first > least and places[first - 1] == places[first] - 1:
         first -= 1

@@ -1,4 +1,4 @@
-"""Keyed pseudonyms in place of names, before anything else sees a message."""
+"""Replaces names by keyed pseudonyms, before any other step reads a message."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PSEUDONYM_DIGITS = 10
 
 
 def make_pseudonym(person: str, secret: bytes) -> str:
-    """Name a person by a keyed hash.
+    """Make a person's pseudonym by a keyed hash.
 
     Args:
         person: The normalized name.
-        secret: The key, without which the name cannot be found by trying.
+        secret: The key. Without it, nobody can test whether a name belongs to a pseudonym.
 
     Returns:
         ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104).
@@ -43,16 +43,16 @@ def pseudonymize_messages(
 ) -> pl.DataFrame:
     """Replace names by pseudonyms: authors, mentions, and names in texts, conversations and sources.
 
-    What counts as a name in a text is said in :mod:`backstory.privacy.names`. Names are those of all authors of the
-    frame, so all conversations should be passed together. In lines of the app, names of members who never
-    wrote are replaced where the line says what they did. Someone who is spoken of, but neither writes nor is
-    mentioned with ``@``, cannot be known as a name and stays.
+    :mod:`backstory.privacy.names` defines what counts as a name in a text. Names are those of all authors of the frame,
+    so pass all conversations together. In lines of the app, names of members who never wrote are replaced if the line
+    says what they did. The name of someone who neither writes nor is mentioned with ``@`` cannot be recognized, and
+    stays.
 
     Args:
         frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``.
         secret: The key of the pseudonyms.
         aliases: Further names of authors, each with the author whose pseudonym it becomes.
-        other_names: Further names of people, who wrote no message of the frame.
+        other_names: Names of people who wrote no message of the frame.
 
     Returns:
         The frame with the same rows and columns.
@@ -71,7 +71,7 @@ def pseudonymize_messages(
         pl.col("author").replace_strict(pseudonyms, default=None, return_dtype=pl.String),
         text=_replace_in_texts(frame, finder, write),
     )
-    # A file keeps a name of its own where two people's exports become one conversation.
+    # Two merged exports are one conversation, but each keeps its own file name.
     return _replace_in_identifiers(by_author, finder, secret)
 
 

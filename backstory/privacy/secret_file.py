@@ -1,4 +1,4 @@
-"""The key of the pseudonyms, and the guard against going on with another one."""
+"""The secret key of the pseudonyms, and the check that it has not changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backstory.tables.ledger import Entry, Ledger
 
 _SECRET_BYTES = 32
 _FINGERPRINT_DIGITS = 16
-_FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so no pseudonym equals it
+_FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so it equals no pseudonym
 _LEDGER_TABLE: Final = "secret"
 _LEDGER_KEY: Final = "fingerprint"
 
@@ -27,23 +27,23 @@ _logger = logging.getLogger(__name__)
 
 
 def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
-    """Read the secret of a workspace; the first run makes it.
+    """Read the secret of a workspace, and create it in the first run.
 
-    The file appears at once and complete, readable by its owner only. Processes that call this at the same
-    time agree on one secret. Its fingerprint, from which the secret cannot be computed, is kept with the tables,
-    so that pseudonyms of two secrets never stand beside each other.
+    The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
+    same secret. The ledger stores a fingerprint, from which the secret cannot be computed, so that the tables never mix
+    pseudonyms of two secrets.
 
     Args:
-        path: Where the secret lies.
-        ledger: Keeps the fingerprint.
+        path: File of the secret.
+        ledger: Stores the fingerprint.
         tables: Folder of the tables.
 
     Returns:
         32 bytes.
 
     Raises:
-        WorkspaceError: The file is not a secret that this function wrote, or the tables hold pseudonyms of a
-            secret that is lost or another one.
+        WorkspaceError: The file is not a valid secret, or the tables hold pseudonyms of another secret or of a lost
+            one.
     """
     recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
     try:
@@ -57,20 +57,20 @@ def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
     if recorded is None:
         ledger.record(_LEDGER_TABLE, {_LEDGER_KEY: Entry("", fingerprint, 0)})
     elif not hmac.compare_digest(recorded.content, fingerprint):
-        raise WorkspaceError(f"{path} is another secret than before, but {_remedy(path, tables)}")
+        raise WorkspaceError(f"{path} is not the secret of the last run, but {_remedy(path, tables)}")
     return secret
 
 
 def _remedy(path: Path, tables: Path) -> str:
     return (
-        f"the tables hold pseudonyms that were made with it. Restore {path.name} from a backup. To give everyone "
-        f"another pseudonym instead, remove all of {tables} but embeddings.sqlite, and run again: every table is "
-        "then made anew"
+        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup. To give everyone "
+        f"another pseudonym instead, remove everything in {tables} except embeddings.sqlite, and run "
+        "`backstory run`: it then rebuilds every table"
     )
 
 
 def _hold_pseudonyms(tables: Path) -> bool:
-    """Say whether stored messages hold pseudonyms, for workspaces whose ledger keeps no fingerprint."""
+    """Say whether stored messages hold pseudonyms, for workspaces whose ledger has no fingerprint."""
     return any(
         bool(read_table(tables, "messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
         for key in list_partitions(tables, "messages")
@@ -88,12 +88,12 @@ def _read_secret(path: Path) -> bytes:
             f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup"
         )
     if path.stat().st_mode & 0o077:
-        _logger.warning("%s can be read by others; run `chmod 600 %s`", path, path)
+        _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)
     return secret
 
 
 def _create_secret(path: Path) -> None:
-    """Publish a secret under its name unless another process was first."""
+    """Write a new secret, unless another process was first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:

@@ -1,4 +1,4 @@
-"""What can be looked at: self-contained HTML pages of one window and of an evaluation."""
+"""Self-contained HTML pages: of one window, and of an evaluation."""
 
 from backstory.report.comparison import render_comparison_page, write_comparison_page
 from backstory.report.thumbnail import draw_thumbnail, picture_windows

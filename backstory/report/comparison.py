@@ -1,4 +1,4 @@
-"""The page of an evaluation: the methods with their intervals, and what one gains over the others."""
+"""The page of an evaluation: the methods with their intervals, and the gain of the first over each other one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METRIC_WORDS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and its interval, as places in per cent of the axis and as text."""
+    """A value and its interval, as positions in per cent of the axis and as text."""
 
     method: int
     name: str
@@ -51,7 +51,7 @@ class Axis:
     marks: tuple[tuple[float, str], ...]
 
     def place(self, value: float) -> float:
-        """Give the place of a value, in per cent."""
+        """Give the position of a value on the axis, in per cent."""
         return 100 * (value - self.low) / (self.high - self.low)
 
 
@@ -82,7 +82,7 @@ def render_comparison_page(comparison: Comparison) -> str:
     methods = list(dict.fromkeys(row["method"] for row in rows))
     main = [row for row in rows if row["metric"] == _MAIN]
     gained = [row for row in main if row["gain"] is not None]
-    # A value may pass 1, where one document is relevant to two topics; a gain may be a loss.
+    # A value is above 1 where one document is relevant to two topics. A gain is negative where the first method loses.
     score_axis = _make_axis(0.0, max([1.0, *(row["high"] for row in main)]), "{:.1f}")
     gain_axis = _make_axis(
         min([0.0, *(row["gain_low"] for row in gained)]),

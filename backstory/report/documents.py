@@ -1,4 +1,4 @@
-"""The documents that were kept and every chunk that was found, with what became of it and where to read it."""
+"""The kept documents, and every chunk that was found: whether it was kept, why not, and where to read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ASKERS = 8
 
 @dataclass(frozen=True)
 class Asker:
-    """A part of the window that asked: its first message and when that was written."""
+    """A part of the window that found a chunk: its first message, and when that was written."""
 
     message: int
     when: str
@@ -25,7 +25,7 @@ class Asker:
 
 @dataclass(frozen=True)
 class KeptEntry:
-    """A document of the context: its colour, its share of the window, and its best chunk's place in the list."""
+    """A document of the context: its colour, its share of the window, and the number of its best chunk in the list."""
 
     place: int
     rank: str
@@ -42,19 +42,19 @@ class ChunkEntry:
 
     Attributes:
         number: Its number in the list, from 1.
-        rank: Place in the context; None if dropped.
+        rank: Rank in the context, from 1; None if dropped.
         title: Title of its document.
         about: Date, slug and headings.
         similarity: Best cosine similarity, as text.
         score: Best score, as text.
-        fate: What became of it, in words.
-        because_of: Number of the chunk that it gave way to.
+        fate: "kept" with the rank, or why it was dropped, in words.
+        because_of: Number of the chunk that was kept instead.
         because_of_title: Title of that chunk's document.
         paint: CSS classes of its document's colour; empty if the document was dropped.
-        askers: The first of the parts that found it, in the window's order.
+        askers: The first parts that found it, in the window's order.
         more_askers: How many further parts found it.
-        text: Its text; None if it is no longer there.
-        source: Link to the document's file; None if that is not there.
+        text: Its text; None if the chunk is no longer stored.
+        source: Link to the document's file; None if there is no such file.
     """
 
     number: int
@@ -99,11 +99,8 @@ def list_chunks(report: WindowReport, sources: Mapping[str, str]) -> tuple[Chunk
     """List every chunk that was found, kept ones first.
 
     Args:
-        report: The window.
-        sources: Link to the file of each document, by its id, as far as there is one.
-
-    Returns:
-        One entry per chunk.
+        report: From :func:`backstory.report.window_tables.make_window_report`.
+        sources: From :func:`link_sources`.
     """
     numbers = {candidate.chunk_id: number for number, candidate in enumerate(report.candidates, start=1)}
     entries = []
@@ -140,14 +137,14 @@ def link_sources(report: WindowReport, posts: Path, page_folder: Path, root: Pat
     """Link the files of the documents that were found, relative to the folder of the page.
 
     Args:
-        report: The window.
+        report: From :func:`backstory.report.window_tables.make_window_report`.
         posts: Folder of the documents.
         page_folder: Folder that the page is written to.
         root: Folder of the workspace.
 
     Returns:
-        Link by document id; documents whose file is not there have none. None at all where the page lies outside the
-        workspace: the way there would tell names of folders that are nobody's business.
+        Link by document id, without documents whose file is absent. Empty if the page lies outside the workspace,
+        because the relative paths would disclose names of private folders.
     """
     if not page_folder.resolve().is_relative_to(root.resolve()):
         return {}

@@ -1,4 +1,4 @@
-"""Queries by documents: what each part of a window found of each document, as a table of shaded cells."""
+"""A heatmap of queries by documents: the best score that each part of a window found in each document."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from backstory.report.window_report import Cell, Query, WindowReport
 from backstory.report.wording import describe_cell, fold
 
 DROPPED_COLUMNS = 15
-"""Most columns for documents that were dropped; the kept ones are always shown."""
+"""Most columns for dropped documents. Kept documents are always shown."""
 
 SHADES = 9
-"""Steps of the scale, from the lowest score shown to the highest."""
+"""Number of shades, from the lowest score shown to the highest."""
 
 _ROW_CHARACTERS = 90
 
 
 @dataclass(frozen=True)
 class Column:
-    """A document; ``rank`` is its place in the context, None if it was dropped."""
+    """A document; ``rank`` is its best rank in the context, None if it was dropped."""
 
     document: int
     title: str
@@ -41,7 +41,7 @@ class Shade:
 
 @dataclass(frozen=True)
 class Row:
-    """A query: when it begins, what it says, and a shade or nothing for every column."""
+    """A query: its start, its text, and for every column a shade or None."""
 
     message: int
     when: str
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """The table; ``lowest`` and ``highest`` are the scores at the ends of the scale."""
+    """The rows and columns; ``lowest`` and ``highest`` are the scores at the ends of the scale."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -63,14 +63,11 @@ class Heatmap:
 
 
 def draw_heatmap(report: WindowReport) -> Heatmap:
-    """Lay out what each query found of each document.
-
-    Args:
-        report: The window.
+    """Lay out the best score of each query in each document.
 
     Returns:
-        Rows in the order of the queries; columns for the kept documents by rank, then for the best of the dropped
-        ones, up to :data:`DROPPED_COLUMNS`; ``more`` is the number of documents that have no column.
+        Rows in the order of the queries. Columns for the kept documents by rank, then for the best of the dropped
+        ones, up to :data:`DROPPED_COLUMNS`; ``more`` is the number of documents without a column.
     """
     shown = len(report.kept_documents) + DROPPED_COLUMNS
     columns = tuple(

@@ -1,4 +1,4 @@
-"""The shell of every page: one file that asks the network for nothing and runs no script."""
+"""The frame of every page: one file that makes no request to the network and runs no script."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from backstory.report.palette import HUES, INK_ON_HUE
 def render_page(template: str, *, title: str, **values: Any) -> str:
     """Render a page around a template.
 
-    Values are text: they are escaped wherever they stand. The only style that a browser applies is the page's own,
-    which is named by its hash in the page's Content-Security-Policy; no script, image, font, frame, form or
-    connection is allowed at all.
+    All values are escaped. The page's Content-Security-Policy allows only the page's own style, named by its hash. It
+    allows no script, image, font, frame, form or connection.
 
     Args:
-        template: Name of the template of the page's body.
+        template: File name of the template of the page's body.
         title: Title of the page.
-        **values: What the template shows.
-
-    Returns:
-        The HTML document.
+        **values: The variables of the template.
     """
     style = _environment().get_template("style.css").render(hues=HUES, inks=INK_ON_HUE, **values)
     style_hash = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -44,22 +40,22 @@ def render_page(template: str, *, title: str, **values: Any) -> str:
 
 
 def render_picture(template: str, **values: Any) -> str:
-    """Render a template that stands alone, such as an SVG file, escaped like a page."""
+    """Render a template without the frame, such as an SVG file. All values are escaped."""
     return _environment().get_template(template).render(hues=HUES, inks=INK_ON_HUE, **values)
 
 
 def write_page(path: Path, html: str) -> Path:
-    """Put a page into a file, at once: a reader sees the old page or the new one.
+    """Write a page into a file atomically: a reader sees either the old page or the new one.
 
     Args:
-        path: The file; its folder is made if absent.
+        path: The file; its folder is created if absent.
         html: The page.
 
     Returns:
-        The file.
+        ``path``.
     """
     with exclusive_temporary(path) as file:
-        # Texts of chats may hold halves of surrogate pairs, which no file can.
+        # Texts of chats may hold halves of surrogate pairs, which UTF-8 cannot encode.
         file.write(html.encode("utf-8", "replace"))
         file.flush()
         publish(temporary_path(path), path)

@@ -1,8 +1,8 @@
-"""Which colour and pattern a kept document has.
+"""The colour and pattern of each kept document.
 
 The hues are those of Okabe and Ito (2002), which people with any common colour blindness can tell apart. There are
-seven; further documents repeat them under a pattern, so that colour and pattern together name one document among 21,
-and its rank, written wherever there is room, names it among any number.
+seven. Further documents repeat them under a pattern, so that colour and pattern together distinguish 21 documents. The
+rank, written wherever there is room, distinguishes any number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INK_ON_HUE = ("#ffffff", "#000000", "#000000", "#000000", "#000000", "#000000", 
 
 
 def name_paint(document: int | None) -> str:
-    """Give the CSS classes that paint a kept document, by its position; those of unserved parts for None."""
+    """Give the CSS classes of a kept document by its position, or for None those of parts that no document serves."""
     if document is None:
         return "unserved"
     return f"hue-{document % len(HUES)} pattern-{document // len(HUES) % PATTERNS}"

@@ -1,4 +1,4 @@
-"""A small picture of some windows, for places that show Markdown and no HTML."""
+"""A small picture of some windows, for viewers that show Markdown but no HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backstory.tables import list_partitions, read_table
 from backstory.workspace import Workspace
 
 PICTURE_BYTES = 14_000
-"""Largest SVG that is drawn of more than one window; Markdown holds it a third larger."""
+"""Largest SVG of more than one window. In Markdown, its base64 is a third larger."""
 
 _WINDOWS = 2
 _WIDTH = 640
@@ -71,11 +71,11 @@ def picture_windows(workspace: Workspace, partitions: Sequence[str]) -> str:
     """Draw the windows with the most messages of the latest partition that has any, as Markdown.
 
     Args:
-        workspace: The workspace.
-        partitions: The partitions to look in.
+        workspace: A workspace with tables.
+        partitions: Keys of the partitions to choose from.
 
     Returns:
-        An image with the picture inside it; a sentence where there are no windows.
+        A Markdown image with the SVG as its data URL, or a sentence if there are no windows.
     """
     present = set(list_partitions(workspace.tables, "window_contexts")).intersection(partitions)
     if not present:
@@ -91,11 +91,11 @@ def draw_thumbnail(reports: Sequence[WindowReport]) -> str:
     """Draw each window as one strip, coloured by the kept document that serves each message.
 
     Args:
-        reports: The windows, at least one; the last ones are left out where the picture would grow beyond
+        reports: At least one window. The last ones are left out if the picture would be larger than
             :data:`PICTURE_BYTES`.
 
     Returns:
-        An SVG document on a white ground, readable on a page of any colour.
+        An SVG document on a white background, readable on a page of any colour.
     """
     for count in range(len(reports), 0, -1):
         panels: list[_Panel] = []

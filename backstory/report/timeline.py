@@ -1,6 +1,7 @@
-"""The window as a strip: one place per message, so that no silence hides a part; the clock is written below.
+"""The window as a strip: all messages have the same width, so that long silences do not squeeze the rest.
 
-All positions are percentages of the strip's width, so that it fits any page without stretching its letters.
+The times stand below it. Positions are percentages of the strip's width, so that it fits any page without stretching
+its letters.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class Segment:
     """One query on a strip.
 
     Attributes:
-        left: Where it begins, in per cent.
-        width: How wide it is, in per cent.
+        left: Its left end, in per cent of the strip.
+        width: In per cent of the strip.
         paint: CSS classes of its colour and pattern.
         served: Whether a kept document serves it.
         message: Position of its first message.
-        title: What a reader of the strip is told about it.
+        title: The tooltip.
     """
 
     left: float
@@ -71,7 +72,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Silence:
-    """A long time without messages, at ``x`` per cent."""
+    """A long time without messages, drawn at ``x`` per cent."""
 
     x: float
     title: str
@@ -79,7 +80,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The strips of a window, its clock, and for each kept document the parts that asked for it."""
+    """The strips of a window, the marks of its clock, and for each kept document a lane of the parts that found it."""
 
     tracks: tuple[Track, ...]
     ticks: tuple[Tick, ...]
@@ -90,12 +91,9 @@ class Timeline:
 def draw_timeline(report: WindowReport) -> Timeline:
     """Lay a window out as strips.
 
-    Args:
-        report: The window.
-
     Returns:
-        One track per granularity, and one lane per kept document: in it, the queries that it serves best are
-        ``served``, those that found it but are better served by another one are not.
+        One track per granularity, and one lane per kept document. In a lane, the queries that the document serves best
+        are ``served``; queries that found it, but are served better by another document, are not.
     """
     tracks = [
         _draw_track(name, list(queries), report)
@@ -112,7 +110,7 @@ def draw_timeline(report: WindowReport) -> Timeline:
 def _draw_track(name: str, queries: Sequence[Query], report: WindowReport) -> Track:
     segments = [_draw_segment(query, report, query.document, query.document is not None) for query in queries]
     labels = []
-    # A word for a run of queries that one document serves: single ones may be too narrow for it.
+    # One label for a run of queries that one document serves: a single query may be too narrow for it.
     for document, run in groupby(zip(queries, segments, strict=True), key=lambda pair: pair[0].document):
         parts = [segment for _, segment in run]
         left, right = parts[0].left, parts[-1].left + parts[-1].width

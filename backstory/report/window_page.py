@@ -24,15 +24,15 @@ def write_window_page(workspace: Workspace, window_id: str, output: Path | None 
     """Write the page of a window.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace with tables.
         window_id: Id of the window, or a unique beginning of it.
         output: The file to write; None for ``reports/<window_id>.html`` in the workspace.
 
     Returns:
-        The file that was written.
+        The written file.
 
     Raises:
-        InputError: There is no such window, or its context was not materialized.
+        InputError: There is no such window, or it has no context yet.
     """
     report = read_window_report(workspace, window_id)
     path = output or workspace.root / "reports" / name_page(report.window["window_id"])
@@ -47,14 +47,11 @@ def name_page(window_id: str) -> str:
 
 
 def render_window_page(report: WindowReport, sources: Mapping[str, str]) -> str:
-    """Render the page of a window.
+    """Render the page of a window as an HTML document.
 
     Args:
-        report: The window.
-        sources: Link to the file of each document, by its id, as far as there is one.
-
-    Returns:
-        The HTML document.
+        report: From :func:`backstory.report.window_tables.make_window_report`.
+        sources: From :func:`backstory.report.documents.link_sources`.
     """
     window, summary = report.window, report.summary
     span = describe_span(window["started_at"], window["ended_at"])

@@ -1,4 +1,4 @@
-"""The rows of one window, read from a workspace."""
+"""Reads the rows of one window from a workspace."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ _DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "publish
 
 
 def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
-    """Read what was materialized for a window.
+    """Read the report of a window.
 
     Args:
-        workspace: The workspace.
+        workspace: A workspace with tables.
         window_id: Id of the window, or a unique beginning of it.
 
-    Returns:
-        The report of the window.
-
     Raises:
-        InputError: There is no such window, its context was not materialized, or its messages are gone.
+        InputError: There is no such window, it has no context yet, or its messages are no longer stored.
     """
     window = find_window(workspace, window_id)
     mine = pl.col("window_id") == window["window_id"]
@@ -62,7 +59,7 @@ def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFr
     wanted = pl.DataFrame({"message_id": window["message_ids"]}, schema={"message_id": pl.String})
     found = read_table(workspace.tables, "messages", [])
     earlier = [key for key in list_partitions(workspace.tables, "messages") if key <= window["partition"]]
-    for key in reversed(earlier):  # an overlap reaches into partitions before the window's own
+    for key in reversed(earlier):  # with an overlap, a window holds messages of earlier partitions
         rows = read_table(workspace.tables, "messages", [key])
         found = pl.concat([found, rows.join(wanted, on="message_id", how="semi")])
         if len(found) == len(wanted):

@@ -1,4 +1,4 @@
-"""What is shown of one window, from its messages to what was kept for it: the data of its page."""
+"""The data of a window's page: its messages, its queries, and the documents that were found and kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Document:
-    """One document that was found; ``ranks`` are its places in the context, none if it was dropped."""
+    """One document that was found; ``ranks`` are those of its kept chunks, empty if it was dropped."""
 
     document_id: str
     title: str
@@ -52,16 +52,16 @@ class Document:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a query found of a document: its best hit there.
+    """The best hit of a query in a document.
 
     Attributes:
         query: Position of the query.
         document: Position of the document.
         score: Score of the hit.
         similarity: Its cosine similarity.
-        keyword_score: Its BM25 score; None where keywords did not find it.
-        passed: Whether it is at or above the threshold.
-        kept: Whether it is a hit of a kept chunk.
+        keyword_score: Its BM25 score; None if keywords did not find it.
+        passed: Whether its similarity reaches the threshold.
+        kept: Whether its chunk was kept.
     """
 
     query: int
@@ -75,18 +75,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One stored chunk that was found, and what became of it.
+    """One stored chunk that was found, and whether it was kept.
 
     Attributes:
-        chunk_id: The chunk.
+        chunk_id: Its id in ``document_chunks``.
         document: Position of its document.
         heading: Headings above it.
         text: Its text; None if the chunk is no longer in the tables.
         cause: One of :data:`backstory.tables.schemas.CAUSES`.
-        rank: Place in the context, from 1; None if dropped.
+        rank: Rank in the context, from 1; None if dropped.
         similarity: Best cosine similarity over the queries that found it.
         score: Best score over them.
-        because_of: Chunk that it gave way to.
+        because_of: Id of the chunk that was kept instead.
         queries: Positions of the queries that found it, best first.
     """
 
@@ -104,16 +104,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class WindowReport:
-    """One window, what it asked, what was found, and what was kept.
+    """One window with its queries, and with the documents that were found and kept.
 
     Attributes:
         window: The row of ``windows``.
         summary: The row of ``window_contexts``.
         messages: Its messages, in order.
         queries: Its queries: granularity by granularity, each in order, the whole window last.
-        documents: What was found: kept documents by rank, then the dropped ones by falling score.
-        cells: One per query and document that it found.
-        candidates: Every chunk that was found: kept by rank, then the dropped ones by falling score.
+        documents: Kept documents by rank, then dropped ones by falling score.
+        cells: One for each query and each document that it found.
+        candidates: Kept chunks by rank, then dropped ones by falling score.
     """
 
     window: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The rows of one window, and the report that they make."""
+"""Makes the report of one window from the rows of its tables."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from backstory.ids import WHOLE_WINDOW
 from backstory.report.window_report import Candidate, Cell, Document, Message, Query, WindowReport
 
 WHOLE = "whole window"
-"""Granularity of the query that asks a whole window."""
+"""Granularity of a query that is the whole window."""
 
 
 @dataclass(frozen=True)
 class WindowTables:
-    """The rows of one window, each frame by the contract of its table.
+    """The rows of one window. Each frame follows the contract of its table.
 
     Attributes:
         window: The row of ``windows``.
         summary: The row of ``window_contexts``.
         messages: Its messages, in the order of ``message_ids``.
         window_chunks: Its query chunks.
-        hits: Its hits.
-        decisions: Its decisions.
-        contexts: Its contexts.
-        document_chunks: Rows of the stored chunks that were found, as far as they are still there.
+        hits: Its rows of ``hits``.
+        decisions: Its rows of ``decisions``.
+        contexts: Its rows of ``contexts``.
+        document_chunks: The chunks that were found, if still stored.
         documents: ``document_id``, ``revision``, ``uri``, ``title``, ``slug``, ``published_at``, ``tags`` and
-            ``status`` of the documents that were found, as far as they are still there.
+            ``status`` of the documents that were found, if still stored.
     """
 
     window: Mapping[str, Any]
@@ -45,13 +45,10 @@ class WindowTables:
 
 
 def make_window_report(tables: WindowTables) -> WindowReport:
-    """Put together what the tables know of one window.
+    """Make the report of one window. Without hits it has no documents, cells or candidates.
 
-    Args:
-        tables: The window's rows.
-
-    Returns:
-        The report; without hits it has no documents, cells or candidates.
+    Raises:
+        InputError: A hit names a query chunk that is no longer stored.
     """
     judged = tables.decisions.join(
         tables.hits.select("query_chunk_id", "chunk_id", "keyword_score"),
@@ -62,7 +59,7 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     asked = _ask_order(tables, judged)
     places = {row["chunk_id"]: place for place, row in enumerate(asked)}
     if strangers := set(judged["query_chunk_id"]) - set(places):
-        gone = f"this window's hits are of query chunks that are gone, such as {min(strangers)}"
+        gone = f"hits of this window name query chunks that are no longer stored, such as {min(strangers)}"
         raise InputError(f"{gone}; run `backstory run`")
     found = _rank_documents(judged)
     documents = {key: place for place, key in enumerate(found["document_id"])}
@@ -94,7 +91,7 @@ def _ask_order(tables: WindowTables, judged: pl.DataFrame) -> list[dict[str, Any
         "text": "The whole window at once",
     }
     askers = set(judged["query_chunk_id"])
-    if askers == {whole_id}:  # the plan asked the whole window instead of its chunks
+    if askers == {whole_id}:  # by the plan, the only query is the whole window
         return [whole]
     chunks = tables.window_chunks.sort("granularity", "chunk_index").select(
         "chunk_id", "granularity", "text", first="first_message", last="last_message"
@@ -151,7 +148,7 @@ def _serve_queries(judged: pl.DataFrame, documents: Mapping[str, int]) -> dict[s
 
 
 def _serve_messages(queries: tuple[Query, ...], cells: tuple[Cell, ...], count: int) -> list[int | None]:
-    """Give each message the document of the shortest query around it that was served, the best score first."""
+    """Give each message the document of the shortest served query around it; of equally short ones, the best score."""
     scores = {(cell.query, cell.document): cell.score for cell in cells}
     served: list[int | None] = [None] * count
     order = sorted(
@@ -172,7 +169,7 @@ def _describe_documents(
 ) -> tuple[Document, ...]:
     columns = ("document_id", "title", "slug", "published_at", "tags")
     kept = {row["document_id"]: row for row in tables.contexts.select(columns).to_dicts()}
-    # Of several revisions, the one that is searched describes the document.
+    # Of several revisions, the searched one describes the document.
     known = {row["document_id"]: row for row in tables.documents.sort(pl.col("status") == "ok").to_dicts()}
     rows = []
     for place, row in enumerate(found.to_dicts()):
@@ -203,7 +200,7 @@ def _list_candidates(
         for row in tables.document_chunks.select("chunk_id", "heading", "text").to_dicts()
     }
     contents = dict(tables.contexts.select("chunk_id", "content").iter_rows())
-    # A chunk has one fate, except that single hits of it may lie below the threshold.
+    # All hits of a chunk have one cause, except that some of them may lie below the threshold.
     chunks = (
         judged.sort("score", descending=True, maintain_order=True)
         .group_by("chunk_id", "document_id", maintain_order=True)

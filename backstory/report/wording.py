@@ -1,4 +1,4 @@
-"""The words of a page: moments, causes, and what a reader is told about a part of a window."""
+"""The wording of a page: moments, causes, and descriptions of the parts of a window."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _TITLE_CHARACTERS = 400
 CAUSE_WORDS = {
     "kept": "kept",
     "below_threshold": "dropped: no part of the window is similar enough to it",
-    "duplicate_document": "dropped: another chunk of the same document stands in its place",
-    "near_duplicate": "dropped: it says nearly the same as another chunk",
-    "not_selected": "dropped: the places went to documents that add more",
-    "over_budget": "dropped: it was chosen, but the token budget was used up",
+    "duplicate_document": "dropped: a better chunk of the same document was preferred",
+    "near_duplicate": "dropped: nearly the same text as another chunk",
+    "not_selected": "dropped: other documents add more",
+    "over_budget": "dropped: chosen, but the token budget was used up",
 }
 
 STATUS_WORDS = {
     "ok": "",
-    "no_hits": "Nothing that was found is similar enough: this window has no context.",
+    "no_hits": "No document is similar enough: this window has no context.",
     "disabled": "Retrieval is switched off (rag.enabled is false): nothing was searched for this window.",
-    "degraded": "This context is not what it should be:",
+    "degraded": "This context is degraded:",
     "error": "The search failed: this window has no context.",
 }
 
@@ -33,13 +33,13 @@ def describe_moment(moment: datetime) -> str:
 
 
 def describe_span(first: datetime, last: datetime) -> str:
-    """Write a span of time; the day of its end only where it is another one."""
+    """Write a span of time; the day of its end only if it differs from the first."""
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {end} UTC"
 
 
 def fold(text: str, characters: int) -> str:
-    """Put a text on one line, shortened between two words."""
+    """Put a text on one line, shortened at a word boundary."""
     return cut_snippet(" ".join(text.split()), characters)
 
 
@@ -57,7 +57,7 @@ def describe_query(report: WindowReport, query: Query) -> str:
 
 
 def describe_cell(report: WindowReport, cell: Cell) -> str:
-    """Say what one query found of one document."""
+    """Say how well one query matches one document."""
     document = report.documents[cell.document]
     keywords = "" if cell.keyword_score is None else f", BM25 {cell.keyword_score:.1f}"
     verdict = "in the context" if cell.kept else "dropped" if cell.passed else "below the threshold"
@@ -66,5 +66,5 @@ def describe_cell(report: WindowReport, cell: Cell) -> str:
 
 
 def describe_fate(candidate: Candidate) -> str:
-    """Say what became of a chunk."""
+    """Say whether a chunk was kept, and if not, why."""
     return f"kept, rank {candidate.rank}" if candidate.rank is not None else CAUSE_WORDS[candidate.cause]

@@ -97,7 +97,7 @@ def test_documents_and_chats_cannot_command_the_terminal(
         (("windows", "--limit", "0"), "--limit"),
         (("windows", "--from", "2025-03-14"), "no window began on 2025-03-14 or later"),
         (("eval", "/nowhere"), "/nowhere"),
-        (("eval", "/nowhere", "--html", "/nowhere/methods.html"), "make the folder"),
+        (("eval", "/nowhere", "--html", "/nowhere/methods.html"), "create the folder"),
         (("query", " "), "the query is blank"),
         (("query", "disk", "-k", "0"), "-k"),
         (("query", "disk", "--as-of", "yesterday"), "'yesterday' is not a date"),

@@ -27,7 +27,7 @@ def test_query_marks_what_no_context_would_take(made: Path) -> None:
     )
     shown = run("query", "a clicking disk", "-w", str(made)).stdout
     assert shown.count("*\n") == 2
-    assert "* below 0.99: too dissimilar to be put into a context" in shown
+    assert "* below the threshold 0.99: not similar enough for a context" in shown
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_context_says_what_was_left_out_and_why(workspace: Workspace) -> None:
     shown = run("context", "latest", "-w", str(workspace.root)).stdout
     context = json.loads(run("context", "latest", "-w", str(workspace.root), "--json").stdout)
     assert context["dropped"]
-    left_out = shown.partition("Found but left out\n")[2].partition("\n\n")[0].splitlines()
+    left_out = shown.partition("Dropped hits\n")[2].partition("\n\n")[0].splitlines()
     assert [int(line.split()[0]) for line in left_out] == list(context["dropped"].values())
 
 

@@ -53,4 +53,4 @@ def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     pl.read_parquet(table).with_columns(window_id=pl.lit("gone")).write_parquet(table)
     result = run("doctor", "-w", str(made))
     assert result.exit_code == 1
-    assert "window_chunks refer to a row of windows that is not there, such as gone" in result.stdout
+    assert "window_chunks refer to rows of windows that do not exist, such as gone" in result.stdout

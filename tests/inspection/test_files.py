@@ -50,7 +50,7 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
         "files in posts/",
         False,
         "in the last run: 6 read; 1 without text; 1 of a kind that is not read; 1 that could not be read; 1 left out "
-        "by a rule; not read for their kind: posts/c.pdf",
+        "by a rule; of a kind that is not read: posts/c.pdf",
     )
     assert not found["file posts/a.md"].passed
     assert (
@@ -92,9 +92,7 @@ def test_an_empty_folder_of_documents_is_not_well(workspace: Workspace, leave: b
     documents = examined(workspace)["documents"]
     assert not documents.passed
     state = "posts/ holds no document to serve" if leave else "posts/ is not there"
-    assert documents.detail.startswith(
-        f"{state}, so that no window is given any context; put Markdown files into it"
-    )
+    assert documents.detail.startswith(f"{state}, so windows get no context; put Markdown files into it")
 
 
 def test_a_file_that_waits_for_an_answer_is_not_well(workspace: Workspace) -> None:
@@ -108,8 +106,8 @@ def test_a_file_that_waits_for_an_answer_is_not_well(workspace: Workspace) -> No
     write_partition(workspace.tables, "sources", "conversations", frame)
     found = examined(workspace)
     assert found["files in chats/"].detail == (
-        "in the last run: 22 waiting for your answer; 66 lines or records of them could not be read, which the table "
-        "quarantine lists"
+        "in the last run: 22 waiting for your answer; 66 of their lines or records could not be read; the table "
+        "quarantine lists them"
     )
     assert found["file chats/19.txt"] == Examination(
         "file chats/19.txt", False, "waits for your answer: which order?"
@@ -127,7 +125,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_words(
             "workspace writable"
         ]
     assert not writable.passed
-    assert "data cannot be made (Permission denied); change the owner or the mode" in writable.detail
+    assert "data cannot be created (Permission denied); change the owner or the mode" in writable.detail
 
 
 def test_every_status_has_words() -> None:

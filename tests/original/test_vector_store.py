@@ -80,7 +80,7 @@ def test_a_query_of_another_width_is_refused(store: VectorStore) -> None:
 
 
 def test_a_store_that_is_not_there_or_not_a_store_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match="not there"):
+    with pytest.raises(WorkspaceError, match="does not exist"):
         VectorStore(tmp_path / "chunks.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 but not really PAR1")
     with pytest.raises(SearchIndexError, match="not a Parquet file"):

@@ -1,4 +1,4 @@
-"""The example workspace: what its topics name, what its contexts cover, and what the demo prints of it."""
+"""The demo: its topics, how many of them the contexts cover, and the text that it prints."""
 
 import io
 from datetime import UTC, datetime
@@ -34,17 +34,17 @@ def test_the_topics_are_of_the_windows_and_name_posts_older_than_the_chat(demo: 
     assert named <= set(documents["slug"])
 
 
-def test_the_contexts_cover_nearly_all_topics_and_single_queries_fewer(demo: Workspace) -> None:
+def test_the_contexts_cover_most_topics_and_single_queries_fewer(demo: Workspace) -> None:
     topics = read_topics()
     counted = count_topics(compare_with_whole_windows(demo), pl.DataFrame(list_windows(demo)), topics)
     covered = {method: counted[method].sum() for method in METHODS}
-    assert counted["topics"].sum() == sum(map(len, topics.values())) == 52
+    assert counted["topics"].sum() == sum(map(len, topics.values())) == 58
     assert covered[BACKSTORY] >= 49
     assert all(covered[method] < covered[BACKSTORY] for method in METHODS[1:])
     assert covered[ONE_VECTOR] <= 26
 
 
-def test_a_topic_is_counted_once_and_only_by_the_posts_that_tell_of_it() -> None:
+def test_a_topic_is_counted_once_and_only_by_the_posts_about_it() -> None:
     windows = pl.DataFrame({"window_id": ["w", "empty"], "partition": ["2025-03-03", "2025-03-03"]})
     topics = {"2025-03-03": {"bread": ["loaf", "starter"], "trains": ["pass"], "rats": ["heap"]}}
     answers = pl.DataFrame(

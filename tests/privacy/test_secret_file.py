@@ -138,7 +138,7 @@ def test_pseudonyms_of_two_secrets_never_stand_beside_each_other(
     changed = add_message(filled)
 
     with pytest.raises(
-        WorkspaceError, match=r"(?s)secret.key is .*Restore secret.key from a backup.*remove all of"
+        WorkspaceError, match=r"(?s)secret.key is .*Restore secret.key from a backup.*remove everything in"
     ):
         materialize_messages(changed, find_partitions(changed))
 

@@ -64,7 +64,7 @@ def test_the_heatmap_names_what_it_does_not_show(make_tables: MakeTables) -> Non
 def test_the_list_says_why_in_words_and_links_what_stands_instead(make_tables: MakeTables) -> None:
     entries = {entry.text: entry for entry in list_chunks(make_window_report(make_tables()), {"d2": "x.md"})}
     duplicate = entries["a message of d1#1"]
-    assert duplicate.fate == "dropped: another chunk of the same document stands in its place"
+    assert duplicate.fate == "dropped: a better chunk of the same document was preferred"
     assert duplicate.because_of == 1
     kept = entries["a message of d2#0"]
     assert (kept.fate, kept.source, kept.because_of) == ("kept, rank 2", "x.md", None)
