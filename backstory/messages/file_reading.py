@@ -108,6 +108,8 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     Returns:
         What became of it; nothing that a file holds raises an error.
     """
+    if file.status == "failed":
+        return _refuse(file.source, file.status, file.reason)
     if file.status != "candidate":
         return ReadFile(file.source, file.status, file.reason)
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)

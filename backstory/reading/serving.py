@@ -24,6 +24,7 @@ OUT_OF_MEMORY: Final = 77
 BROKEN: Final = 78
 """Exit code where the reader raised what it promises not to raise."""
 
+_RESERVED: Final = 4
 _PAUSE_SECONDS: Final = 0.02
 _KIBIBYTES_PER_MEGABYTE: Final = 1024
 _BYTES_PER_KIBIBYTE: Final = 1024
@@ -82,7 +83,7 @@ def _limit_address_space(megabytes: int) -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         # Threads reserve address space that they never use, so that the watch below comes first.
-        allowed = pages * resource.getpagesize() + 2 * (megabytes << 20)
+        allowed = pages * resource.getpagesize() + _RESERVED * (megabytes << 20)
         soft = allowed if hard == resource.RLIM_INFINITY else min(allowed, hard)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
