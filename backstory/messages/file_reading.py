@@ -128,7 +128,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
         return _refuse(file.source, "failed", reason)
     latest_year = latest_year_of(state.st_mtime)
     if len(content) <= SMALL_BYTES and _is_harmless(content, file.path.name, settings):
-        return _parse(content, file.path.name, file.source, settings, latest_year)
+        return parse_content(content, file.path.name, file.source, settings, latest_year)
     request = {
         "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would follow a link another time
         "source": file.source,
@@ -151,7 +151,7 @@ def read_request(request: bytes) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         return _encode(_refuse_unopened(source, error))
-    return _encode(_parse(content, path.name, source, settings, wanted["latest_year"]))
+    return _encode(parse_content(content, path.name, source, settings, wanted["latest_year"]))
 
 
 def _is_harmless(content: bytes, name: str, settings: ConversationSettings) -> bool:
@@ -160,9 +160,21 @@ def _is_harmless(content: bytes, name: str, settings: ConversationSettings) -> b
     return not content.strip(_BLANK) or _WHATSAPP_TEXT.detects(content, name, settings)
 
 
-def _parse(
+def parse_content(
     content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
+    """Read the content of one file, in whichever process this is.
+
+    Args:
+        content: All of its bytes.
+        name: Its name.
+        source: Its path relative to the folder of exports.
+        settings: How to read it, without overrides.
+        latest_year: Last year in which a message of it can have been sent.
+
+    Returns:
+        What became of it.
+    """
     if not content.strip(_BLANK):
         return ReadFile(source, "empty", "there is nothing in the file")
     reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)

@@ -43,7 +43,7 @@ def read_settings(path: Path) -> Settings:
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be read ({error.strerror}); permit it") from error
     if find_depth(text) > _MOST_LEVELS:
-        raise SettingsError(f"{path}: nested too deeply; settings have two levels")
+        raise SettingsError(f"{path}: nested too deeply; write every value out")
     try:
         tree = YAML(typ="rt").load(text)
         plain = _plain(tree)

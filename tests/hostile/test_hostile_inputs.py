@@ -97,7 +97,10 @@ def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 
     read = read_exports(tmp_path / "chats", CHATS)
 
-    assert find_row(read.sources, "chats/caf\\xe9.txt") == ("failed", "the file name is not UTF-8; rename the file")
+    assert find_row(read.sources, "chats/caf\\xe9.txt") == (
+        "failed",
+        "the file name is not UTF-8; rename the file",
+    )
 
 
 def test_one_null_byte_costs_nothing(tmp_path: Path) -> None:
