@@ -78,7 +78,7 @@ def test_folders_and_files_without_permission_are_named(
 
     with shut(open_folder / "chats" / "team", 0):
         read = read_exports(open_folder / "chats", CHATS)
-    assert find_row(read.sources, "chats/team")[0] == "failed"
+    assert find_row(read.sources, "chats/team/")[0] == "failed"
     assert read.messages["source"].unique().to_list() == ["b.txt"]
     with shut(open_folder / "chats" / "b.txt", 0):
         read = read_exports(open_folder / "chats", CHATS)
