@@ -34,6 +34,10 @@ class ExportSettingError(ExportError):
     """A chat export can be read only with a further setting, which the message names."""
 
 
+class ReadingLimitError(BackstoryError, RuntimeError):
+    """A file takes more time or memory to read than the settings allow, or breaks the process that reads it."""
+
+
 class DocumentError(InputError):
     """A document's file cannot be read; the message becomes the ``error`` of its row."""
 

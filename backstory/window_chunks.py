@@ -113,7 +113,13 @@ class _Pieces:
         frame = whole.with_columns(part=pl.lit(0), whole=pl.lit(value=True))
         if over:
             parts = _cut_texts(over, max_tokens, count_tokens)
-            cut = texts.join(parts, on="text").with_columns(text="part_text", whole=pl.lit(value=False))
+            numbered = pl.DataFrame({"text": over}).with_row_index("number")
+            cut = (
+                texts.join(numbered, on="text")
+                .drop("text")
+                .join(parts, on="number")
+                .with_columns(whole=pl.lit(value=False))
+            )
             kept = frame.filter(pl.col("tokens") <= max_tokens)
             frame = pl.concat([kept, cut.select(kept.columns)]).sort("window", "position", "part")
         joint = max(0, blank - empty, double + empty - 2 * single)
@@ -220,14 +226,14 @@ def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cut_texts(texts: list[str], max_tokens: int, count_tokens: CountTokens) -> pl.DataFrame:
-    """Cut texts over the ceiling; give one row per part, with the whole text and the text of the part."""
+    """Cut texts over the ceiling; give one row per part, with the number of its text and the text of the part."""
     spans = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=0, count_tokens=count_tokens)
     rows = [
-        (text, part, text[span.start : span.end], span.token_count)
-        for text, cut in zip(texts, spans, strict=True)
+        (number, part, text[span.start : span.end], span.token_count)
+        for number, (text, cut) in enumerate(zip(texts, spans, strict=True))
         for part, span in enumerate(cut)
     ]
-    schema = {"text": pl.String, "part": pl.Int32, "part_text": pl.String, "tokens": pl.Int64}
+    schema = {"number": pl.UInt32, "part": pl.Int32, "text": pl.String, "tokens": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -79,15 +79,16 @@ def measure_paragraphs(
         )
     ]
     distinct = sorted({_PARAGRAPH_GAP, *gaps})
-    probes = [*_probe_gaps(distinct), ""]
+    probes = [*_probe_gaps(distinct), "a", "a a", ""]
     paragraphs = [
         outline.text[start:end]
         for outline in outlines
         for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
     ]
     counts = count_tokens([*paragraphs, *probes])
-    specials = int(counts[-1])
-    tokens = np.maximum(counts[:-1] - specials, 0)
+    single, double, empty = counts[-3:].tolist()
+    specials = max(0, min(empty, 2 * single - double))  # a counter may say 1 of nothing and of one word alike
+    tokens = np.maximum(counts[:-3] - specials, 0)
     gap_counts = dict(zip(distinct, _read_gaps(tokens[len(starts) :]), strict=True))
     gap_tokens = np.full(len(starts), gap_counts[_PARAGRAPH_GAP], np.int64)
     gap_tokens[unusual + 1] = [gap_counts[gap] for gap in gaps]

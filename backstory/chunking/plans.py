@@ -180,7 +180,8 @@ def correct_draft(draft: Draft, plan: Plan, place: int, ceiling: int, overlap_to
     shared_excess = int(np.max(excess[over & ~alone], initial=0))
     return replace(
         draft,
-        limit=draft.limit - shared_excess,
+        # Where counts do not add up at all, the excess of one long chunk must not leave every piece alone.
+        limit=max(draft.limit - shared_excess, draft.limit // 2),
         overlap_tokens=draft.overlap_tokens - max(overlap_excess, 0),
         stubborn=(firsts[over & alone] - plan.piece_bounds[place]).tolist(),
     )

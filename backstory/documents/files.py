@@ -7,9 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Final, Literal
 
 from backstory.errors import DocumentError
+
+_DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
+_FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,12 @@ class DocumentFile:
     path: Path
     folder: Path
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file.
 
         Args:
             size: Most bytes from its beginning; all of them if it is negative.
+            most_bytes: Most bytes that the file may have, None for any number.
 
         Raises:
             DocumentError: It cannot or must not be read.
@@ -48,6 +52,11 @@ class DocumentFile:
                     raise FileNotFoundError(self.path)
                 raise DocumentError(
                     f"{self.uri}: this is not a file, or a link to none; replace or remove it"
+                )
+            if most_bytes is not None and self.path.stat().st_size > most_bytes:
+                raise DocumentError(
+                    f"{self.uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of "
+                    "memory (`documents.read_megabytes`); split it, or raise the setting"
                 )
             with self.path.open("rb") as file:
                 return file.read(size)
@@ -114,6 +123,11 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
         folders[:] = [name for name in folders if here / name not in elsewhere]
         closed = {name: rule for name in folders if (rule := _rule_for_folder(here / name, root))}
         left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
+        left_out += [
+            LeftOut(f"{_uri(relative / name)}/", "ignored", _FOLDER_NAMED_AS_FILE)
+            for name in folders
+            if name not in closed and PurePosixPath(name).suffix.lower() in _DOCUMENT_SUFFIXES
+        ]
         folders[:] = [name for name in folders if name not in closed]
         for name in names:
             path = relative / name

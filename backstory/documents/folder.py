@@ -17,6 +17,7 @@ from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.documents.files import DocumentFile, FolderListing, list_files
+from backstory.documents.limited_reading import read_document
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
@@ -24,6 +25,7 @@ from backstory.documents.sources import DRAFT, DocumentSource, describe_error, d
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.errors import DocumentError, EmptyDocumentError
 from backstory.ids import digest
+from backstory.reading import ReadingLimits
 from backstory.settings import DocumentSettings
 from backstory.tables.contracts import conform, polars_schema
 from backstory.tables.schemas import Documents
@@ -178,12 +180,13 @@ def _look_at(
     if is_in_drafts(file.uri) and not settings.drafts:
         return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
     content: bytes | None = None
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     try:
-        content = file.read()
+        content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
         if same is None or same.error is not None or same.content_hash != content_hash:
-            document = reader.read(content, file.uri, drafts=settings.drafts)
+            document = read_document(reader, content, file.uri, settings)
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
             same = _describe(file.uri, content_hash, document, settings)

@@ -13,6 +13,7 @@ from backstory.errors import DocumentError
 
 _YES = frozenset(("true", "yes", "on", "y", "1"))
 _NO = frozenset(("false", "no", "off", "n", "0"))
+_SHOWN = 60
 _DATE_FORMS = "2025-03-04 or 2025-03-04T10:00:00+02:00"
 _LETTERS_ONLY = re.compile(r"[\s_-]")
 
@@ -87,7 +88,7 @@ class FrontMatter:
                 try:
                     return parse_date(text)
                 except ValueError as error:
-                    problem = f"{field.name} {text!r} is not a date; write it as {_DATE_FORMS}"
+                    problem = f"{field.name} {_shorten(text)!r} is not a date; write it as {_DATE_FORMS}"
                     raise self._error(field, problem) from error
         return None
 
@@ -118,6 +119,10 @@ class FrontMatter:
 
     def _error(self, field: Field, problem: str) -> DocumentError:
         return DocumentError(f"{self.uri}:{field.line}: {problem}")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def plain_name(name: str) -> str:

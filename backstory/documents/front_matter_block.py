@@ -17,7 +17,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from backstory.documents.front_matter import Field, FrontMatter, collect_fields
 from backstory.errors import DocumentError
+from backstory.settings.yaml_depth import find_depth
 
+_MOST_LEVELS = 50
 _NULL = "tag:yaml.org,2002:null"
 _YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _TOML_END = re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)
@@ -59,11 +61,17 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
         block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
         fields = _read_yaml(block, uri) if mark == "---" else _read_toml(block, uri)
     except RecursionError as error:
-        raise DocumentError(f"{uri}:1: the front matter is nested too deeply; make it flat") from error
+        raise DocumentError(_too_deep(uri)) from error
     return collect_fields(uri, fields), body
 
 
+def _too_deep(uri: str) -> str:
+    return f"{uri}:1: the front matter is nested too deeply; make it flat"
+
+
 def _read_yaml(block: str, uri: str) -> list[Field]:
+    if find_depth(block) > _MOST_LEVELS:
+        raise DocumentError(_too_deep(uri))
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False
     try:
@@ -72,7 +80,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
         line = error.problem_mark.line if error.problem_mark else 0
         problem = f"{error.problem}; correct it, or quote a text that holds a colon"
         raise DocumentError(f"{uri}:{line + 2}: the front matter is not valid YAML: {problem}") from error
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, OverflowError) as error:
         problem = str(error).partition("\n")[0]
         raise DocumentError(f"{uri}:1: the front matter is not valid YAML: {problem}; correct it") from error
     if root is None:
@@ -113,6 +121,10 @@ def _read_toml(block: str, uri: str) -> list[Field]:
         problem = str(error).partition(" (at")[0]
         raise DocumentError(
             f"{uri}:{line + 1}: the front matter is not valid TOML: {problem}; correct it"
+        ) from error
+    except ValueError as error:  # a number of more digits than Python converts
+        raise DocumentError(
+            f"{uri}:1: the front matter holds a number of too many digits; shorten it"
         ) from error
     return [
         Field(name, _plain_value(value), _line_of(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", block) + 1)

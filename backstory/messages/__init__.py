@@ -3,14 +3,13 @@
 from backstory.messages.export_files import ExportFile, find_exports
 from backstory.messages.exports import (
     RAW_SCHEMA,
-    READERS,
     ExportRead,
-    conversation_of,
     read_export,
     read_exports,
     read_listed_exports,
     replace_sources,
 )
+from backstory.messages.file_reading import READERS, conversation_of
 from backstory.messages.message_ids import assign_message_ids
 from backstory.messages.reader import ExportReader, ParsedExport
 

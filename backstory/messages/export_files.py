@@ -14,6 +14,7 @@ from backstory.errors import WorkspaceError
 from backstory.messages.file_kinds import kind_of_name
 from backstory.messages.times import KNOWN_YEAR, latest_year_of
 
+_SUFFIXES: Final = frozenset([".txt", ".zip", ".csv", ".tsv", ".jsonl", ".json", ".parquet"])
 _SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
 _MEDIA_NAME: Final = re.compile(
     r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
@@ -88,6 +89,8 @@ def list_files(folder: Path) -> list[ListedFile]:
     """List every file below a folder, sorted by path.
 
     A hidden folder, a link to a folder, and a folder that cannot be looked into are one entry, which ends with ``/``.
+    So is a folder with the name of a file, beside the files in it. A link to a file is read where that file lies in
+    the folder, too.
 
     Raises:
         WorkspaceError: The folder is not there, or cannot be looked into.
@@ -113,6 +116,8 @@ def describe_file(path: Path, source: str) -> ListedFile:
         return ListedFile(path, source, "ignored", "a hidden file")
     if path.name.lower() in _SYSTEM_NAMES:
         return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
+    if os.fsencode(path.name) != path.name.encode("utf-8", "backslashreplace"):
+        return ListedFile(path, source, "failed", "the file name is not UTF-8; rename the file")
     if path.exists() and not path.is_file():
         return ListedFile(path, source, "ignored", "neither a file nor a folder")
     kind = kind_of_name(path.name)
@@ -121,20 +126,47 @@ def describe_file(path: Path, source: str) -> ListedFile:
 
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
+    root = os.path.realpath(folder)
     for place, folders, names in os.walk(folder, onerror=errors.append):
         paths = {name: Path(place) / name for name in [*folders, *names]}
         for name in names:
-            yield describe_file(paths[name], paths[name].relative_to(folder).as_posix())
+            source = _source_of(paths[name], folder)
+            yield _refuse_outside(describe_file(paths[name], source), root)
         for name in folders:
-            source = f"{paths[name].relative_to(folder).as_posix()}/"
-            if name.startswith("."):
-                yield ListedFile(paths[name], source, "ignored", "a hidden folder, of which nothing is read")
-            elif paths[name].is_symlink():
-                yield ListedFile(paths[name], source, "ignored", "a link to a folder, which is not followed")
+            described = _describe_folder(paths[name], f"{_source_of(paths[name], folder)}/", root)
+            if described is not None:
+                yield described
         folders[:] = [name for name in folders if not name.startswith(".")]
     for error in errors:
         path = Path(error.filename)
         if path == folder:
             raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
-        yield ListedFile(path, f"{path.relative_to(folder).as_posix()}/", "failed", reason)
+        yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
+
+
+def _source_of(path: Path, folder: Path) -> str:
+    return os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+
+
+def _refuse_outside(file: ListedFile, root: str) -> ListedFile:
+    if file.status == "ignored" or Path(os.path.realpath(file.path)).is_relative_to(root):
+        return file
+    reason = "a link that leaves the folder of exports; copy the file into it, or remove the link"
+    return ListedFile(file.path, file.source, "failed", reason)
+
+
+def _describe_folder(path: Path, source: str, root: str) -> ListedFile | None:
+    """Say why a folder is not looked into, or not what its name says; None for any other."""
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", "a hidden folder, of which nothing is read")
+    if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):
+        reason = "a link to a folder, which is not followed: its files are read where they lie"
+        return ListedFile(path, source, "ignored", reason)
+    if path.is_symlink():
+        reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
+        return ListedFile(path, source, "failed", reason)
+    if path.suffix.lower() in _SUFFIXES:
+        reason = "a folder in spite of its name; its files are read by themselves"
+        return ListedFile(path, source, "ignored", reason)
+    return None

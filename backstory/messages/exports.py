@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -13,36 +13,15 @@ import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
 from backstory.languages import detect_language
-from backstory.messages.csv_table import CsvReader
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
-from backstory.messages.file_kinds import describe_media, describe_unsupported
-from backstory.messages.jsonl_table import JsonLinesReader
+from backstory.messages.file_kinds import describe_media
+from backstory.messages.file_reading import ReadFile, conversation_of, read_file
 from backstory.messages.merged_exports import Merge, merge_exports
-from backstory.messages.parquet_table import ParquetReader
-from backstory.messages.reader import (
-    ROW_SCHEMA,
-    ExportReader,
-    ParsedExport,
-    UnansweredExportError,
-    unread_frame,
-)
-from backstory.messages.times import latest_year_of
-from backstory.messages.whatsapp import WhatsAppTextReader
-from backstory.messages.whatsapp_zip import WhatsAppZipReader
+from backstory.messages.reader import ROW_SCHEMA, unread_frame
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import conform, empty
 from backstory.tables.schemas import Quarantine, Sources
-from backstory.text_encoding import describe_encoding
 from backstory.version import VERSION
-
-READERS: tuple[ExportReader, ...] = (
-    ParquetReader(),
-    WhatsAppZipReader(),
-    WhatsAppTextReader(),
-    JsonLinesReader(),
-    CsvReader(),
-)
-"""The formats, in the order in which they are asked whether a file is theirs."""
 
 RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": pl.String()})
 
@@ -82,23 +61,6 @@ class ExportRead:
         return pl.concat([self.messages["author"].drop_nulls(), others]).unique().sort()
 
 
-@dataclass
-class _SourceRow:
-    """A row of the table ``sources`` that is being filled; the path is relative to the folder of exports."""
-
-    source: str
-    status: str
-    reason: str | None = None
-    format: str | None = None
-    rows: int = 0
-    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
-    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
-    encoding: str | None = None
-    date_order: str | None = None
-    timezone: str | None = None
-    authors: frozenset[str] = frozenset()
-
-
 def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     """Read all chat exports of a folder.
 
@@ -131,7 +93,7 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
         Messages in the order of files and of places in them.
     """
     started = time.perf_counter()
-    read = [_read_file(file, settings) for file in listed]
+    read = [read_file(file, settings) for file in listed]
     _judge_media(read)
     messages = pl.concat(
         [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source) for row in read)]
@@ -173,20 +135,12 @@ def read_export(
         ExportSettingError: The file can be read once a setting says how.
         ExportError: The file as a whole cannot be read, or no reader knows it.
     """
-    content = path.read_bytes()
     source = source or path.name
-    settings = _settings_of(source, settings)
-    reader = _find_reader(content, path.name, settings)
-    if reader is None:
-        raise ExportError(f"{source}: {describe_unsupported(content, path.name, VERSION)}")
-    parsed = reader.read(content, settings, source, latest_year=latest_year_of(path.stat().st_mtime))
-    return _with_source(parsed.rows, source), _with_unread_source(parsed.unread, source)
-
-
-def conversation_of(source: str) -> str:
-    """Name the conversation that an export belongs to, by its path in the folder of exports."""
-    folder, _, name = source.rpartition("/")
-    return folder or Path(name).stem
+    read = read_file(ListedFile(path, source), settings)
+    if read.is_refused:
+        error = ExportSettingError if read.status == "set_aside" else ExportError
+        raise error(f"{source}: {read.reason}")
+    return _with_source(read.messages, source), _with_unread_source(read.unread, source)
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
@@ -206,63 +160,7 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
     return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
 
 
-def _read_file(file: ListedFile, settings: ConversationSettings) -> _SourceRow:
-    if file.status == "failed":
-        return _unreadable(file.source, "failed", file.reason)
-    if file.status != "candidate":
-        return _SourceRow(file.source, file.status, file.reason)
-    try:
-        content = file.path.read_bytes()
-        latest_year = latest_year_of(file.path.stat().st_mtime)
-    except OSError as error:
-        reason = f"it cannot be opened ({error.strerror}); make it a file that the user who runs Backstory may read"
-        return _unreadable(file.source, "failed", reason)
-    if not content.strip(b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"):
-        return _SourceRow(file.source, "empty", "there is nothing in the file")
-    settings = _settings_of(file.source, settings)
-    reader = _find_reader(content, file.path.name, settings)
-    if reader is None:
-        return _unreadable(file.source, "unsupported", describe_unsupported(content, file.path.name, VERSION))
-    try:
-        parsed = reader.read(content, settings, file.source, latest_year=latest_year)
-    except ExportError as error:
-        status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
-        row = _unreadable(file.source, status, str(error).removeprefix(f"{file.source}: "), reader.name)
-        row.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
-        return row
-    return _read_row(file.source, reader.name, parsed)
-
-
-def _read_row(source: str, reader: str, parsed: ParsedExport) -> _SourceRow:
-    status, reason = "read", None
-    if parsed.rows.is_empty():
-        status = "failed" if len(parsed.unread) else "empty"
-        reason = "the table has columns and no records"
-    if len(parsed.unread):
-        line, first = parsed.unread.row(0)
-        lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
-        reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
-    elif status == "read":
-        reason = describe_encoding(parsed.encoding)
-    return _SourceRow(
-        source,
-        status,
-        reason,
-        reader,
-        len(parsed.rows),
-        parsed.unread,
-        parsed.rows,
-        parsed.encoding,
-        parsed.date_order,
-        parsed.timezone,
-    )
-
-
-def _unreadable(source: str, status: str, reason: str, reader: str | None = None) -> _SourceRow:
-    return _SourceRow(source, status, reason, reader, unread=unread_frame({0: reason}))
-
-
-def _judge_media(read: Sequence[_SourceRow]) -> None:
+def _judge_media(read: Sequence[ReadFile]) -> None:
     """Decide which media belong to a chat, and which were put there to be read."""
     chats = {parent for row in read if row.status == "read" for parent in PurePosixPath(row.source).parents}
     chats.discard(PurePosixPath("."))
@@ -276,7 +174,7 @@ def _judge_media(read: Sequence[_SourceRow]) -> None:
                 row.unread = unread_frame({0: row.reason})
 
 
-def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
+def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
     merged = {merge.source: merge.describe(_name(folder, merge.into)) for merge in merges}
     rows = [
         {
@@ -303,14 +201,6 @@ def _make_sources(read: Sequence[_SourceRow], merges: Sequence[Merge], folder: s
 def _name(folder: str, source: str) -> str:
     """Name a file as the table ``sources`` does: its path relative to the workspace; a folder's ends with ``/``."""
     return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
-
-
-def _find_reader(content: bytes, name: str, settings: ConversationSettings) -> ExportReader | None:
-    return next((reader for reader in READERS if reader.detects(content, name, settings)), None)
-
-
-def _settings_of(source: str, settings: ConversationSettings) -> ConversationSettings:
-    return settings.override(source, conversation_of(source))
 
 
 def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tuple[int, ...]:

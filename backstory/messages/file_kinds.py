@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from typing import Final
+
+DAMAGED_ARCHIVE: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,
+    OverflowError, RuntimeError,
+)  # fmt: skip
+"""What the standard library raises for archives whose bytes are wrong: a place before the file's beginning, damaged
+bzip2, a method that does not exist, a name that cannot be decoded."""
 
 _MEDIA: Final = {
     "a picture": "jpg jpeg png gif webp heic heif bmp tif tiff svg avif",
@@ -111,7 +120,7 @@ def _find_archive_kind(content: bytes) -> tuple[str, str]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = [entry.filename for entry in archive.infolist()]
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+    except DAMAGED_ARCHIVE:
         return "a damaged ZIP archive", _EXPORT_AS_TEXT
     last_names = {name.rpartition("/")[2] for name in names}
     if {"channels.json", "users.json"} <= last_names:

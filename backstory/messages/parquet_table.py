@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
 
 import polars as pl
 
 from backstory.errors import ExportError
 from backstory.messages.reader import ParsedExport
-from backstory.messages.tabular import parse_records, require_columns
+from backstory.messages.tabular import Record, parse_records, require_columns
 from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
+MOST_RECORDS: Final = 2_000_000
+"""Most rows of a table: a few kilobytes of Parquet can hold any number of equal ones."""
+
 _MAGIC = b"PAR1"
+_RECORDS_AT_ONCE: Final = 65_536
+_OUT_OF_RANGE: Final = float("inf")
+_UNITS_PER_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000}
+_FIRST_DAY: Final = (datetime(1, 1, 2) - datetime(1970, 1, 1)).days
+_LAST_DAY: Final = (datetime(9999, 12, 30) - datetime(1970, 1, 1)).days
 
 
 class ParquetReader:
@@ -34,11 +45,49 @@ class ParquetReader:
     ) -> ParsedExport:
         """Read the messages; see :class:`backstory.messages.reader.ExportReader`."""
         columns = [settings.timestamp_column, settings.author_column, settings.message_column]
+        damaged = f"{source}: a damaged Parquet file; write it again"
         try:
-            require_columns(pl.read_parquet_schema(io.BytesIO(content)), settings, source)
+            names = list(pl.read_parquet_schema(io.BytesIO(content)))
+            rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
+        except _DAMAGED as error:
+            raise ExportError(damaged) from error
+        require_columns(names, settings, source)
+        if rows > MOST_RECORDS:
+            raise ExportError(
+                f"{source}: the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
+                "split it"
+            )
+        try:
             table = pl.read_parquet(io.BytesIO(content), columns=columns).select(columns)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ExportError(f"{source}: a damaged Parquet file ({error}); write it again") from error
-        rows = zip(*(table[column].to_list() for column in columns), strict=True)
-        records = ((number, *row) for number, row in enumerate(rows, start=1))
-        return parse_records(records, {}, settings)
+        except _DAMAGED as error:
+            raise ExportError(damaged) from error
+        return parse_records(_list_records(table), {}, settings)
+
+
+_DAMAGED: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+
+
+def _list_records(table: pl.DataFrame) -> Iterator[Record]:
+    for start in range(0, len(table), _RECORDS_AT_ONCE):
+        part = table.slice(start, _RECORDS_AT_ONCE)
+        rows = zip(*(_list_values(column) for column in part), strict=True)
+        yield from ((number, *row) for number, row in enumerate(rows, start=start + 1))
+
+
+def _list_values(column: pl.Series) -> Sequence[object]:
+    """Give the values as Python's own; infinity for a day that Python's calendar does not have."""
+    units = _units_per_day(column.dtype)
+    if units is None:
+        return column.to_list()
+    is_known = column.to_physical().is_between(_FIRST_DAY * units, _LAST_DAY * units).fill_null(value=True)
+    if is_known.all():
+        return column.to_list()
+    values = column.zip_with(is_known, pl.Series([None], dtype=column.dtype)).to_list()
+    return [value if known else _OUT_OF_RANGE for value, known in zip(values, is_known, strict=True)]
+
+
+def _units_per_day(dtype: pl.DataType) -> int | None:
+    """Say what a column of times counts; None for another one, and for nanoseconds, which end in 1677 and 2262."""
+    if isinstance(dtype, pl.Datetime):
+        return _UNITS_PER_DAY.get(dtype.time_unit)
+    return 1 if isinstance(dtype, pl.Date) else None

@@ -82,4 +82,7 @@ def _from_epoch(number: float) -> datetime:
     if not abs(number) < _EPOCH_LIMIT:
         raise ValueError("the timestamp is out of range")
     unit = next(unit for limit, unit in _MICROSECONDS_PER_UNIT if abs(number) < limit)
-    return _EPOCH + timedelta(microseconds=round(number * unit))
+    try:
+        return _EPOCH + timedelta(microseconds=round(number * unit))
+    except OverflowError as error:
+        raise ValueError("the timestamp is out of range") from error

@@ -13,6 +13,7 @@ from backstory.text_encoding import UTF8, find_encoding
 
 _HEAD_BYTES = 65_536
 _LETTER_BYTES = bytes(range(0x80, 0x100))
+_MOST_NULLS = 0.001
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -57,12 +58,15 @@ def decode_lines(content: bytes) -> TextLines:
 
 
 def decode_head(content: bytes) -> list[str]:
-    """Decode the whole lines at the beginning of a file; none if it is not text."""
+    """Decode the whole lines at the beginning of a file; none if it is not text.
+
+    A text may hold single null bytes; many of them are a sign of another kind of file.
+    """
     head = content[:_HEAD_BYTES]
     is_cut = len(content) > len(head)
     # A letter that is cut in two would look like another encoding.
     encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
-    if encoding == UTF8 and b"\0" in head:
+    if encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head):
         return []
     text = head[: len(head) // 4 * 4] if is_cut and encoding.startswith("utf-") else head
     lines: list[str] = text.decode(encoding, "replace").removeprefix("\ufeff").split("\n")

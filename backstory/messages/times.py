@@ -24,6 +24,7 @@ FIRST_YEAR: Final = 2009
 KNOWN_YEAR: Final = 2026
 """Year of this module: a file that claims to be older was unpacked or copied without its time."""
 
+_LATEST_TIME = 4e9
 _LAST_SHORT_YEAR = 99
 _LAST_MONTH = 12
 _LAST_DAY = 31
@@ -109,6 +110,7 @@ def latest_year_of(written_at: float) -> int:
     Returns:
         The year.
     """
+    written_at = min(max(written_at, 0.0), _LATEST_TIME)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=written_at, days=1)  # ahead of UTC by zones
     return max(KNOWN_YEAR, moment.year)
 

@@ -50,6 +50,13 @@ _APP_EVENT: Final = (
     ")"
 )
 
+_FIRST_PERSON: Final = "(?i)^(?:i|i'm|i've|we|ich|wir|eu|nós|yo|nosotros|je|j'|nous|io|noi)\\b"
+_OWN_EVENT: Final = (
+    "(?i)^(?:you|your|du|dein|deine|sie|ihre?|você|tu|tú|tu código|vous|votre|hai|"
+    "missed|(?:voice|video) call|verpasster|chamada|llamada|appel|chiamata)\\b"
+)
+"""How a line about a person who writes in the chat begins where it does not begin with their name."""
+
 
 def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Tell what people wrote from what the app wrote.
@@ -62,6 +69,9 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         message (which keeps its author), ``media`` for what stands in place of a picture, a voice message or
         a file, else ``message``. The text of media is their caption, null for none. The mark of an edited message
         and the direction mark that the app puts before its own texts are taken off.
+
+    People can write that mark, too. What stands below the name of somebody who also wrote messages without it is a
+    line of the app only where it begins as the app's lines about that person do.
     """
     captions = find_captions(rows["text"])
     plain = pl.col("text").str.strip_prefix(APP_MARK)
@@ -69,7 +79,7 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("author").is_null().alias("unsigned"),
         pl.col("text").is_in(list(captions)).fill_null(value=False).alias("media"),
         plain.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
-        (pl.col("text").str.contains(_ENCRYPTION) | pl.col("text").str.contains(_APP_EVENT))
+        (pl.col("text").str.contains(_ENCRYPTION) | _is_app_event(plain))
         .fill_null(value=False)
         .alias("by_app"),
     ).with_columns(pl.col("by_app") & ~pl.col("media"))
@@ -90,4 +100,14 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         kind,
         pl.when(~found["by_app"]).then("author").alias("author"),
         pl.when(kind == "media").then(caption).otherwise(plain).str.replace(_EDITED, "").alias("text"),
+    )
+
+
+def _is_app_event(plain: pl.Expr) -> pl.Expr:
+    writes = (~pl.col("text").str.starts_with(APP_MARK)).fill_null(value=False).any().over("author")
+    is_about_author = plain.str.starts_with(pl.format("{} ", "author")) | plain.str.contains(_OWN_EVENT)
+    return (
+        pl.col("text").str.contains(_APP_EVENT)
+        & ~plain.str.contains(_FIRST_PERSON)
+        & (~writes | is_about_author)
     )

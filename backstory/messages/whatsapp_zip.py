@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from pathlib import PurePosixPath
 
 from backstory.errors import ExportError
+from backstory.messages.file_kinds import DAMAGED_ARCHIVE
 from backstory.messages.reader import ParsedExport
 from backstory.messages.times import KNOWN_YEAR
 from backstory.messages.whatsapp import WhatsAppTextReader
@@ -18,7 +18,6 @@ MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 
 _IOS_NAME = "_chat.txt"
 _HEAD_BYTES = 65_536
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
 
 
 class WhatsAppZipReader:
@@ -38,7 +37,7 @@ class WhatsAppZipReader:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 texts = _list_texts(archive)
                 return any(_is_encrypted(text) for text in texts) or bool(self._find_chats(archive, settings))
-        except _UNREADABLE:
+        except DAMAGED_ARCHIVE:
             return name.lower().endswith(".zip")
 
     def read(
@@ -51,15 +50,20 @@ class WhatsAppZipReader:
     def _unpack(self, content: bytes, settings: ConversationSettings, source: str) -> bytes:
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                if any(_is_encrypted(text) for text in _list_texts(archive)):
-                    raise ExportError(
-                        f"{source}: the archive has a password; unpack it and put the text here"
-                    )
-                chat = self._choose_chat(archive, settings, source)
-                with archive.open(chat) as file:
-                    text = file.read(self._max_unpacked_bytes + 1)
-        except _UNREADABLE as error:
-            raise ExportError(f"{source}: a damaged ZIP archive ({error}); export the chat again") from error
+                is_encrypted = any(_is_encrypted(text) for text in _list_texts(archive))
+                chats = [] if is_encrypted else self._choose_chats(archive, settings)
+                text = b""
+                if len(chats) == 1:
+                    with archive.open(chats[0]) as file:
+                        text = file.read(self._max_unpacked_bytes + 1)
+        except DAMAGED_ARCHIVE as error:
+            raise ExportError(f"{source}: a damaged ZIP archive; export the chat again") from error
+        if is_encrypted:
+            raise ExportError(f"{source}: the archive has a password; unpack it and put the text here")
+        if len(chats) != 1:
+            raise ExportError(
+                f"{source}: the archive holds {len(chats)} chats; put each into a file of its own"
+            )
         if len(text) > self._max_unpacked_bytes:
             raise ExportError(
                 f"{source}: the chat in the archive unpacks to more than {self._max_unpacked_bytes:,} bytes; "
@@ -67,20 +71,15 @@ class WhatsAppZipReader:
             )
         return text
 
-    def _choose_chat(
-        self, archive: zipfile.ZipFile, settings: ConversationSettings, source: str
-    ) -> zipfile.ZipInfo:
+    def _choose_chats(
+        self, archive: zipfile.ZipFile, settings: ConversationSettings
+    ) -> list[zipfile.ZipInfo]:
         """Prefer the names that the app gives, since a chat's media may hold other text files."""
         chats = self._find_chats(archive, settings)
         named = [chat for chat in chats if PurePosixPath(chat.filename).name == _IOS_NAME] or [
             chat for chat in chats if "whatsapp" in chat.filename.casefold()
         ]
-        candidates = named or chats
-        if len(candidates) != 1:
-            raise ExportError(
-                f"{source}: the archive holds {len(candidates)} chats; put each into a file of its own"
-            )
-        return candidates[0]
+        return named or chats
 
     def _find_chats(self, archive: zipfile.ZipFile, settings: ConversationSettings) -> list[zipfile.ZipInfo]:
         chats = []

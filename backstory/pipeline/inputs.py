@@ -21,7 +21,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 2,
+        "messages": 3,
         "windows": 1,
         "window_chunks": 1,
         "documents": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -13,6 +14,9 @@ from backstory.settings import SETTINGS_FILE
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+_READER_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_READER_THREADS = 4
 
 
 def find_workspace(given: Path | None = None) -> Path:
@@ -84,3 +88,20 @@ def cache_folder() -> Path:
         return Path(named).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "backstory"
+
+
+def reader_environment() -> dict[str, str]:
+    """Give the environment of the process that reads files of unknown content: no keys, and few threads.
+
+    Every thread reserves address space, which counts against the limit of memory.
+    """
+    kept = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
+    threads = str(min(_READER_THREADS, os.cpu_count() or 1))
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+        "PYTHONUTF8": "1",
+        "POLARS_MAX_THREADS": threads,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "MALLOC_ARENA_MAX": threads,
+    }

@@ -51,6 +51,10 @@ class ConversationSettings(SettingsGroup):
     """Column of the author in tabular exports."""
     message_column: str = "message"
     """Column of the text in tabular exports."""
+    read_seconds: int = Field(default=60, ge=1)
+    """Seconds of processor time that reading one export may take; one more for each MB that it has."""
+    read_megabytes: int = Field(default=2048, ge=64)
+    """Memory (MB) that reading one export may take; an export of more than a quarter of it is not opened."""
 
     @field_validator("timezone")
     @classmethod
@@ -141,6 +145,10 @@ class DocumentSettings(SettingsGroup):
     """Tenant of documents that do not state one."""
     drafts: bool = False
     """Whether drafts are served: `draft: true`, `published: false`, and files in a folder `_drafts`."""
+    read_seconds: int = Field(default=60, ge=1)
+    """Seconds of processor time that reading one document may take; one more for each MB that it has."""
+    read_megabytes: int = Field(default=2048, ge=64)
+    """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
 
     @field_validator("pattern")
     @classmethod

@@ -9,10 +9,14 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
 
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.settings import Settings
 from backstory.settings.allowed_values import describe_allowed, known_names, show_value
+from backstory.settings.yaml_depth import find_depth
+
+_MOST_LEVELS = 50
 
 
 def read_settings(path: Path) -> Settings:
@@ -38,6 +42,8 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be read ({error.strerror}); permit it") from error
+    if find_depth(text) > _MOST_LEVELS:
+        raise SettingsError(f"{path}: nested too deeply; write every value out")
     try:
         tree = YAML(typ="rt").load(text)
         plain = _plain(tree)
@@ -48,7 +54,12 @@ def read_settings(path: Path) -> Settings:
             f"{path}:{line}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, "
             "`top_k: 5`"
         ) from error
-    except (YAMLError, ValueError) as error:
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise SettingsError(
+            f"{path}:{line}: not valid YAML: a control character (U+{ord(text[error.position]):04X}); remove it"
+        ) from error
+    except (YAMLError, ValueError, OverflowError) as error:
         problem = str(error).partition("\n")[0]
         raise SettingsError(f"{path}: not valid YAML: {problem}; correct it, or remove it") from error
     except RecursionError as error:

@@ -280,3 +280,23 @@ def test_no_line_of_a_long_chat_is_read_twice_or_dropped() -> None:
     parsed = parse_whatsapp(decode_lines("\n".join(lines).encode()), ConversationSettings(), "chat.txt")
 
     assert sum(text.count("\n") + 1 for text in parsed.rows["text"]) + len(parsed.unread) == 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I added milk to the list", "message"),
+        ("Ben added too much salt", "message"),
+        ("the soup, and added salt", "message"),
+        ("Ann added Ben", "system"),
+        ("You added Ben", "system"),
+        ("Missed voice call", "system"),
+    ],
+)
+def test_the_mark_of_the_app_below_a_persons_name_makes_no_system_line(
+    read_text: ReadText, text: str, kind: str
+) -> None:
+    messages, _ = read_text(f"[15.01.24, 21:05:00] Ann: hello\n[15.01.24, 21:06:00] Ann: \u200e{text}\n")
+
+    author = "Ann" if kind == "message" else None
+    assert messages.select("author", "text", "kind").row(1) == (author, text, kind)

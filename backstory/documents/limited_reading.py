@@ -1,0 +1,89 @@
+"""One file -> a document, read in a process with limits unless it is plainly harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final
+
+from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.reader import READERS, DocumentReader
+from backstory.errors import DocumentError, EmptyDocumentError, ReadingLimitError
+from backstory.reading import ReadingLimits, run_limited
+from backstory.settings import DocumentSettings
+
+SMALL_BYTES: Final = 1 << 18
+"""Most bytes of a Markdown file that is read without a process of its own."""
+
+SMALL_FRONT_MATTER_BYTES: Final = 4096
+"""Most bytes of its front matter, which takes far longer to read than text."""
+
+_TASK: Final = f"{__name__}:read_request"
+_FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
+_END: Final = re.compile(rb"^(?:---|\.\.\.|\+\+\+)[ \t]*\r?$", re.MULTILINE)
+_DATES: Final = ("published_at", "updated_at")
+
+
+def read_document(
+    reader: DocumentReader, content: bytes, uri: str, settings: DocumentSettings
+) -> ParsedDocument | None:
+    """Read a file as :meth:`backstory.documents.reader.DocumentReader.read` does.
+
+    A reader that is not one of :data:`backstory.documents.reader.READERS` was given by the caller, who answers for it.
+
+    Raises:
+        EmptyDocumentError: The file holds no text.
+        DocumentError: It cannot be read, or not within the limits.
+    """
+    if reader not in READERS or _is_harmless(content):
+        return reader.read(content, uri, drafts=settings.drafts)
+    request = json.dumps({"format": reader.format, "uri": uri, "drafts": settings.drafts}).encode()
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    try:
+        answer = json.loads(run_limited(_TASK, request + b"\n" + content, limits))
+    except ReadingLimitError as error:
+        raise DocumentError(f"{uri}: {error}") from error
+    if "error" in answer:
+        raise (EmptyDocumentError if answer["is_empty"] else DocumentError)(answer["error"])
+    return _decode(answer["document"])
+
+
+def read_request(request: bytes) -> bytes:
+    """Read the file that follows a request of :func:`read_document`, in the process with limits."""
+    line, _, content = request.partition(b"\n")
+    wanted = json.loads(line)
+    reader = next(reader for reader in READERS if reader.format == wanted["format"])
+    try:
+        document = reader.read(content, wanted["uri"], drafts=wanted["drafts"])
+    except DocumentError as error:
+        answer = {"error": str(error), "is_empty": isinstance(error, EmptyDocumentError)}
+    else:
+        answer = {"document": None if document is None else _encode(document)}
+    return json.dumps(answer).encode()
+
+
+def _is_harmless(content: bytes) -> bool:
+    if len(content) > SMALL_BYTES:
+        return False
+    if len(content) <= SMALL_FRONT_MATTER_BYTES:
+        return True
+    if b"\0" in content[:SMALL_FRONT_MATTER_BYTES]:
+        return False  # UTF-16 or UTF-32, in which the marks of front matter look different
+    if _FRONT_MATTER.match(content) is None:
+        return True
+    return not content.startswith(b"{") and _END.search(content, 4, SMALL_FRONT_MATTER_BYTES) is not None
+
+
+def _encode(document: ParsedDocument) -> dict[str, object]:
+    dates = {name: value.isoformat() for name in _DATES if (value := getattr(document, name)) is not None}
+    return asdict(document) | dict.fromkeys(_DATES) | dates
+
+
+def _decode(fields: dict[str, object] | None) -> ParsedDocument | None:
+    if fields is None:
+        return None
+    dates = {name: datetime.fromisoformat(str(fields[name])) for name in _DATES if fields[name] is not None}
+    tags = fields["tags"]
+    return ParsedDocument(**{**fields, **dates, "tags": tuple(tags) if isinstance(tags, list) else ()})  # type: ignore[arg-type]

@@ -1,0 +1,251 @@
+"""One export -> its messages and what became of the file, read in a process with limits where it needs one."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.errors import ExportError, ExportSettingError, ReadingLimitError
+from backstory.messages.csv_table import CsvReader
+from backstory.messages.export_files import ListedFile
+from backstory.messages.file_kinds import describe_unsupported
+from backstory.messages.jsonl_table import JsonLinesReader
+from backstory.messages.parquet_table import ParquetReader
+from backstory.messages.reader import (
+    ROW_SCHEMA,
+    ExportReader,
+    ParsedExport,
+    UnansweredExportError,
+    unread_frame,
+)
+from backstory.messages.times import latest_year_of
+from backstory.messages.whatsapp import WhatsAppTextReader
+from backstory.messages.whatsapp_zip import WhatsAppZipReader
+from backstory.reading import ReadingLimits, run_limited
+from backstory.settings import ConversationSettings
+from backstory.text_encoding import describe_encoding
+from backstory.version import VERSION
+
+_WHATSAPP_TEXT: Final = WhatsAppTextReader()
+
+READERS: tuple[ExportReader, ...] = (
+    ParquetReader(),
+    WhatsAppZipReader(),
+    _WHATSAPP_TEXT,
+    JsonLinesReader(),
+    CsvReader(),
+)
+"""The formats, in the order in which they are asked whether a file is theirs."""
+
+SMALL_BYTES: Final = 1 << 20
+"""Most bytes of a WhatsApp text that is read without a process of its own: its cost grows with its length only."""
+
+_BINARY: Final = (b"PK\x03\x04", b"PAR1")
+_BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
+_TASK: Final = f"{__name__}:read_request"
+_TOLD: Final = ("source", "status", "reason", "format", "rows", "encoding", "date_order", "timezone")
+
+
+@dataclass
+class ReadFile:
+    """What became of one file, and its messages.
+
+    Attributes:
+        source: Its path relative to the folder of exports.
+        status: As in :class:`backstory.tables.schemas.Sources`; ``media`` as long as their chat is not known.
+        reason: Why it was not read whole, and what to do; of media, their type.
+        format: Name of the reader that knows the file.
+        rows: Number of its messages.
+        unread: ``line`` and ``reason`` of what could not be read; line 0 stands for the whole file.
+        messages: The messages.
+        encoding: As in :class:`backstory.messages.reader.ParsedExport`, like the next two.
+        date_order: Order that its dates were read in.
+        timezone: Zone that its clock was read in.
+        authors: Names of people in a file that waits for a setting.
+    """
+
+    source: str
+    status: str
+    reason: str | None = None
+    format: str | None = None
+    rows: int = 0
+    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
+    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
+    encoding: str | None = None
+    date_order: str | None = None
+    timezone: str | None = None
+    authors: frozenset[str] = frozenset()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the file as a whole could not be read."""
+        return 0 in self.unread["line"]
+
+
+def conversation_of(source: str) -> str:
+    """Name the conversation that an export belongs to, by its path in the folder of exports."""
+    folder, _, name = source.rpartition("/")
+    return folder or Path(name).stem
+
+
+def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
+    """Read one file.
+
+    A WhatsApp text of at most :data:`SMALL_BYTES` is read right here. Every other file may take time and memory out
+    of proportion to its size, or break the library that reads it: it is read in a process with limits, and the file
+    fails where that process does.
+
+    Args:
+        file: An entry of the folder of exports.
+        settings: How to read it, and the limits.
+
+    Returns:
+        What became of it; nothing that a file holds raises an error.
+    """
+    if file.status == "failed":
+        return _refuse(file.source, file.status, file.reason)
+    if file.status != "candidate":
+        return ReadFile(file.source, file.status, file.reason)
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    settings = settings.override(file.source, conversation_of(file.source))
+    try:
+        with file.path.open("rb") as opened:
+            state = os.fstat(opened.fileno())
+            content = opened.read(SMALL_BYTES + 1)
+    except OSError as error:
+        return _refuse_unopened(file.source, error)
+    if state.st_size > limits.most_bytes:
+        reason = (
+            f"it has more than {limits.most_bytes:,} bytes, too many to read within {limits.megabytes} MB of memory "
+            "(`conversations.read_megabytes`); split it, or raise the setting"
+        )
+        return _refuse(file.source, "failed", reason)
+    latest_year = latest_year_of(state.st_mtime)
+    if len(content) <= SMALL_BYTES and _is_harmless(content, file.path.name, settings):
+        return parse_content(content, file.path.name, file.source, settings, latest_year)
+    request = {
+        "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would follow a link another time
+        "source": file.source,
+        "settings": settings.model_dump(mode="json"),
+        "latest_year": latest_year,
+    }
+    try:
+        answer = run_limited(_TASK, json.dumps(request).encode(), limits, size=state.st_size)
+    except ReadingLimitError as error:
+        return _refuse(file.source, "failed", str(error))
+    return _decode(answer)
+
+
+def read_request(request: bytes) -> bytes:
+    """Read the file that a request of :func:`read_file` names, in the process with limits."""
+    wanted = json.loads(request)
+    path, source = Path(wanted["path"]), wanted["source"]
+    settings = ConversationSettings.model_validate(wanted["settings"])
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return _encode(_refuse_unopened(source, error))
+    return _encode(parse_content(content, path.name, source, settings, wanted["latest_year"]))
+
+
+def _is_harmless(content: bytes, name: str, settings: ConversationSettings) -> bool:
+    if content.startswith(_BINARY):
+        return False
+    return not content.strip(_BLANK) or _WHATSAPP_TEXT.detects(content, name, settings)
+
+
+def parse_content(
+    content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
+) -> ReadFile:
+    """Read the content of one file, in whichever process this is.
+
+    Args:
+        content: All of its bytes.
+        name: Its name.
+        source: Its path relative to the folder of exports.
+        settings: How to read it, without overrides.
+        latest_year: Last year in which a message of it can have been sent.
+
+    Returns:
+        What became of it.
+    """
+    if not content.strip(_BLANK):
+        return ReadFile(source, "empty", "there is nothing in the file")
+    reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)
+    if reader is None:
+        return _refuse(source, "unsupported", describe_unsupported(content, name, VERSION))
+    try:
+        parsed = reader.read(content, settings, source, latest_year=latest_year)
+    except ExportError as error:
+        status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
+        refused = _refuse(source, status, str(error).removeprefix(f"{source}: "), reader.name)
+        refused.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
+        return refused
+    return _accept(source, reader.name, parsed)
+
+
+def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
+    status, reason = "read", None
+    if parsed.rows.is_empty():
+        status = "failed" if len(parsed.unread) else "empty"
+        reason = "the table has columns and no records"
+    if len(parsed.unread):
+        line, first = parsed.unread.row(0)
+        lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
+        reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
+    elif status == "read":
+        reason = describe_encoding(parsed.encoding)
+    return ReadFile(
+        source,
+        status,
+        reason,
+        reader,
+        len(parsed.rows),
+        parsed.unread,
+        parsed.rows,
+        parsed.encoding,
+        parsed.date_order,
+        parsed.timezone,
+    )
+
+
+def _refuse(source: str, status: str, reason: str, reader: str | None = None) -> ReadFile:
+    writable = reason.encode(
+        "utf-8", "backslashreplace"
+    ).decode()  # it may name a column with half a surrogate pair
+    return ReadFile(source, status, writable, reader, unread=unread_frame({0: writable}))
+
+
+def _refuse_unopened(source: str, error: OSError) -> ReadFile:
+    reason = (
+        f"it cannot be opened ({error.strerror}); make it a file that the user who runs Backstory may read"
+    )
+    return _refuse(source, "failed", reason)
+
+
+def _encode(read: ReadFile) -> bytes:
+    """Write a line of JSON and two tables as Arrow streams."""
+    messages, unread = io.BytesIO(), io.BytesIO()
+    read.messages.write_ipc_stream(messages)
+    read.unread.write_ipc_stream(unread)
+    told: dict[str, object] = {name: getattr(read, name) for name in _TOLD}
+    told |= {"authors": sorted(read.authors), "messages_size": messages.tell()}
+    return json.dumps(told).encode() + b"\n" + messages.getvalue() + unread.getvalue()
+
+
+def _decode(answer: bytes) -> ReadFile:
+    line, _, tables = answer.partition(b"\n")
+    told = json.loads(line)
+    authors, size = frozenset(told.pop("authors")), told.pop("messages_size")
+    return ReadFile(
+        **told,
+        authors=authors,
+        messages=pl.read_ipc_stream(io.BytesIO(tables[:size])),
+        unread=pl.read_ipc_stream(io.BytesIO(tables[size:])),
+    )

@@ -1,0 +1,144 @@
+"""The process that asks: it starts the one that reads, waits for its answer, and ends it when it is over a limit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import IO, Final
+
+from backstory.errors import ReadingLimitError
+from backstory.reading.frames import receive_frame, send_frame
+from backstory.reading.limits import ReadingLimits
+from backstory.reading.serving import OUT_OF_MEMORY
+from backstory.settings.environment import reader_environment
+
+_CODE: Final = "import sys; from backstory.reading.serving import serve; serve(int(sys.argv[1]))"
+
+
+class _Worker:
+    """One process that reads, for one limit of memory."""
+
+    def __init__(self, megabytes: int) -> None:
+        self.megabytes = megabytes
+        self.parent = os.getpid()
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            [sys.executable, "-P", "-c", _CODE, str(megabytes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=reader_environment(),
+            start_new_session=True,  # an interrupt at the keyboard is for the process that asks
+        )
+
+    def run(self, task: str, content: bytes, limits: ReadingLimits, size: int) -> tuple[bytes, bool]:
+        """Run a task; give its result, and whether the process can be used again.
+
+        Raises:
+            ReadingLimitError: The process went over a limit, or died.
+        """
+        incoming, outgoing = self._pipes()
+        seconds = limits.processor_seconds(size)
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            self._process.kill()
+
+        timer = threading.Timer(limits.wall_seconds(size), end)
+        try:
+            send_frame(outgoing, {"task": task, "seconds": seconds}, content)
+            receive_frame(incoming)  # it has loaded its code: only now the file's own time begins
+            timer.start()
+            header, result = receive_frame(incoming)
+        except (BrokenPipeError, EOFError):
+            raise ReadingLimitError(self._explain(limits, seconds, is_late=is_late.is_set())) from None
+        finally:
+            timer.cancel()
+        return result, not header["is_last"]
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        for pipe in self._pipes():
+            with suppress(BrokenPipeError):  # what was not sent is not wanted any more
+                pipe.close()
+        self._process.wait()
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        incoming, outgoing = self._process.stdout, self._process.stdin
+        if incoming is None or outgoing is None:
+            raise ReadingLimitError("the process that reads has no pipes")
+        return incoming, outgoing
+
+    def _explain(self, limits: ReadingLimits, seconds: int, *, is_late: bool) -> str:
+        code = self._process.wait()
+        if is_late or code == -signal.SIGXCPU:
+            return (
+                f"reading it takes more than {seconds} seconds of processor time (`read_seconds` is "
+                f"{limits.seconds}); split the file, or raise the setting if you trust it"
+            )
+        if code == OUT_OF_MEMORY or code == -signal.SIGABRT:
+            return (
+                f"reading it takes more than {limits.megabytes} MB of memory (`read_megabytes`), or breaks the "
+                "reader; split the file, or raise the setting if you trust it"
+            )
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"it breaks the reader ({how}): it is damaged, or made to do harm; write or export it again"
+
+
+_lock = threading.Lock()
+_workers: list[_Worker] = []
+"""At most one: it is started for the first file that needs it, and kept for the next ones."""
+
+
+def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int | None = None) -> bytes:
+    """Run a task in another process that has limits of time and memory and no key in its environment.
+
+    Args:
+        task: ``module:function``; the function takes bytes and gives bytes, and raises nothing.
+        content: What the function is given.
+        limits: What it may take.
+        size: Bytes of the file where ``content`` only names it.
+
+    Returns:
+        What the function gave.
+
+    Raises:
+        ReadingLimitError: It took too long or too much memory, or broke the process. The message is a sentence for
+            the file's status, without the file's name and content.
+    """
+    with _lock:
+        worker = _take_worker(limits.megabytes)
+        is_reusable = False
+        try:
+            result, is_reusable = worker.run(task, content, limits, len(content) if size is None else size)
+        finally:
+            if is_reusable:
+                _workers.append(worker)
+            else:
+                worker.close()
+        return result
+
+
+def _take_worker(megabytes: int) -> _Worker:
+    while _workers:
+        worker = _workers.pop()
+        if worker.parent != os.getpid():
+            continue  # this process was forked: the worker belongs to its parent
+        if worker.megabytes == megabytes:
+            return worker
+        worker.close()
+    return _Worker(megabytes)
+
+
+@atexit.register
+def _close_workers() -> None:
+    while _workers:
+        worker = _workers.pop()
+        if worker.parent == os.getpid():
+            worker.close()

@@ -1,0 +1,185 @@
+"""Files that are made to do harm or were damaged, each with what must become of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
+RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """One entry of the folder of exports or documents.
+
+    Attributes:
+        folder: Where it is put.
+        name: Its name.
+        what: What it is, for the table of the docs.
+        status: What its row in ``sources`` must say.
+        reason: Words of the reason.
+        make: Writes it at a path.
+    """
+
+    folder: Literal["chats", "posts"]
+    name: str
+    what: str
+    status: str
+    reason: str
+    make: Callable[[Path], object]
+
+
+def zip_chat(method: int, at: int, damage: bytes) -> Callable[[Path], object]:
+    """Make a ZIP of a chat and overwrite some of its bytes; a negative place counts from the end."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", method) as opened:
+        opened.writestr("WhatsApp Chat with Ann.txt", LINES * 20)
+    content = bytearray(archive.getvalue())
+    content[at % len(content) : at % len(content) + len(damage)] = damage
+    return lambda path: path.write_bytes(content)
+
+
+def write(content: str | bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def json_lines(*changes: dict[str, object]) -> Callable[[Path], object]:
+    return write("".join(json.dumps({**RECORD, **change}) + "\n" for change in changes))
+
+
+def parquet(timestamp: pl.Series, *, rows: int = 1) -> Callable[[Path], object]:
+    table = pl.DataFrame({"timestamp": timestamp, "author": "Ann", "message": "hello"})
+    return lambda path: pl.concat([table] * rows).write_parquet(path)
+
+
+def repeated_parquet(rows: int) -> Callable[[Path], object]:
+    """Write equal rows, which take next to nothing in the file."""
+    frame = pl.select(
+        timestamp=pl.repeat(1_707_818_400, rows, dtype=pl.Int64),
+        author=pl.repeat("Ann", rows),
+        message=pl.repeat("x", rows),
+    )
+    return lambda path: frame.write_parquet(path)
+
+
+def damaged_parquet(at: int) -> Callable[[Path], object]:
+    content = io.BytesIO()
+    pl.DataFrame({"timestamp": [1, 2], "author": ["A", "B"], "message": ["x", "y"]}).write_parquet(content)
+    changed = bytearray(content.getvalue())
+    changed[at] ^= 0xFF
+    return write(bytes(changed))
+
+
+def bind_socket(path: Path) -> None:
+    """Make a socket; the path of one must be short, so that it is bound from its folder."""
+    before = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(path.name)
+    finally:
+        os.chdir(before)
+
+
+def outside(path: Path, content: str) -> Path:
+    """Write a file beside the workspace's folder."""
+    target = path.parent.parent / f"outside-{path.name}"
+    target.write_text(content, encoding="utf-8")
+    return target
+
+
+def link_folder_outside(path: Path) -> None:
+    target = path.parent.parent / "elsewhere"
+    target.mkdir(exist_ok=True)
+    path.symlink_to(target)
+
+
+def front(field: str) -> Callable[[Path], object]:
+    return write(f"---\n{field}\n---\nText\n")
+
+
+LARGE = 20 * (1 << 20)
+
+HOSTILE = (
+    Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged ZIP",
+            zip_chat(zipfile.ZIP_BZIP2, 60, b"\0" * 30)),
+    Hostile("chats", "lzma.zip", "ZIP, LZMA, bytes overwritten", "failed", "damaged ZIP",
+            zip_chat(zipfile.ZIP_LZMA, 70, b"\xff" * 30)),
+    Hostile("chats", "deflated.zip", "ZIP, deflated, bytes overwritten", "failed", "damaged ZIP",
+            zip_chat(zipfile.ZIP_DEFLATED, 80, b"\xff" * 30)),
+    Hostile("chats", "stored.zip", "ZIP, stored, directory said to begin before the file", "failed", "damaged ZIP",
+            zip_chat(zipfile.ZIP_STORED, -5, b"\xff")),
+    Hostile("chats", "epoch.csv", "CSV, timestamp -99999999999", "read", "1 line or record could not be read",
+            write("timestamp,author,message\n-99999999999,Ann,a\n1707818400,Ann,b\n")),
+    Hostile("chats", "epoch.jsonl", "JSONL, timestamp -99999999999", "read", "the timestamp is out of range",
+            json_lines({"timestamp": -99999999999}, {})),
+    Hostile("chats", "digits.jsonl", "JSONL, number of 5,000 digits", "read", "not JSON",
+            write(b'{"timestamp": ' + b"9" * 5000 + b"}\n" + json.dumps(RECORD).encode())),
+    Hostile("chats", "nested.jsonl", "JSONL, 100,000 brackets", "read", "not JSON",
+            write(json.dumps(RECORD).encode() + b'\n{"timestamp": ' + b"[" * 100_000 + b"\n")),
+    Hostile("chats", "surrogate.jsonl", "JSONL, half a surrogate pair in a key", "set_aside", "no column as named by",
+            write('{"time": 1, "\\ud800": 2}\n')),
+    Hostile("chats", "epoch.parquet", "Parquet, timestamp -99999999999", "failed", "the timestamp is out of range",
+            parquet(pl.Series([-99999999999]))),
+    Hostile("chats", "micros.parquet", "Parquet, microseconds beyond all calendars", "failed", "out of range",
+            parquet(pl.Series([-(2**63)]).cast(pl.Datetime("us", "UTC")))),
+    Hostile("chats", "days.parquet", "Parquet, days beyond all calendars", "failed", "out of range",
+            parquet(pl.Series([-(2**31)], dtype=pl.Int32).cast(pl.Date))),
+    Hostile("chats", "page.parquet", "Parquet, one byte of a page changed", "failed", "damaged Parquet",
+            damaged_parquet(96)),
+    Hostile("chats", "footer.parquet", "Parquet, length of the footer changed", "failed", "damaged Parquet",
+            damaged_parquet(-6)),
+    Hostile("chats", "rows.parquet", "Parquet, some kB of 5 million equal rows", "failed", "5,000,000 rows",
+            repeated_parquet(5_000_000)),
+    Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
+            write(b"\n" * LARGE)),
+    Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),
+    Hostile("chats", "fifo.txt", "named pipe", "ignored", "neither a file nor a folder", os.mkfifo),
+    Hostile("chats", "socket.txt", "socket", "ignored", "neither a file nor a folder", bind_socket),
+    Hostile("chats", "folder.txt/", "folder with the name of a file", "ignored", "in spite of its name", Path.mkdir),
+    Hostile("chats", "gone.txt", "link that leads nowhere", "failed", "No such file",
+            lambda path: path.symlink_to(path.parent / "nothing")),
+    Hostile("chats", "loop.txt", "link to itself", "failed", "symbolic links", lambda path: path.symlink_to(path)),
+    Hostile("chats", "outside.txt", "link to a file outside", "failed", "leaves the folder",
+            lambda path: path.symlink_to(outside(path, LINES))),
+    Hostile("chats", "linked/", "link to a folder outside", "failed", "not followed", link_folder_outside),
+    Hostile("chats", "around/", "link to the folder itself", "ignored", "not followed",
+            lambda path: path.symlink_to(path.parent)),
+    Hostile("posts", "escape.md", 'YAML, `"\\UFFFFFFFF"`', "failed", "not valid YAML", front('title: "\\UFFFFFFFF"')),
+    Hostile("posts", "half.md", "YAML, half a surrogate pair", "failed", "half a surrogate pair",
+            front('title: "\\ud800"')),
+    Hostile("posts", "half-key.md", "YAML, half a surrogate pair in a key", "read", "", front('"\\ud800": 1')),
+    Hostile("posts", "nested.md", "YAML, 6 kB of brackets", "failed", "nested too deeply",
+            front("a: " + "[" * 3000 + "]" * 3000)),
+    Hostile("posts", "lists.md", "YAML, 3,000 lists in lists", "failed", "nested too deeply", front("- " * 3000)),
+    Hostile("posts", "control.md", "YAML, a control character", "failed", "not valid YAML", front("title: a\x01b")),
+    Hostile("posts", "digits.md", "TOML, number of 5,000 digits", "failed", "too many digits",
+            write("+++\na = " + "9" * 5000 + "\n+++\nText\n")),
+    Hostile("posts", "digits-json.md", "JSON, number of 5,000 digits", "failed", "not valid JSON",
+            write('{"a": ' + "9" * 5000 + "}\nText\n")),
+    Hostile("posts", "dotted.md", "TOML, 200,000 keys in keys", "failed", "processor time",
+            write("+++\n" + "a." * 200_000 + "a = 1\n+++\nText\n")),
+    Hostile("posts", "large.md", "file of more bytes than may be read", "failed", "too many to read",
+            write(b"x" * LARGE)),
+    Hostile("posts", "fifo.md", "named pipe", "failed", "not a file", os.mkfifo),
+    Hostile("posts", "socket.md", "socket", "failed", "not a file", bind_socket),
+    Hostile("posts", "folder.md/", "folder with the name of a file", "ignored", "in spite of its name", Path.mkdir),
+    Hostile("posts", "gone.md", "link that leads nowhere", "failed", "link to none",
+            lambda path: path.symlink_to(path.parent / "nothing")),
+    Hostile("posts", "loop.md", "link to itself", "failed", "link to none", lambda path: path.symlink_to(path)),
+    Hostile("posts", "outside.md", "link to a file outside", "failed", "leaves the folder",
+            lambda path: path.symlink_to(outside(path, "Text"))),
+    Hostile("posts", "linked/", "link to a folder outside", "failed", "not entered", link_folder_outside),
+    Hostile("posts", "around/", "link to the folder itself", "ignored", "read where it lies",
+            lambda path: path.symlink_to(path.parent)),
+)  # fmt: skip
