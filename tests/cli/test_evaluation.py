@@ -59,7 +59,7 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
     shown = run("eval", str(folder), "-w", str(root)).stdout
     assert "gain in ncov@5" in shown
     # One window cannot vary.
-    assert "probability with ncov@5: Spearman undefined, Pearson undefined (1 window)." in shown
+    assert "confidence with ncov@5: Spearman undefined, Pearson undefined (1 window)." in shown
 
 
 def test_the_whole_window_is_asked_by_all_its_words(
