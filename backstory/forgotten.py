@@ -18,11 +18,12 @@ from backstory.errors import WorkspaceError
 from backstory.ids import digest, digest_json
 from backstory.messages import ExportRead, conversation_of
 from backstory.privacy.names import normalize_name
-from backstory.privacy.pseudonyms import make_pseudonym
+from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX, make_pseudonym
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
 _REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
+_PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 _SALT_BYTES = 16
 _TOKEN_DIGITS = 8
 
@@ -171,16 +172,40 @@ def hide_members(
     Returns:
         The table with the same rows and columns.
     """
-    if not members:
+    if not forgotten.hashes:
         return frame
-    tokens = {name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
-              for name in sorted(members, key=len, reverse=True)}  # fmt: skip
+    held = {name: forgotten.token(name) for name in _list_held_pseudonyms(frame, columns, forgotten)}
+    named = {
+        name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
+        for name in members
+    }
+    tokens = held | named
+    if not tokens:
+        return frame
     return frame.with_columns(
         pl.col(name).str.replace_many(
             list(tokens), list(tokens.values()), ascii_case_insensitive=secret is None, leftmost=True
         )
         for name in columns
     )
+
+
+def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
+    """Drop the messages of members who are known to be forgotten by their pseudonyms only."""
+    pseudonyms = _list_held_pseudonyms(messages, ("author",), forgotten)
+    return (
+        messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
+        if pseudonyms
+        else messages
+    )
+
+
+def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
+    if not forgotten.hashes:
+        return []
+    texts = pl.concat([frame[name].rename("text") for name in columns])
+    found = texts.str.extract_all(_PSEUDONYM).explode().drop_nulls().unique().sort()
+    return list_forgotten_members(found, forgotten)
 
 
 def _ignore(sources: pl.DataFrame, paths: Sequence[str]) -> pl.DataFrame:

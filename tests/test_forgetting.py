@@ -158,7 +158,7 @@ def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> No
     (made.dagster_home / "history" / "log.json").write_text(
         '{"a": "awake, \\\\\\"quoted\\\\\\""}', encoding="utf-8"
     )
-    search = search_workspace(made, Wanted(frozenset({text[17:], "Only the moths"}), frozenset({"moths"})))
+    search = search_workspace(made, Wanted(frozenset({text[20:], "Only the moths"}), frozenset({"moths"})))
     files = set(search.found)
     assert {
         ".dagster/history/log.json",
@@ -188,7 +188,7 @@ def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
     result = run_command("forget", "--conversation", "moths", "-w", str(made.root))
     assert result.exit_code == 3, result.output
     assert "Removed 2 rows" in result.output
-    assert "Deleted 1 reports" in result.output
+    assert f"Deleted reports/{window_id}.html" in result.output
     assert ".dagster/log.json: 1 of them" in result.output
     assert "Yours to edit or delete: chats/moths.txt still holds it" in result.output
     assert not list(Path(made.root / "reports").iterdir())

@@ -12,6 +12,7 @@ from backstory.cli.terminal import open_console, plain
 
 if TYPE_CHECKING:
     from backstory.forgetting import Forgetting
+    from backstory.forgotten import Kind
 
 _DAGSTER = ".dagster/"
 
@@ -36,8 +37,8 @@ def forget(
 
     Exit codes: 0 nothing is left; 1 something was found; 2 bad usage or settings; 3 only Dagster's history holds some.
     """
-    given = [(kind, name) for kind, name in
-             (("conversation", conversation), ("member", member), ("document", document)) if name]  # fmt: skip
+    named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
+    given = [(kind, name) for kind, name in named.items() if name]
     console = open_console()
     if len(given) != 1:
         console.print("give one of --conversation, --member and --document")
@@ -61,14 +62,9 @@ def exit_code(done: Forgetting) -> int:
 
 def describe_forgetting(done: Forgetting) -> list[str]:
     """Say what was removed, what was searched, what was found, and what is left to the user."""
-    lines = [
-        f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors. "
-        "The index was published anew, and its earlier snapshots were deleted."
-    ]
-    if done.reports:
-        lines.append(
-            f"Deleted {len(done.reports)} reports, since reports show messages: {', '.join(done.reports)}"
-        )
+    removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
+    lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
+    lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
               for name in done.open_snapshots]  # fmt: skip
     search = done.search

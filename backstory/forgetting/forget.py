@@ -105,12 +105,12 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     for report in reports:
         report.unlink()
     gone = windows - _list_windows(workspace)
-    wanted = Wanted(wanted.parts | gone, wanted.cells)
+    wanted = Wanted(wanted.parts | gone, wanted.conversations)
     return Forgetting(
         rows=len(rows),
         vectors=workspace.embeddings.keep_only(_list_keys(workspace)),
         reports=tuple(path.relative_to(workspace.root).as_posix() for path in reports),
-        wanted=len(wanted.parts) + len(wanted.cells),
+        wanted=len(wanted.parts) + len(wanted.conversations),
         search=search_workspace(workspace, wanted),
         inputs=target.inputs,
         open_snapshots=tuple(old),
@@ -138,9 +138,8 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
     }
     ids |= {name} & stored
     if not ids:
-        raise InputError(
-            f"there is no conversation {name!r}; there are {_list(stored | set(origins['conversation_id']))}"
-        )
+        known = stored | set(origins["conversation_id"])
+        raise InputError(f"there is no conversation {name!r}; there are {_list(known)}")
     files = sorted(set(origins.filter(pl.col("conversation_id").is_in(list(ids)))["file"]))
     names = frozenset({*ids, *map(conversation_of, files)})
     return _Target("conversation", names, frozenset(ids), tuple(str(folder / file) for file in files))
@@ -156,11 +155,8 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
         return person if secret is None else make_pseudonym(normalize_name(person), secret)
 
     wanted = normalize_name(name)
-    found = {
-        identify(written)
-        for written in read.names
-        if wanted == normalize_name(written) or name == identify(written)
-    }
+    people = {normalize_name(written): identify(written) for written in read.names}
+    found = {person for written, person in people.items() if wanted == written or name == person}
     stored = set(_read_messages(workspace)["author"].drop_nulls())
     found |= {name, identify(name)} & stored
     if not found:
@@ -172,7 +168,9 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
     holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
     folder = PurePosixPath(settings.conversations.folder)
     files = sorted(set(read.messages.filter(holds)["source"]))
-    return _Target("member", frozenset(names), frozenset(found), tuple(str(folder / file) for file in files))
+    return _Target(
+        "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
+    )
 
 
 def _find_document(workspace: Workspace, name: str) -> _Target:

@@ -33,11 +33,11 @@ class Wanted:
 
     Attributes:
         parts: Texts and ids that must not stand anywhere, not even inside of something longer.
-        cells: Values that must not fill a cell of any table, though they may be ordinary words elsewhere.
+        conversations: Ids that must not stand in a column ``conversation_id``, though they may be words elsewhere.
     """
 
     parts: frozenset[str]
-    cells: frozenset[str]
+    conversations: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,8 @@ def _search_bytes(path: Path, patterns: dict[str, str]) -> Iterator[str]:
 
 def _search_cells(column: pl.Series, wanted: Wanted) -> set[str]:
     distinct = column.drop_nulls().unique()
-    hits = set(distinct.filter(distinct.is_in(list(wanted.cells))))
+    is_id = column.name == "conversation_id"
+    hits = set(distinct.filter(distinct.is_in(list(wanted.conversations)))) if is_id else set()
     if wanted.parts and distinct.str.contains_any(list(wanted.parts)).any():
         hits |= set(distinct.str.extract_many(list(wanted.parts), overlapping=True).explode().drop_nulls())
     return hits

@@ -9,7 +9,7 @@ from functools import cache
 import polars as pl
 
 from backstory.errors import PrivacyError, WorkspaceError
-from backstory.forgotten import hide_members, leave_out, list_forgotten_members, read_forgotten
+from backstory.forgotten import drop_members, hide_members, leave_out, list_forgotten_members, read_forgotten
 from backstory.ids import digest
 from backstory.messages import ExportRead, assign_message_ids, find_exports, read_exports, replace_sources
 from backstory.messages.archive import hash_archive, read_archive
@@ -253,7 +253,7 @@ def _read_as_stored(workspace: Workspace, read: ExportRead) -> tuple[Reading, pl
     sources = hide_members(sources, ("source", "reason"), members, secret, forgotten)
     origins = messages.select("source", "conversation_id").with_columns(read.messages["source"].alias("file"))
     reading = Reading(
-        messages=assign_message_ids(messages),
+        messages=assign_message_ids(drop_members(messages, forgotten)),
         origins=origins.unique(maintain_order=True),
         sources=sources,
         names=read.names.to_list() if secret else (),
