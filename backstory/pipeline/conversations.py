@@ -67,9 +67,9 @@ def find_partitions(workspace: Workspace) -> list[str]:
         timestamps = pl.concat([read.messages["timestamp"], read_archive(workspace.archive)["timestamp"]])
         keys = partition_keys(timestamps, workspace.settings.partitions.grain)
         if keys.is_empty():
-            # What earlier runs read is still in the tables; materializing it says so.
-            keys = pl.Series(list_partitions(workspace.tables, "messages"), dtype=pl.String)
-        if keys.is_empty():
+            # What earlier runs read is still in the tables; a run over it says so.
+            if stored := list_partitions(workspace.tables, "messages"):
+                return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
         known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
         workspace.ledger.record(_EXTENT, {_EXPORTS: known})

@@ -13,6 +13,7 @@ import pytest
 
 from backstory import pipeline, run_pipeline
 from backstory.errors import RemovalError, WorkspaceError
+from backstory.index import current_version
 from backstory.messages.archive import read_archive
 from backstory.pipeline import STAGES
 from backstory.pipeline.removals import PARTITIONED, find_missing
@@ -34,7 +35,13 @@ def write_chat(workspace: Workspace, text: str, name: str = "garden.txt") -> Non
 
 
 def rerun(workspace: Workspace, *, accept_removals: bool = False, days: Sequence[str] | None = None) -> None:
-    run_pipeline(open_workspace(workspace.root, accept_removals=accept_removals), days)
+    """Read the exports again, as a run does first."""
+    reopened = open_workspace(workspace.root, accept_removals=accept_removals)
+    pipeline.materialize_messages(reopened, pipeline.find_partitions(reopened) if days is None else days)
+
+
+def rerun_all(workspace: Workspace, *, accept_removals: bool = False) -> None:
+    run_pipeline(open_workspace(workspace.root, accept_removals=accept_removals))
 
 
 def messages_of(workspace: Workspace) -> pl.DataFrame:
@@ -46,13 +53,13 @@ def read_all(workspace: Workspace) -> dict[str, pl.DataFrame]:
 
 
 def equals_a_fresh_workspace(workspace: Workspace, folder: Path) -> bool:
-    """Compare all tables with those that the same inputs, secret and archive give in a new folder."""
+    """Compare the tables with those that the same inputs, secret and archive give in a new folder."""
     for part in ("chats", "posts", ".backstory"):
         if (workspace.root / part).is_dir():
             shutil.copytree(workspace.root / part, folder / part)
     shutil.copy(workspace.root / "backstory.yaml", folder)
     fresh = open_workspace(folder)
-    run_pipeline(fresh)
+    (rerun_all if list_partitions(workspace.tables, "documents") else rerun)(fresh)
     now, then = read_all(workspace), read_all(fresh)
     return all(now[table].equals(then[table]) for table in TABLES)
 
@@ -64,54 +71,54 @@ def test_the_tables_that_are_emptied_are_those_with_calendar_partitions() -> Non
 def test_a_shorter_export_stops_the_run_before_it_writes_and_names_what_would_go(
     workspace: Workspace,
 ) -> None:
-    rerun(workspace)
+    rerun_all(workspace)
     before = read_all(workspace)
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
     with pytest.raises(RemovalError) as caught:
-        rerun(workspace)
+        rerun_all(workspace)
     told = str(caught.value)
     assert "9 messages would be removed" in told
     assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds 9 of them" in told
     assert "--accept-removals" in told
     assert all(read_all(workspace)[table].equals(before[table]) for table in TABLES)
     with pytest.raises(RemovalError):
-        rerun(workspace)
+        rerun_all(workspace)
 
 
 def test_what_was_accepted_leaves_no_row_in_any_table(workspace: Workspace, tmp_path: Path) -> None:
-    rerun(workspace)
+    rerun_all(workspace)
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
-    rerun(workspace, accept_removals=True)
+    rerun_all(workspace, accept_removals=True)
     for table in PARTITIONED:
         assert set(list_partitions(workspace.tables, table)) <= {"2025-03-15"}, table
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
-    rerun(workspace)
+    rerun_all(workspace)
 
 
 def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     write_chat(workspace, "20/01/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
-    rerun(workspace)
+    rerun_all(workspace)
     (workspace.exports / "moths.txt").unlink()
     with pytest.raises(
         RemovalError, match=r"- moths: 1 message of 1 day \(2025-01-20\); chats/moths.txt is gone"
     ):
-        rerun(workspace)
-    rerun(workspace, accept_removals=True)
+        rerun_all(workspace)
+    rerun_all(workspace, accept_removals=True)
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
     assert set(messages_of(workspace)["conversation_id"]) == {"garden"}
 
 
 def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
-    rerun(workspace)
+    rerun_all(workspace)
     (workspace.exports / "garden.txt").unlink()
     with pytest.raises(RemovalError, match="12 messages would be removed"):
-        rerun(workspace)
-    rerun(workspace, accept_removals=True)
+        rerun_all(workspace)
+    rerun_all(workspace, accept_removals=True)
     assert all(list_partitions(workspace.tables, table) == [] for table in PARTITIONED)
     with pytest.raises(WorkspaceError, match="put a chat export there"):
-        rerun(workspace)
+        rerun_all(workspace)
 
 
 CHANGES: dict[str, Callable[[Workspace], object]] = {
@@ -168,15 +175,15 @@ def test_an_unreadable_folder_of_chats_removes_nothing(
     root = open_folder / "workspace"
     write_chat(workspace, "14/03/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths/all.txt")
     shutil.copytree(workspace.root, root)
-    run_pipeline(open_workspace(root))
+    rerun(open_workspace(root))
     if os.geteuid() == 0:
         for path in (root, *root.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
     with shut(root / "chats" / "moths", 0), pytest.raises(RemovalError) as caught:
-        run_pipeline(open_workspace(root))
+        rerun(open_workspace(root))
     told = "- moths: 1 message of 1 day (2025-03-14); chats/moths/all.txt cannot be used (failed): the folder cannot"
     assert told in str(caught.value)
-    run_pipeline(open_workspace(root))
+    rerun(open_workspace(root))
 
 
 def test_a_setting_mirrors_one_conversation_without_asking(make_workspace: Callable[..., Workspace]) -> None:
@@ -209,10 +216,10 @@ def test_keeping_an_export_that_was_replaced_by_its_end_keeps_the_older_days(
     make_workspace: Callable[..., Workspace], tmp_path: Path
 ) -> None:
     workspace = make_workspace(KEEP)
-    rerun(workspace)
+    rerun_all(workspace)
     before = messages_of(workspace)
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :].replace("came out flat", "rose well") + TRAIN)
-    rerun(workspace)
+    rerun_all(workspace)
     after = messages_of(workspace)
     gone = before.join(after, on="message_id", how="anti")
     assert gone["text"].to_list() == ["And the sourdough bread came out flat"]
@@ -278,7 +285,7 @@ def test_another_date_order_reads_what_is_archived_again(make_workspace: Callabl
     assert messages_of(workspace)["timestamp"].dt.date().cast(str).to_list() == ["2025-03-02", "2025-03-03"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(10))
 def test_any_sequence_of_edits_to_a_kept_chat_equals_a_fresh_start_with_the_same_archive(
     make_workspace: Callable[..., Workspace], tmp_path: Path, seed: int
 ) -> None:
@@ -286,7 +293,7 @@ def test_any_sequence_of_edits_to_a_kept_chat_equals_a_fresh_start_with_the_same
     workspace = make_workspace(KEEP)
     lines = CHAT.splitlines(keepends=True)
     seen: set[str] = set()
-    for step in range(4):
+    for step in range(6):
         shown = list(lines)
         match chance.choice(["tail", "head", "drop", "all", "add"]):
             case "tail":
@@ -346,3 +353,35 @@ def test_a_message_is_missing_where_nothing_stands_for_it(
     before: list[dict[str, object]], now: list[dict[str, object]], missing: list[str]
 ) -> None:
     assert find_missing(table(*before), table(*now))["text"].to_list() == missing
+
+
+def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> None:
+    rerun_all(workspace)
+    before = read_table(workspace.tables, "documents")
+    version = current_version(workspace.index)
+    workspace.posts.rename(workspace.root / "unmounted")
+    with pytest.raises(RemovalError, match="posts/ holds none of the 6 documents"):
+        rerun_all(workspace)
+    assert read_table(workspace.tables, "documents").equals(before)
+    assert current_version(workspace.index) == version
+    rerun_all(workspace, accept_removals=True)
+    assert set(read_table(workspace.tables, "documents")["status"]) == {"deleted"}
+
+
+def test_a_deleted_post_leaves_its_text_in_no_table_and_no_snapshot(workspace: Workspace) -> None:
+    rerun_all(workspace)
+    old = current_version(workspace.index)
+    (workspace.posts / "sourdough.md").write_text(
+        "# Sourdough starter\n\nAnother starter.\n", encoding="utf-8"
+    )
+    rerun_all(workspace)
+    assert (workspace.index / old).is_dir()
+    (workspace.posts / "sourdough.md").unlink()
+    rerun_all(workspace)
+    gone = read_table(workspace.tables, "documents").filter(uri="sourdough.md")
+    assert sorted(gone["status"]) == ["deleted", "superseded"]
+    assert set(gone["text"]) == {""}
+    assert [path.name for path in workspace.index.iterdir() if path.is_dir()] == [
+        current_version(workspace.index)
+    ]
+    assert "sourdough" not in set(read_table(workspace.tables, "contexts")["slug"])
