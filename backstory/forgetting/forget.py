@@ -148,7 +148,11 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
 def _find_member(workspace: Workspace, name: str) -> _Target:
     settings = workspace.settings
     read = read_exports(workspace.exports, settings.conversations)
-    secret = load_secret(workspace.secret) if settings.privacy.pseudonyms else None
+    secret = (
+        load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        if settings.privacy.pseudonyms
+        else None
+    )
 
     def identify(written: str) -> str:
         person = read.aliases.get(written, written)
@@ -230,9 +234,19 @@ def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) 
         archived = read_archive(workspace.archive)
         drop_archived(workspace.archive, archived["conversation_id"].unique().to_list())
         left = archived.filter(~pl.col("author").is_in(list(target.ids)).fill_null(value=False))
-        secret = load_secret(workspace.secret) if workspace.settings.privacy.pseudonyms else None
+        secret = (
+            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+            if workspace.settings.privacy.pseudonyms
+            else None
+        )
         columns = ("conversation_id", "text", "source")
         write_archive(workspace.archive, hide_members(left, columns, sorted(target.names), secret, forgotten))
+
+
+def _load_secret(workspace: Workspace) -> bytes | None:
+    if not workspace.settings.privacy.pseudonyms:
+        return None
+    return load_secret(workspace.secret, workspace.ledger, workspace.tables)
 
 
 def _list_keys(workspace: Workspace) -> set[bytes]:

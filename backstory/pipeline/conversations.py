@@ -11,7 +11,14 @@ import polars as pl
 from backstory.errors import PrivacyError, WorkspaceError
 from backstory.forgotten import drop_members, hide_members, leave_out, list_forgotten_members, read_forgotten
 from backstory.ids import digest
-from backstory.messages import ExportRead, assign_message_ids, find_exports, read_exports, replace_sources
+from backstory.messages import (
+    ExportFile,
+    ExportRead,
+    assign_message_ids,
+    find_exports,
+    read_exports,
+    replace_sources,
+)
 from backstory.messages.archive import hash_archive, read_archive
 from backstory.pipeline.incremental import (
     content_of,
@@ -103,7 +110,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         refuse_removals(workspace, reading, files, partitions)
         messages, sources = reading.messages, reading.sources
         is_emptied = bool(list_partitions(workspace.tables, "messages"))
-        begin_writing(workspace, files)
+        begin_writing(workspace, reading, files)
         _write_quarantine(workspace, quarantine)
         _write_sources(workspace, sources)
         if messages.is_empty() and not is_emptied and len(sources.filter(pl.col("status") != "ignored")):
@@ -129,7 +136,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
     if is_archive_stale(workspace, files):
         read_messages()  # the archive, which the partitions are made from, takes in what the exports hold
-    inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
+    inputs = dict.fromkeys(partitions, _fingerprint(workspace, files))
     if _is_quarantine_lost(workspace) or _is_sources_lost(workspace):
         workspace.ledger.forget("messages", partitions)
     report = materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
@@ -217,10 +224,8 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 
 
 def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports, the settings that they are read with, and the version of the code that reads them."""
-    hashes = [file.fingerprint for file in find_exports(workspace.exports)]
-    kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
-    return digest([hash_dependencies(workspace, "messages"), kept, left_out, *hashes], length=16)
+    """Hash the chat exports, how they are read, and what is added to them or left out of them."""
+    return _fingerprint(workspace, find_exports(workspace.exports))
 
 
 def read_as_stored(workspace: Workspace) -> Reading:
@@ -230,6 +235,12 @@ def read_as_stored(workspace: Workspace) -> Reading:
         PrivacyError: A real name is left in a message.
     """
     return _read_as_stored(workspace, _read_exports(workspace))[0]
+
+
+def _fingerprint(workspace: Workspace, files: Sequence[ExportFile]) -> str:
+    kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
+    hashes = [file.fingerprint for file in files]
+    return digest([hash_dependencies(workspace, "messages"), kept, left_out, *hashes], length=16)
 
 
 def _read_exports(workspace: Workspace) -> ExportRead:
@@ -245,7 +256,7 @@ def _read_as_stored(workspace: Workspace, read: ExportRead) -> tuple[Reading, pl
     secret = None
     if workspace.settings.privacy.pseudonyms:
         messages, quarantine, sources = _pseudonymize(workspace, read)
-        secret = load_secret(workspace.secret)
+        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
     forgotten = read_forgotten(workspace.forgotten)
     members = list_forgotten_members(read.names, forgotten)
     messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)

@@ -58,12 +58,14 @@ class Reading:
             ``conversation_id`` of its messages in the table; one row per pair.
         sources: Rows of ``sources``.
         names: Real names of people; none where the tables hold real names.
+        archive: What the archive of the kept conversations is to hold; None to leave it as it is.
     """
 
     messages: pl.DataFrame
     origins: pl.DataFrame
     sources: pl.DataFrame
     names: Sequence[str]
+    archive: pl.DataFrame | None = None
 
 
 def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
@@ -93,7 +95,7 @@ def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
 
 
 def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> Reading:
-    """Add what only the archive holds of the conversations that are kept, and archive what they hold now.
+    """Add what only the archive holds of the conversations that are kept, and say what it is to hold from now on.
 
     In the added messages ``seq`` is below 0: their place in an export is no longer known.
 
@@ -135,9 +137,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
     present = reading.messages.filter(pl.col("conversation_id").is_in(list(kept)))
     archive = pl.concat([_as_archived(present, how, held=True), only.with_columns(held=pl.lit(value=False))])
-    write_archive(workspace.archive, archive.sort(_ORDER, maintain_order=True))
-    workspace.ledger.record(_ARCHIVED, {_EXPORTS: Entry(hash_exports(workspace, files), "", len(archive))})
-    return replace(reading, messages=messages)
+    return replace(reading, messages=messages, archive=archive.sort(_ORDER, maintain_order=True))
 
 
 def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
@@ -217,8 +217,12 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
     return dropped
 
 
-def begin_writing(workspace: Workspace, files: Sequence[ExportFile]) -> None:
-    """Note that tables are about to hold messages of files that are not those of the last complete run."""
+def begin_writing(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> None:
+    """Write the archive, and note that the tables are about to hold files other than those of the last complete run."""
+    if reading.archive is not None:
+        write_archive(workspace.archive, reading.archive)
+        archived = Entry(hash_exports(workspace, files), "", len(reading.archive))
+        workspace.ledger.record(_ARCHIVED, {_EXPORTS: archived})
     known = workspace.ledger.read(_FILES)
     signatures = {_key(file): _sign(workspace, file) for file in files}
     workspace.ledger.forget(
@@ -286,8 +290,9 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
         return archived
     is_named = pl.col("message_id").is_in(named.implode())
     rows = archived.filter(is_named)
+    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
     hidden = pseudonymize_messages(
-        rows.with_columns(author=pl.lit(None, pl.String)), load_secret(workspace.secret), other_names=names
+        rows.with_columns(author=pl.lit(None, pl.String)), secret, other_names=names
     )
     return pl.concat([archived.filter(~is_named), hidden.with_columns(rows["author"])])
 
