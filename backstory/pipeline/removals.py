@@ -329,7 +329,7 @@ def _is_read_by_another_clock(missing: pl.DataFrame, added: pl.DataFrame) -> pl.
 
 def _describe(missing: pl.DataFrame, reading: Reading, folder: str) -> str:
     lines = []
-    states = {row["source"]: row for row in reading.sources.iter_rows(named=True)}
+    states = {row["source"].removesuffix("/"): row for row in reading.sources.iter_rows(named=True)}
     for rows in missing.sort("conversation_id").partition_by("conversation_id", maintain_order=True):
         days = rows["timestamp"].dt.date()
         first, last = str(days.min()), str(days.max())
