@@ -156,7 +156,8 @@ def hash_exports(workspace: Workspace, files: Sequence[ExportFile]) -> str:
 def hash_reading(workspace: Workspace) -> str:
     """Hash what decides, besides an export's bytes, how its messages are read."""
     settings = workspace.settings
-    how = settings.conversations.model_dump(mode="json", exclude={"folder", "removals"})
+    no_reading = {"folder", "removals", "read_seconds", "read_megabytes"}
+    how = settings.conversations.model_dump(mode="json", exclude=no_reading)
     for override in how["overrides"].values():
         del override["removals"]
     privacy = settings.privacy.model_dump(mode="json")
