@@ -13,11 +13,14 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     Attributes:
         root: Folder of the workspace.
+        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read. To accept
+            them in one run, give ``resources: {workspace: {config: {accept_removals: true}}}`` in the launchpad.
     """
 
     root: str
+    accept_removals: bool = False
 
     @cached_property
     def workspace(self) -> Workspace:
         """The open workspace."""
-        return open_workspace(Path(self.root))
+        return open_workspace(Path(self.root), accept_removals=self.accept_removals)

@@ -22,6 +22,10 @@ class WorkspaceError(BackstoryError, FileNotFoundError):
     """A workspace, or a file that it must hold, is absent or not usable."""
 
 
+class RemovalError(BackstoryError):
+    """A run would drop messages or documents that earlier runs read; the message says which, and how to go on."""
+
+
 class InputError(BackstoryError, ValueError):
     """An argument or an input file does not have the required form."""
 

@@ -23,10 +23,12 @@ class Workspace:
     Attributes:
         root: Absolute path of the folder.
         settings: Its settings.
+        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read.
     """
 
     root: Path
     settings: Settings
+    accept_removals: bool = False
 
     @property
     def exports(self) -> Path:
@@ -52,6 +54,16 @@ class Workspace:
     def secret(self) -> Path:
         """File of the key of the pseudonyms."""
         return self.root / ".backstory" / "secret.key"
+
+    @property
+    def archive(self) -> Path:
+        """Folder of the messages that are kept though no export holds them any more."""
+        return self.root / ".backstory" / "archive"
+
+    @property
+    def forgotten(self) -> Path:
+        """List of what is not read again."""
+        return self.root / ".backstory" / "forgotten.json"
 
     @property
     def dagster_home(self) -> Path:
@@ -101,11 +113,12 @@ class Workspace:
         return EmbeddingCache(self.tables / "embeddings.sqlite")
 
 
-def open_workspace(given: Path | None = None) -> Workspace:
+def open_workspace(given: Path | None = None, *, accept_removals: bool = False) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
     Args:
         given: A folder, or None.
+        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read.
 
     Returns:
         The workspace.
@@ -115,7 +128,7 @@ def open_workspace(given: Path | None = None) -> Workspace:
         SettingsError: Its settings are invalid, or would have the same files read as chats and as documents.
     """
     root = find_workspace(given)
-    workspace = Workspace(root, read_settings(root / SETTINGS_FILE))
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
     _require_folders_apart(workspace)
     return workspace
 

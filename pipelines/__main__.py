@@ -9,7 +9,7 @@ from rich.console import Console
 
 from backstory.cli.failure import FAILED, run_command
 from backstory.cli.options import WorkspaceOption
-from backstory.cli.run import FirstOption, LastOption, exit_code, run_and_tell
+from backstory.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_tell
 
 if TYPE_CHECKING:
     from backstory.runner import Execute
@@ -19,10 +19,15 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 
 @app.command("materialize")
 def materialize_command(
-    first: FirstOption = None, last: LastOption = None, workspace: WorkspaceOption = None
+    first: FirstOption = None,
+    last: LastOption = None,
+    accept_removals: AcceptOption = False,
+    workspace: WorkspaceOption = None,
 ) -> None:
     """Do what `backstory run` does, as a run that the Dagster UI shows."""
-    raise typer.Exit(exit_code(run_and_tell(workspace, first, last, _load_execute_job)))
+    raise typer.Exit(
+        exit_code(run_and_tell(workspace, first, last, _load_execute_job, accept_removals=accept_removals))
+    )
 
 
 @app.command("demo")

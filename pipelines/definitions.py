@@ -37,7 +37,11 @@ def define(workspace: Workspace) -> dg.Definitions:
         asset_checks=make_checks(),
         jobs=[job],
         schedules=[schedule],
-        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+        resources={
+            "workspace": WorkspaceResource(
+                root=str(workspace.root), accept_removals=workspace.accept_removals
+            )
+        },
         executor=dg.in_process_executor,
     )
 

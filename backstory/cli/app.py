@@ -9,6 +9,7 @@ import typer
 from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate
 from backstory.cli.failure import run_command
+from backstory.cli.forget import forget
 from backstory.cli.query import query
 from backstory.cli.run import run
 from backstory.cli.windows import context, report, windows
@@ -46,6 +47,7 @@ app.command()(windows)
 app.command()(context)
 app.command()(report)
 app.command()(query)
+app.command()(forget)
 app.command()(status)
 app.command()(doctor)
 app.command(name="eval")(evaluate)

@@ -40,22 +40,40 @@ LastOption = Annotated[
         "--to", metavar="DATE", parser=read_day, help="Last day (UTC). Default: that of the last message."
     ),
 ]
+AcceptOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-removals",
+        help="Remove what the chats and documents no longer hold, where the settings would have the run ask.",
+    ),
+]
 
 
-def run(first: FirstOption = None, last: LastOption = None, workspace: WorkspaceOption = None) -> None:
+def run(
+    first: FirstOption = None,
+    last: LastOption = None,
+    accept_removals: AcceptOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
     """Read the chats and documents, and make every table: windows, hits, contexts and the rest.
 
-    What has not changed since the last run is not made again.
+    What has not changed since the last run is not made again. A run that would remove messages stops before it
+    writes, unless that is accepted.
 
     Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
     3 everything was done but for files that were set aside or could not be read.
     """
-    outcome = run_and_tell(workspace, first, last, _load_execute_stages)
+    outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
     raise typer.Exit(exit_code(outcome))
 
 
 def run_and_tell(
-    given: Path | None, first: date | None, last: date | None, load_execute: Callable[[], Execute]
+    given: Path | None,
+    first: date | None,
+    last: date | None,
+    load_execute: Callable[[], Execute],
+    *,
+    accept_removals: bool,
 ) -> Outcome:
     """Run over a workspace, and print what happens as it happens.
 
@@ -65,6 +83,7 @@ def run_and_tell(
         last: Last day, or None for that of the last message.
         load_execute: Gives what executes the stages; called after the first line is printed, since it may take
             seconds to load.
+        accept_removals: Whether messages and documents may go that earlier runs read.
 
     Returns:
         What was done.
@@ -78,7 +97,7 @@ def run_and_tell(
     from backstory.runner import find_wanted, run_workspace
     from backstory.workspace import open_workspace
 
-    workspace = open_workspace(root)
+    workspace = open_workspace(root, accept_removals=accept_removals)
     wanted = find_wanted(workspace, first, last)
     grain = workspace.settings.partitions.grain
     many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"

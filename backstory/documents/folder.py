@@ -185,7 +185,7 @@ def _look_at(
         content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
-        if same is None or same.error is not None or same.content_hash != content_hash:
+        if same is None or same.error is not None or not same.text or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)

@@ -33,7 +33,8 @@ def update_revisions(known: Mapping[str, Revision], current: Revision | None) ->
 
     A content that can be read is ``ok`` and supersedes all others. One that cannot is ``error``, and the
     revision that was ``ok`` stays. When the file is gone, its last good revision is ``deleted``, or the
-    broken one if there was none. So there is at most one revision of each status but ``superseded``.
+    broken one if there was none, and the texts of all of them are dropped. So there is at most one revision of
+    each status but ``superseded``.
 
     Args:
         known: The revisions before, by their id.
@@ -48,6 +49,7 @@ def update_revisions(known: Mapping[str, Revision], current: Revision | None) ->
         last = next((by_status[status] for status in _STATUS_ORDER if status in by_status), None)
         if last is not None:
             updated[last.revision] = replace(last, status="deleted")
+        updated = {name: replace(revision, text="") for name, revision in updated.items()}
     else:
         if current.status == "error" and "ok" in by_status:
             good = by_status["ok"]

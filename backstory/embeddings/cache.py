@@ -164,6 +164,33 @@ class EmbeddingCache:
             connection.execute("VACUUM")
         return max(deleted, 0)
 
+    def keep_only(self, keys: Collection[bytes]) -> int:
+        """Delete all vectors but some, leaving nothing of the others on the disk.
+
+        Args:
+            keys: Keys of the vectors that stay, from :func:`embedding_key`.
+
+        Returns:
+            Number of deleted vectors.
+
+        Raises:
+            CacheFileError: The file is damaged, not a cache, or cannot be used.
+        """
+        if not self.path.exists():
+            return 0
+        with self._open() as connection:
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("CREATE TEMP TABLE kept (key BLOB PRIMARY KEY)")
+            connection.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((key,) for key in keys))
+            deleted = connection.execute(
+                "DELETE FROM vectors WHERE key NOT IN (SELECT key FROM kept)"
+            ).rowcount
+            connection.execute("COMMIT")
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return deleted
+
     @contextmanager
     def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         if create and not self.path.exists():

@@ -154,6 +154,8 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
     Returns:
         The reasons.
     """
+    if before.is_empty():
+        return texts
     longest = pl.DataFrame({"before": before, "after": after}).sort(
         pl.col("before").str.len_bytes(), descending=True
     )

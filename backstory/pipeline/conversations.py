@@ -9,8 +9,17 @@ from functools import cache
 import polars as pl
 
 from backstory.errors import PrivacyError, WorkspaceError
+from backstory.forgotten import drop_members, hide_members, leave_out, list_forgotten_members, read_forgotten
 from backstory.ids import digest
-from backstory.messages import ExportRead, assign_message_ids, find_exports, read_exports, replace_sources
+from backstory.messages import (
+    ExportFile,
+    ExportRead,
+    assign_message_ids,
+    find_exports,
+    read_exports,
+    replace_sources,
+)
+from backstory.messages.archive import hash_archive, read_archive
 from backstory.pipeline.incremental import (
     content_of,
     materialize_partitions,
@@ -18,6 +27,15 @@ from backstory.pipeline.incremental import (
     split_by_partition,
 )
 from backstory.pipeline.inputs import hash_dependencies
+from backstory.pipeline.removals import (
+    Reading,
+    begin_writing,
+    drop_outside,
+    end_writing,
+    is_archive_stale,
+    keep_archived,
+    refuse_removals,
+)
 from backstory.pipeline.stage_report import StageReport
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
 from backstory.tables import list_partitions, read_table, write_partition
@@ -52,11 +70,14 @@ def find_partitions(workspace: Workspace) -> list[str]:
     fingerprint = exports_fingerprint(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
-        read = read_exports(workspace.exports, workspace.settings.conversations)
-        timestamps = read.messages["timestamp"]
-        if timestamps.is_empty():
-            raise WorkspaceError(_describe_nothing(workspace, read))
+        read = _read_exports(workspace)
+        timestamps = pl.concat([read.messages["timestamp"], read_archive(workspace.archive)["timestamp"]])
         keys = partition_keys(timestamps, workspace.settings.partitions.grain)
+        if keys.is_empty():
+            # What earlier runs read is still in the tables; a run over it says so.
+            if stored := list_partitions(workspace.tables, "messages"):
+                return stored
+            raise WorkspaceError(_describe_nothing(workspace, read))
         known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
         workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
@@ -76,20 +97,25 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     Raises:
         WorkspaceError: There are files and not one message can be read; ``sources`` is written all the same.
         PrivacyError: A real name is left in a message; nothing is written.
+        RemovalError: Messages would be lost that an earlier run read; nothing is written.
     """
     counts: dict[str, int | float | str] = {}
+    files = find_exports(workspace.exports)
 
     @cache
     def read_messages() -> pl.DataFrame:
-        read = read_exports(workspace.exports, workspace.settings.conversations)
-        messages, quarantine, sources = read.messages, read.quarantine, read.sources
-        if workspace.settings.privacy.pseudonyms:
-            messages, quarantine, sources = _pseudonymize(workspace, read)
-        messages = assign_message_ids(messages)
+        read = _read_exports(workspace)
+        reading, quarantine = _read_as_stored(workspace, read)
+        reading = keep_archived(workspace, reading, files)
+        refuse_removals(workspace, reading, files, partitions)
+        messages, sources = reading.messages, reading.sources
+        is_emptied = bool(list_partitions(workspace.tables, "messages"))
+        begin_writing(workspace, reading, files)
         _write_quarantine(workspace, quarantine)
         _write_sources(workspace, sources)
-        if messages.is_empty() and len(sources.filter(pl.col("status") != "ignored")):
+        if messages.is_empty() and not is_emptied and len(sources.filter(pl.col("status") != "ignored")):
             raise WorkspaceError(_describe_nothing(workspace, read))
+        drop_outside(workspace, messages)
         for entry in read.unused_overrides:
             logger.warning(
                 "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
@@ -108,10 +134,15 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
 
-    inputs = dict.fromkeys(partitions, exports_fingerprint(workspace))
+    if is_archive_stale(workspace, files):
+        read_messages()  # the archive, which the partitions are made from, takes in what the exports hold
+    inputs = dict.fromkeys(partitions, _fingerprint(workspace, files))
     if _is_quarantine_lost(workspace) or _is_sources_lost(workspace):
         workspace.ledger.forget("messages", partitions)
-    return materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
+    report = materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
+    if read_messages.cache_info().currsize:
+        end_writing(workspace, files, partitions)
+    return report
 
 
 def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
@@ -193,9 +224,52 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 
 
 def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports, the settings that they are read with, and the version of the code that reads them."""
-    hashes = [file.fingerprint for file in find_exports(workspace.exports)]
-    return digest([hash_dependencies(workspace, "messages"), *hashes], length=16)
+    """Hash the chat exports, how they are read, and what is added to them or left out of them."""
+    return _fingerprint(workspace, find_exports(workspace.exports))
+
+
+def read_as_stored(workspace: Workspace) -> Reading:
+    """Read the exports as the table ``messages`` would hold them, were nothing kept that they no longer hold.
+
+    Raises:
+        PrivacyError: A real name is left in a message.
+    """
+    return _read_as_stored(workspace, _read_exports(workspace))[0]
+
+
+def _fingerprint(workspace: Workspace, files: Sequence[ExportFile]) -> str:
+    kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
+    hashes = [file.fingerprint for file in files]
+    return digest([hash_dependencies(workspace, "messages"), kept, left_out, *hashes], length=16)
+
+
+def _read_exports(workspace: Workspace) -> ExportRead:
+    """Read the exports without what was forgotten."""
+    settings = workspace.settings.conversations
+    read = read_exports(workspace.exports, settings)
+    return leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
+
+
+def _read_as_stored(workspace: Workspace, read: ExportRead) -> tuple[Reading, pl.DataFrame]:
+    """Give messages and sources without real names and with ids, and the quarantine."""
+    messages, quarantine, sources = read.messages, read.quarantine, read.sources
+    secret = None
+    if workspace.settings.privacy.pseudonyms:
+        messages, quarantine, sources = _pseudonymize(workspace, read)
+        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    forgotten = read_forgotten(workspace.forgotten)
+    members = list_forgotten_members(read.names, forgotten)
+    messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)
+    quarantine = hide_members(quarantine, ("source",), members, secret, forgotten)
+    sources = hide_members(sources, ("source", "reason"), members, secret, forgotten)
+    origins = messages.select("source", "conversation_id").with_columns(read.messages["source"].alias("file"))
+    reading = Reading(
+        messages=assign_message_ids(drop_members(messages, forgotten)),
+        origins=origins.unique(maintain_order=True),
+        sources=sources,
+        names=read.names.to_list() if secret else (),
+    )
+    return reading, quarantine
 
 
 def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:

@@ -13,9 +13,11 @@ from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import DocumentRead, read_documents
 from backstory.documents.sources import DRAFT, name_source
 from backstory.embeddings import embed_texts
+from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import find_damage
+from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -24,6 +26,7 @@ from backstory.pipeline.incremental import (
     materialize_partitions,
 )
 from backstory.pipeline.inputs import code_version, effective_index_settings, hash_dependencies
+from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.settings import SETTINGS_FILE
@@ -46,17 +49,23 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
     Every file is hashed on every run, and only changed ones are parsed. A folder of documents that is not there, or
     holds none, is said in the counts as ``notice``: windows are then given no context.
+
+    Raises:
+        RemovalError: All documents that an earlier run read are gone at once; nothing is written.
     """
     settings = workspace.settings.documents
     known = workspace.ledger.read(_READING).get(WHOLE)
     is_current_code = is_made_by_this_code(workspace, "documents")
+    previous = read_table(workspace.tables, "documents")
     read = read_documents(
         workspace.posts,
         settings,
-        read_table(workspace.tables, "documents"),
+        previous,
         previous_reading=known.inputs if known and is_current_code else "",
         apart=list_other_parts(workspace),
     )
+    require_documents(workspace, previous, read.documents)
+    read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
     documents = read.documents
     _write_sources(workspace, _tell_languages(workspace, read))
     revisions = documents.select("document_id", "revision", "status", "error").rows()
@@ -160,14 +169,19 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
 
 
 def materialize_search_index(workspace: Workspace) -> StageReport:
-    """Embed the chunks that are not in the cache, and publish a snapshot if anything changed."""
+    """Embed the chunks that are not in the cache, and publish a snapshot if anything changed.
+
+    Earlier snapshots that hold a deleted document are dropped.
+    """
     started = time.perf_counter()
     embedder = workspace.embedder
+    deleted = read_table(workspace.tables, "documents").filter(pl.col("status") == "deleted")["document_id"]
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
     inputs = digest([hash_dependencies(workspace, "search_index"), *contents])
     known = workspace.ledger.read("search_index").get(WHOLE)
     if known is not None and known.inputs == inputs and _is_published(workspace, known.content):
         counts = _describe_snapshot(workspace, known.content)
+        prune_documents(workspace.index, deleted)
         report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
         log_report(report)
         return report
@@ -190,6 +204,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         settings=effective_index_settings(workspace.settings.index, len(chunks)),
     )
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+    prune_documents(workspace.index, deleted)
     report = StageReport(
         table="search_index",
         rows=len(chunks),

@@ -12,6 +12,7 @@ SETTINGS_FILE = "backstory.yaml"
 
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
+RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
 
 
 class SettingsGroup(BaseModel):
@@ -27,6 +28,8 @@ class ConversationOverride(SettingsGroup):
     """Time zone of its exports; null takes the zone of all conversations."""
     date_order: DateOrderSetting | None = None
     """Order of day, month and year in its exports; null takes the order of all conversations."""
+    removals: RemovalSetting | None = None
+    """What becomes of messages that its exports no longer hold; null takes that of all conversations."""
 
     @field_validator("timezone")
     @classmethod
@@ -43,8 +46,10 @@ class ConversationSettings(SettingsGroup):
     """Time zone of exports that do not state one."""
     date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
+    removals: RemovalSetting = "ask"
+    """Messages that exports hold no more: `ask` stops the run, `mirror` drops them, `keep` archives and keeps them."""
     overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
-    """`timezone` and `date_order` of single conversations or files, such as `{family: {date_order: dmy}}`."""
+    """The three settings above of single conversations or files, such as `{family: {date_order: dmy}}`."""
     timestamp_column: str = "timestamp"
     """Column of the timestamp in tabular exports."""
     author_column: str = "author"

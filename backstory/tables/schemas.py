@@ -159,7 +159,9 @@ class Documents(Table):
     tags: StringList = pa.Field(description="Tags.")
     kind: str = pa.Field(description="Kind, such as post.")
     tenant: str = pa.Field(description="Owner of the document.")
-    text: str = pa.Field(description="Body without front matter, newlines as \\n.")
+    text: str = pa.Field(
+        description="Body without front matter, newlines as \\n; empty for all revisions of a deleted document."
+    )
     content_hash: str = pa.Field(description="Hash of the file.")
     status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
     error: str = pa.Field(nullable=True, description="Why the file could not be read, for status error.")

@@ -101,3 +101,17 @@ def test_bad_usage_exits_with_2_and_says_what_to_do(
     result = run_command(*arguments, BACKSTORY_WORKSPACE=str(workspace.root))
     assert result.returncode == 2
     assert words in " ".join(result.stderr.split())
+
+
+def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(workspace: Workspace) -> None:
+    assert run_command("-w", str(workspace.root)).returncode == 0
+    export = workspace.exports / "garden.txt"
+    lines = export.read_text(encoding="utf-8").splitlines(keepends=True)
+    export.write_text("".join(lines[-3:]), encoding="utf-8")
+    stopped = run_command("-w", str(workspace.root))
+    assert stopped.returncode == 1
+    assert "failed: messages: nothing was written, since 9 messages would be removed" in stopped.stdout
+    assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds" in stopped.stdout
+    accepted = run_command("-w", str(workspace.root), "--accept-removals")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert list_partitions(workspace.tables, "messages") == ["2025-03-15"]

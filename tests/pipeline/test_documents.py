@@ -80,7 +80,7 @@ def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
     materialize_documents(workspace)
     for post in workspace.posts.iterdir():
         post.unlink()
-    materialize_documents(workspace)
+    materialize_documents(open_workspace(workspace.root, accept_removals=True))
     assert list_partitions(workspace.tables, "sources") == []
 
 
@@ -95,7 +95,9 @@ def test_without_posts_a_run_goes_on_and_says_so(
     shutil.rmtree(workspace.posts)
     if leave:
         workspace.posts.mkdir()
-    reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
+    reports = {
+        report.table: report for report in run_pipeline(open_workspace(workspace.root, accept_removals=True))
+    }
     notice = reports["documents"].counts["notice"]
     assert str(notice).startswith(
         f"{state}, so that windows are given no context; put Markdown files into it"

@@ -70,6 +70,7 @@ CHANGES = (
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
     Change("conversations.date_order", "dmy", "messages"),
     Change("conversations.overrides", {"garden": {"date_order": "dmy"}}, "messages"),
+    Change("conversations.removals", "mirror", "messages"),
     Change("conversations.timestamp_column", "sent", "messages"),
     Change("conversations.author_column", "sender", "messages"),
     Change("conversations.message_column", "body", "messages"),

@@ -18,10 +18,11 @@ from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
 from backstory.orchestration import partitions_definition
 from backstory.pipeline import STAGES
+from backstory.pipeline.run import run_pipeline
 from backstory.runner import find_wanted
 from backstory.settings import PartitionSettings
 from backstory.tables import list_partitions, read_table
-from backstory.workspace import Workspace
+from backstory.workspace import Workspace, open_workspace
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
 
@@ -210,3 +211,18 @@ def test_the_ui_says_that_its_port_is_taken(workspace: Workspace) -> None:
     assert result.returncode == 2
     assert f"port {port} cannot be used" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_removals_stop_a_dagster_run_until_they_are_accepted(workspace: Workspace) -> None:
+    days = ["2025-03-13", "2025-03-14", "2025-03-15"]
+    run_pipeline(workspace, days)
+    export = workspace.exports / "garden.txt"
+    export.write_text(
+        "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
+    )
+    stopped = execute_job(open_workspace(workspace.root), days, lambda _told: None)
+    assert [failure for failure in stopped.failures if "9 messages would be removed" in failure]
+    assert len(read_table(workspace.tables, "messages")) == 12
+    accepted = execute_job(open_workspace(workspace.root, accept_removals=True), days, lambda _told: None)
+    assert not accepted.failures
+    assert len(read_table(workspace.tables, "messages")) == 3

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import polars as pl
+
 from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError
-from backstory.index.snapshot.manifest import REBUILD_COMMAND, closed_to_readers
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, REBUILD_COMMAND, closed_to_readers, read_mapped
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
@@ -102,7 +104,7 @@ def prune(folder: Path, keep: int) -> list[str]:
         Versions of the deleted snapshots.
     """
     current = current_version(folder)
-    snapshots = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    snapshots = _list_snapshots(folder)
     snapshots.sort(key=lambda path: (path.name == current, path.stat().st_mtime_ns, path.name), reverse=True)
     pruned = []
     for path in snapshots[keep:]:
@@ -111,6 +113,41 @@ def prune(folder: Path, keep: int) -> list[str]:
                 _discard(folder, path)
                 pruned.append(path.name)
     return pruned
+
+
+def prune_documents(folder: Path, document_ids: pl.Series) -> list[str]:
+    """Delete the snapshots that hold a document which was deleted since; never the current one, nor one that is open.
+
+    Args:
+        folder: The folder of the index.
+        document_ids: Ids of the deleted documents.
+
+    Returns:
+        Versions of the deleted snapshots.
+    """
+    old = [path for path in _list_snapshots(folder) if path.name != current_version(folder)]
+    if document_ids.is_empty() or not old:
+        return []
+    pruned = []
+    with publishing(folder):
+        for path in old:
+            documents = path / DOCUMENTS_FILE
+            if path.is_dir() and (not documents.is_file() or _holds_any(documents, document_ids)):
+                with closed_to_readers(path) as unused:
+                    if unused:
+                        _discard(folder, path)
+                        pruned.append(path.name)
+    return pruned
+
+
+def _list_snapshots(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+
+def _holds_any(documents: Path, document_ids: pl.Series) -> bool:
+    return bool(read_mapped(documents)["document_id"].is_in(document_ids.implode()).any())
 
 
 def _discard(folder: Path, snapshot: Path) -> None:

@@ -1,0 +1,85 @@
+"""The command ``backstory forget``: remove one thing from everything, and prove that it is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backstory.cli.failure import BAD_USAGE, FAILED, INCOMPLETE
+from backstory.cli.options import WorkspaceOption
+from backstory.cli.terminal import open_console, plain
+
+if TYPE_CHECKING:
+    from backstory.forgetting import Forgetting
+    from backstory.forgotten import Kind
+
+_DAGSTER = ".dagster/"
+
+
+def forget(
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A conversation, by its id or the path of an export.")
+    ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A person, by the name in the exports or the pseudonym."),
+    ] = None,
+    document: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A document, by its path, slug or id.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Remove a conversation, a member or a document from everything that was made, and read it no more.
+
+    Every file of the workspace is then searched for its texts and ids. Chat exports and documents are not changed:
+    the command names those that still hold it.
+
+    Exit codes: 0 nothing is left; 1 something was found; 2 bad usage or settings; 3 only Dagster's history holds some.
+    """
+    named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
+    given = [(kind, name) for kind, name in named.items() if name]
+    console = open_console()
+    if len(given) != 1:
+        console.print("give one of --conversation, --member and --document")
+        raise typer.Exit(BAD_USAGE)
+    from backstory.forgetting import forget as forget_everywhere
+    from backstory.workspace import open_workspace
+
+    [(kind, name)] = given
+    done = forget_everywhere(open_workspace(workspace), kind, name)
+    for line in describe_forgetting(done):
+        console.print(plain(line), soft_wrap=True)
+    raise typer.Exit(exit_code(done))
+
+
+def exit_code(done: Forgetting) -> int:
+    """Give the exit code of forgetting."""
+    if not done.search.found:
+        return 0
+    return INCOMPLETE if all(file.startswith(_DAGSTER) for file in done.search.found) else FAILED
+
+
+def describe_forgetting(done: Forgetting) -> list[str]:
+    """Say what was removed, what was searched, what was found, and what is left to the user."""
+    removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
+    lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
+    lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
+    lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
+              for name in done.open_snapshots]  # fmt: skip
+    search = done.search
+    searched = (
+        f"Searched {search.files:,} files and {search.cells:,} cells of tables and databases for {done.wanted:,} "
+        "texts and ids"
+    )
+    lines.append(f"{searched}: {'none is left.' if not search.found else 'some are left:'}")
+    lines += [f"  {file}: {len(hits):,} of them" for file, hits in search.found.items()]
+    if any(file.startswith(_DAGSTER) for file in search.found):
+        lines.append(
+            "Dagster's history shows rows of tables; delete the folder .dagster to lose all of the history."
+        )
+    lines += [
+        f"Yours to edit or delete: {file} still holds it. It is not read any more." for file in done.inputs
+    ]
+    lines.append("Not searched: backups, copies of the workspace, and pages that were written elsewhere.")
+    return lines

@@ -1,0 +1,270 @@
+"""Forgetting one conversation, member or document of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+import polars as pl
+
+from backstory.document_chunks import embedding_texts
+from backstory.embeddings.cache import embedding_key
+from backstory.errors import InputError
+from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
+from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
+from backstory.index import current_version
+from backstory.index.snapshot.publication import prune, publishing
+from backstory.messages import conversation_of, read_exports
+from backstory.messages.archive import drop_archived, read_archive, write_archive
+from backstory.pipeline.conversations import read_as_stored
+from backstory.pipeline.run import run_pipeline
+from backstory.privacy import load_secret, make_pseudonym
+from backstory.privacy.names import normalize_name
+from backstory.tables import list_partitions, read_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace, open_workspace
+
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """What forgetting did.
+
+    Attributes:
+        rows: Messages or revisions of documents that were removed.
+        vectors: Vectors that were deleted, since no text that is left has them.
+        reports: Reports that were deleted, relative to the workspace.
+        wanted: Number of texts and ids that were searched for.
+        search: What was searched, and what was found.
+        inputs: Files of the user that still hold it, relative to the workspace.
+        open_snapshots: Earlier snapshots that are left because a process has them open.
+    """
+
+    rows: int
+    vectors: int
+    reports: tuple[str, ...]
+    wanted: int
+    search: Search
+    inputs: tuple[str, ...]
+    open_snapshots: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What is to be forgotten.
+
+    Attributes:
+        kind: What it is.
+        names: What the list of the forgotten must hold.
+        ids: What the tables call it: ids of conversations, pseudonyms of a member, uris of documents.
+        inputs: Files of the user that hold it, relative to the workspace.
+    """
+
+    kind: Kind
+    names: frozenset[str]
+    ids: frozenset[str]
+    inputs: tuple[str, ...] = field(default=())
+
+
+def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
+    """Remove one thing from everything that Backstory wrote into a workspace, and keep it out from now on.
+
+    The list of what is not read is written first, so that a process which is killed leaves nothing that a later
+    run brings back. The tables are made again as by a run; other partitions than those that exist are not made.
+
+    Args:
+        workspace: An open workspace.
+        kind: What to forget.
+        name: A conversation by its id or export; a member by the name in the exports or by the pseudonym; a document
+            by its path, slug or id.
+
+    Returns:
+        What was done, and what a search of all files found.
+
+    Raises:
+        InputError: There is no such thing.
+        BackstoryError: The inputs cannot be read, or a table cannot be made; the command can be given again.
+    """
+    target = _find(workspace, kind, name)
+    rows = _read_rows(workspace, target)
+    wanted = _choose_wanted(workspace, target, rows)
+    windows = _list_windows(workspace)
+    forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
+    write_forgotten(workspace.forgotten, forgotten)
+    _clean_archive(workspace, target, forgotten)
+    if any(list_partitions(workspace.tables, table) for table in TABLES):
+        fresh = open_workspace(workspace.root, accept_removals=True)
+        run_pipeline(fresh, list_partitions(workspace.tables, "messages"))
+    with publishing(workspace.index):
+        prune(workspace.index, keep=1)
+    current = current_version(workspace.index)
+    old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
+    reports = sorted((workspace.root / "reports").glob("*.html"))
+    for report in reports:
+        report.unlink()
+    gone = windows - _list_windows(workspace)
+    wanted = Wanted(wanted.parts | gone, wanted.conversations)
+    return Forgetting(
+        rows=len(rows),
+        vectors=workspace.embeddings.keep_only(_list_keys(workspace)),
+        reports=tuple(path.relative_to(workspace.root).as_posix() for path in reports),
+        wanted=len(wanted.parts) + len(wanted.conversations),
+        search=search_workspace(workspace, wanted),
+        inputs=target.inputs,
+        open_snapshots=tuple(old),
+    )
+
+
+def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:
+    match kind:
+        case "conversation":
+            return _find_conversation(workspace, name)
+        case "member":
+            return _find_member(workspace, name)
+        case "document":
+            return _find_document(workspace, name)
+
+
+def _find_conversation(workspace: Workspace, name: str) -> _Target:
+    folder = PurePosixPath(workspace.settings.conversations.folder)
+    origins = read_as_stored(workspace).origins
+    stored = set(_read_messages(workspace)["conversation_id"])
+    ids = {
+        conversation
+        for file, conversation in origins.select("file", "conversation_id").iter_rows()
+        if name in (conversation, conversation_of(file), file, str(folder / file))
+    }
+    ids |= {name} & stored
+    if not ids:
+        known = stored | set(origins["conversation_id"])
+        raise InputError(f"there is no conversation {name!r}; there are {_list(known)}")
+    files = sorted(set(origins.filter(pl.col("conversation_id").is_in(list(ids)))["file"]))
+    names = frozenset({*ids, *map(conversation_of, files)})
+    return _Target("conversation", names, frozenset(ids), tuple(str(folder / file) for file in files))
+
+
+def _find_member(workspace: Workspace, name: str) -> _Target:
+    settings = workspace.settings
+    read = read_exports(workspace.exports, settings.conversations)
+    secret = (
+        load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        if settings.privacy.pseudonyms
+        else None
+    )
+
+    def identify(written: str) -> str:
+        person = read.aliases.get(written, written)
+        return person if secret is None else make_pseudonym(normalize_name(person), secret)
+
+    wanted = normalize_name(name)
+    people = {normalize_name(written): identify(written) for written in read.names}
+    found = {person for written, person in people.items() if wanted == written or name == person}
+    stored = set(_read_messages(workspace)["author"].drop_nulls())
+    found |= {name, identify(name)} & stored
+    if not found:
+        raise InputError(
+            f"nobody in the exports or tables is called {name!r}; give the name as the exports write it, or a "
+            f"pseudonym as the tables do, such as {_list(stored)}"
+        )
+    names = {written for written in read.names if identify(written) in found} or {name}
+    holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
+    folder = PurePosixPath(settings.conversations.folder)
+    files = sorted(set(read.messages.filter(holds)["source"]))
+    return _Target(
+        "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
+    )
+
+
+def _find_document(workspace: Workspace, name: str) -> _Target:
+    folder = PurePosixPath(workspace.settings.documents.folder)
+    documents = read_table(workspace.tables, "documents")
+    called = (pl.col("document_id") == name) | (pl.col("slug") == name) | (pl.col("uri") == name)
+    relative = name.removeprefix(f"{folder}/")
+    uris = set(documents.filter(called | (pl.col("uri") == relative))["uri"])
+    if not uris and (workspace.posts / relative).is_file():
+        uris = {relative}
+    if not uris:
+        raise InputError(f"there is no document {name!r}; give its path, such as {_list(documents['uri'])}")
+    files = tuple(str(folder / uri) for uri in sorted(uris) if (workspace.posts / uri).exists())
+    return _Target("document", frozenset(uris), frozenset(uris), files)
+
+
+def _read_messages(workspace: Workspace) -> pl.DataFrame:
+    stored = read_table(workspace.tables, "messages")
+    return pl.concat([stored, read_archive(workspace.archive).select(stored.columns)]).unique("message_id")
+
+
+def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
+    column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[target.kind]
+    table = (
+        read_table(workspace.tables, "documents") if target.kind == "document" else _read_messages(workspace)
+    )
+    return table.filter(pl.col(column).is_in(list(target.ids)))
+
+
+def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:
+    messages, documents = _read_messages(workspace), read_table(workspace.tables, "documents")
+    chunks = read_table(workspace.tables, "document_chunks")
+    if target.kind == "document":
+        ids = set(rows["document_id"])
+        documents = documents.join(rows, on=["document_id", "revision"], how="anti")
+        chunk_ids = chunks.filter(pl.col("document_id").is_in(list(ids)))["chunk_id"]
+        texts, ids = [*rows["text"], *rows["title"]], ids | set(chunk_ids)
+    else:
+        messages = messages.join(rows, on="message_id", how="anti")
+        texts, ids = rows["text"].drop_nulls().to_list(), set(rows["message_id"])
+    others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
+    is_member = target.kind == "member"
+    return Wanted(
+        pick_parts(texts, others) | ids | (target.ids if is_member else frozenset()),
+        target.ids if not is_member else frozenset(),
+    )
+
+
+def _list_windows(workspace: Workspace) -> set[str]:
+    return set(read_table(workspace.tables, "windows")["window_id"])
+
+
+def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:
+    if target.kind == "conversation":
+        drop_archived(workspace.archive, sorted(target.ids))
+    elif target.kind == "member":
+        archived = read_archive(workspace.archive)
+        drop_archived(workspace.archive, archived["conversation_id"].unique().to_list())
+        left = archived.filter(~pl.col("author").is_in(list(target.ids)).fill_null(value=False))
+        secret = (
+            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+            if workspace.settings.privacy.pseudonyms
+            else None
+        )
+        columns = ("conversation_id", "text", "source")
+        write_archive(workspace.archive, hide_members(left, columns, sorted(target.names), secret, forgotten))
+
+
+def _load_secret(workspace: Workspace) -> bytes | None:
+    if not workspace.settings.privacy.pseudonyms:
+        return None
+    return load_secret(workspace.secret, workspace.ledger, workspace.tables)
+
+
+def _list_keys(workspace: Workspace) -> set[bytes]:
+    """Name the vectors of all texts that the tables hold, in every space that the cache knows."""
+    queries = read_table(workspace.tables, "window_chunks")["text"].unique()
+    chunks = read_table(workspace.tables, "document_chunks")
+    documents = embedding_texts(chunks, read_table(workspace.tables, "documents"))
+    return {
+        *(embedding_key(space, "query", text) for space in workspace.embeddings.count() for text in queries),
+        *(
+            embedding_key(space, "document", text)
+            for space in workspace.embeddings.count()
+            for text in documents
+        ),
+    }
+
+
+def _list(names: Iterable[str]) -> str:
+    ordered = sorted(set(names))
+    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+    return (", ".join(ordered[:_NAMED]) or "none") + more

@@ -1,0 +1,178 @@
+"""A search of every file of a workspace for what must not be there any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.index.snapshot.database import Database
+from backstory.index.snapshot.manifest import MANIFEST_FILE, read_manifest
+from backstory.settings import SETTINGS_FILE
+from backstory.workspace import Workspace
+
+_LEAST_CHARACTERS: Final = 8
+_MOST_CHARACTERS: Final = 60
+_BYTES_AT_ONCE: Final = 1 << 23
+_SQLITE: Final = b"SQLite format 3\0"
+_DUCKDB: Final = b"DUCK"
+_DUCKDB_PLACE: Final = 8
+_PARQUET: Final = b"PAR1"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for.
+
+    Attributes:
+        parts: Texts and ids that must not stand anywhere, not even inside of something longer.
+        conversations: Ids that must not stand in a column ``conversation_id``, though they may be words elsewhere.
+    """
+
+    parts: frozenset[str]
+    conversations: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search looked through and found.
+
+    Attributes:
+        files: Number of files.
+        cells: Number of decoded cells of tables and databases.
+        found: Files that still hold something, relative to the workspace, with what was found.
+    """
+
+    files: int
+    cells: int
+    found: dict[str, list[str]]
+
+
+def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
+    """Choose what proves that texts are still there: the beginnings of their lines that no other text holds.
+
+    Args:
+        texts: Texts to be searched for.
+        others: Texts that stay.
+
+    Returns:
+        Pieces of 8 to 60 characters.
+    """
+    lines = {line.strip()[:_MOST_CHARACTERS].strip() for text in texts for line in text.splitlines()}
+    parts = sorted(line for line in lines if len(line) >= _LEAST_CHARACTERS)
+    if not parts:
+        return frozenset()
+    held = pl.Series(list(others), dtype=pl.String).str.extract_many(parts, overlapping=True)
+    return frozenset(parts) - set(held.explode().drop_nulls())
+
+
+def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
+    """Search every file of a workspace but the exports, the documents and the settings, which are the user's.
+
+    Every file is searched byte by byte, and as JSON would write the texts; of Parquet files, SQLite and DuckDB
+    databases every cell is decoded and searched, too.
+
+    Args:
+        workspace: The workspace.
+        wanted: What to search for.
+
+    Returns:
+        What was searched and found.
+    """
+    found: dict[str, list[str]] = {}
+    files = cells = 0
+    patterns = _as_written(wanted.parts)
+    for path in _list_made(workspace):
+        files += 1
+        hits = set(_search_bytes(path, patterns))
+        for column in _read_cells(path):
+            cells += len(column)
+            hits |= _search_cells(column, wanted)
+        if hits:
+            found[path.relative_to(workspace.root).as_posix()] = sorted(hits)
+    return Search(files, cells, found)
+
+
+def _list_made(workspace: Workspace) -> Iterator[Path]:
+    made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
+    for place, _, names in os.walk(workspace.root):
+        folder = Path(place)
+        is_made = any(folder.is_relative_to(one) for one in made)
+        is_input = folder.is_relative_to(workspace.exports) or folder.is_relative_to(workspace.posts)
+        for name in sorted(names):
+            path = folder / name
+            if path != workspace.root / SETTINGS_FILE and path.is_file() and (is_made or not is_input):
+                yield path
+
+
+def _as_written(parts: Iterable[str]) -> dict[str, str]:
+    """Give the ways to write each text into a file, byte by byte, with the text."""
+    patterns: dict[str, str] = {}
+    for part in parts:
+        escaped = json.dumps(part)[1:-1]
+        for written in (part, json.dumps(part, ensure_ascii=False)[1:-1], escaped, json.dumps(escaped)[1:-1]):
+            patterns[written.encode("utf-8", "surrogatepass").decode("latin-1")] = part
+    return patterns
+
+
+def _search_bytes(path: Path, patterns: dict[str, str]) -> Iterator[str]:
+    if not patterns:
+        return
+    written = list(patterns)
+    longest = max(map(len, written))
+    before = b""
+    with path.open("rb") as file:
+        while block := file.read(_BYTES_AT_ONCE):
+            text = pl.Series([(before + block).decode("latin-1")])
+            if text.str.contains_any(written).item():
+                yield from (patterns[hit] for hit in text.str.extract_many(written, overlapping=True).item())
+            before = block[-longest:]
+
+
+def _search_cells(column: pl.Series, wanted: Wanted) -> set[str]:
+    distinct = column.drop_nulls().unique()
+    is_id = column.name == "conversation_id"
+    hits = set(distinct.filter(distinct.is_in(list(wanted.conversations)))) if is_id else set()
+    if wanted.parts and distinct.str.contains_any(list(wanted.parts)).any():
+        hits |= set(distinct.str.extract_many(list(wanted.parts), overlapping=True).explode().drop_nulls())
+    return hits
+
+
+def _read_cells(path: Path) -> Iterator[pl.Series]:
+    """Give the texts of a table or database, column by column; nothing of any other file."""
+    with path.open("rb") as file:
+        head = file.read(len(_SQLITE))
+    if head.startswith(_PARQUET):
+        yield from _texts_of(pl.read_parquet(path))
+    elif head == _SQLITE:
+        with closing(sqlite3.connect(path)) as connection:
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall():
+                rows = connection.execute(f'SELECT * FROM "{name}"').fetchall()  # noqa: S608 - a name of its own
+                for values in zip(*rows, strict=True):
+                    yield pl.Series([value for value in values if isinstance(value, str)], dtype=pl.String)
+    elif head[_DUCKDB_PLACE:].startswith(_DUCKDB):
+        manifest = path.parent / MANIFEST_FILE
+        has_hnsw = manifest.is_file() and read_manifest(path.parent).hnsw is not None
+        with Database(path, has_hnsw=has_hnsw) as database:
+            tables = database.connection.execute(
+                "SELECT table_name FROM duckdb_tables() WHERE database_name = 'snapshot'"
+            ).fetchall()
+            for (name,) in tables:
+                yield from _texts_of(database.connection.table(name).pl())
+
+
+def _texts_of(frame: pl.DataFrame) -> Iterator[pl.Series]:
+    for column in frame.iter_columns():
+        if column.dtype == pl.List(pl.String):
+            yield column.explode()
+        elif column.dtype == pl.String:
+            yield column

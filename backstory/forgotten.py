@@ -1,0 +1,231 @@
+"""What must not be read again though the inputs still hold it: the list that ``backstory forget`` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal, TypeAlias
+
+import polars as pl
+
+from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+from backstory.documents import DocumentRead
+from backstory.errors import WorkspaceError
+from backstory.ids import digest, digest_json
+from backstory.messages import ExportRead, conversation_of
+from backstory.privacy.names import normalize_name
+from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX, make_pseudonym
+
+Kind: TypeAlias = Literal["conversation", "member", "document"]
+
+_REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
+_PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
+_SALT_BYTES = 16
+_TOKEN_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Hashes of what was forgotten, so that the list itself does not hold it.
+
+    Names are hashed and not pseudonyms, so that the list survives another secret and another setting
+    ``privacy.pseudonyms``.
+
+    Attributes:
+        salt: Makes the hashes differ from those of every other workspace.
+        hashes: Of conversations, members and documents.
+    """
+
+    salt: str = ""
+    hashes: frozenset[str] = field(default_factory=frozenset)
+
+    def holds(self, kind: Kind, name: str) -> bool:
+        """Say whether something was forgotten."""
+        return bool(self.hashes) and self.hash(kind, name) in self.hashes
+
+    def add(self, kind: Kind, names: Iterable[str]) -> Forgotten:
+        """Give the list with further names."""
+        known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
+        return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
+
+    def token(self, name: str) -> str:
+        """Give what stands in place of a member's name where others mention it."""
+        return f"forgotten-{self.hash('member', name)[:_TOKEN_DIGITS]}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the list; empty if nothing was forgotten."""
+        return digest_json([self.salt, sorted(self.hashes)], length=16) if self.hashes else ""
+
+    def hash(self, kind: Kind, name: str) -> str:
+        """Hash what is in the list; a member by the normalized name."""
+        return digest([self.salt, kind, normalize_name(name) if kind == "member" else name])
+
+
+def read_forgotten(path: Path) -> Forgotten:
+    """Read the list of a workspace; empty if nothing was ever forgotten.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])))
+    except FileNotFoundError:
+        return Forgotten()
+    except (ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, so that it is not known what must not be read; restore it from a backup, or "
+            "delete it and run `backstory forget` again for everything that was forgotten"
+        ) from error
+
+
+def write_forgotten(path: Path, forgotten: Forgotten) -> None:
+    """Replace the list of a workspace, on disk before this returns."""
+    record = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
+    with exclusive_temporary(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{json.dumps(record, indent=1)}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)
+
+
+def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead:
+    """Drop forgotten conversations and the messages of forgotten members from what was read.
+
+    Args:
+        read: All exports, with real names.
+        forgotten: What must not be read.
+        folder: The folder of exports as ``sources`` names it.
+
+    Returns:
+        The rest; the names of forgotten members are among ``unread_authors``, so that mentions of them are found.
+        Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason.
+    """
+    if not forgotten.hashes:
+        return read
+    conversations = [name for name in _distinct(read.messages, "conversation_id") if _has(forgotten, name)]
+    members = list_forgotten_members(read.names, forgotten)
+    is_gone = pl.col("conversation_id").is_in(conversations)
+    files = set(read.messages.filter(is_gone)["source"])
+    files |= {name for name in _distinct(read.quarantine, "source") if _has(forgotten, conversation_of(name))}
+    prefix = PurePosixPath(folder)
+    paths = {str(prefix / name) for name in files}
+    paths |= {
+        name
+        for name in read.sources.filter(pl.col("status") != "ignored")["source"]
+        if _has(forgotten, conversation_of(str(PurePosixPath(name).relative_to(prefix))))
+    }
+    rests = pl.col("author").is_in(members).fill_null(value=False)
+    return replace(
+        read,
+        messages=read.messages.filter(~is_gone & ~rests),
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(files))),
+        sources=_ignore(read.sources, sorted(paths)),
+        unread_authors=read.unread_authors | frozenset(members),
+    )
+
+
+def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -> DocumentRead:
+    """Drop forgotten documents, with all their revisions; their files are ``ignored`` in ``sources``.
+
+    Args:
+        read: All documents.
+        forgotten: What must not be read.
+        folder: The folder of documents as ``sources`` names it.
+    """
+    uris = [uri for uri in _distinct(read.documents, "uri") if forgotten.holds("document", uri)]
+    if not uris:
+        return read
+    return replace(
+        read,
+        documents=read.documents.filter(~pl.col("uri").is_in(uris)),
+        sources=_ignore(read.sources, [str(PurePosixPath(folder) / uri) for uri in uris]),
+    )
+
+
+def list_forgotten_members(names: Iterable[str], forgotten: Forgotten) -> list[str]:
+    """Give those of some names that were forgotten."""
+    return [name for name in names if forgotten.holds("member", name)]
+
+
+def hide_members(
+    frame: pl.DataFrame,
+    columns: Sequence[str],
+    members: Sequence[str],
+    secret: bytes | None,
+    forgotten: Forgotten,
+) -> pl.DataFrame:
+    """Replace forgotten members where others mention them, and in names of files and conversations.
+
+    Args:
+        frame: A table.
+        columns: Its columns to look through.
+        members: Names of forgotten members.
+        secret: The key of the pseudonyms that the table holds; None if it holds real names.
+        forgotten: Gives what stands in their place.
+
+    Returns:
+        The table with the same rows and columns.
+    """
+    if not forgotten.hashes:
+        return frame
+    held = {name: forgotten.token(name) for name in _list_held_pseudonyms(frame, columns, forgotten)}
+    named = {
+        name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
+        for name in members
+    }
+    tokens = held | named
+    if not tokens:
+        return frame
+    return frame.with_columns(
+        pl.col(name).str.replace_many(
+            list(tokens), list(tokens.values()), ascii_case_insensitive=secret is None, leftmost=True
+        )
+        for name in columns
+    )
+
+
+def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
+    """Drop the messages of members who are known to be forgotten by their pseudonyms only."""
+    pseudonyms = _list_held_pseudonyms(messages, ("author",), forgotten)
+    return (
+        messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
+        if pseudonyms
+        else messages
+    )
+
+
+def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
+    if not forgotten.hashes:
+        return []
+    texts = pl.concat([frame[name].rename("text") for name in columns])
+    found = texts.str.extract_all(_PSEUDONYM).explode().drop_nulls().unique().sort()
+    return list_forgotten_members(found, forgotten)
+
+
+def _ignore(sources: pl.DataFrame, paths: Sequence[str]) -> pl.DataFrame:
+    """Say of files that they are passed over, and nothing of what they hold."""
+    is_passed = pl.col("source").is_in(paths)
+    said = {"status": pl.lit("ignored"), "reason": pl.lit(_REASON), "rows": pl.lit(0), "unread": pl.lit(0)}
+    kept = ("source", "folder", *said)
+    return sources.with_columns(
+        pl.when(is_passed)
+        .then((said[name] if name in said else pl.lit(None)).cast(dtype))
+        .otherwise(pl.col(name))
+        .alias(name)
+        for name, dtype in sources.schema.items()
+        if name in said or name not in kept
+    )
+
+
+def _has(forgotten: Forgotten, conversation: str) -> bool:
+    return forgotten.holds("conversation", conversation)
+
+
+def _distinct(frame: pl.DataFrame, column: str) -> list[str]:
+    return frame[column].unique(maintain_order=True).to_list()

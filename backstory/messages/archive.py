@@ -1,0 +1,71 @@
+"""Messages of conversations that are kept whatever their exports still hold: one Parquet file per conversation.
+
+A row is a row of the table ``messages``, so that the archive holds no name that the table does not hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.errors import WorkspaceError
+from backstory.ids import digest
+from backstory.tables import replace_file
+from backstory.tables.contracts import polars_schema
+from backstory.tables.schemas import Messages
+
+ARCHIVE_SCHEMA: Final = pl.Schema({**polars_schema(Messages), "reading": pl.String(), "held": pl.Boolean()})
+"""Columns of ``messages``; how the row was read (a hash); and whether an export held it at the last reading."""
+
+
+def read_archive(folder: Path) -> pl.DataFrame:
+    """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
+
+    Raises:
+        WorkspaceError: A file is damaged; what it held may be nowhere else.
+    """
+    frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
+    for path in _list_files(folder):
+        try:
+            frames.append(pl.read_parquet(path).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA))
+        except pl.exceptions.PolarsError as error:
+            raise WorkspaceError(
+                f"{path} is damaged; restore it from a backup, or delete it to lose the messages that only it holds"
+            ) from error
+    return pl.concat(frames)
+
+
+def write_archive(folder: Path, kept: pl.DataFrame) -> None:
+    """Replace the files of some conversations; those of others stay.
+
+    Args:
+        folder: The folder of the archive; made if absent.
+        kept: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
+    """
+    for (conversation,), rows in kept.group_by("conversation_id", maintain_order=True):
+        path = _path_of(folder, str(conversation))
+        replace_file(path, rows)
+        path.chmod(0o600)
+
+
+def drop_archived(folder: Path, conversations: list[str]) -> None:
+    """Delete the files of some conversations."""
+    for conversation in conversations:
+        _path_of(folder, conversation).unlink(missing_ok=True)
+
+
+def hash_archive(folder: Path) -> str:
+    """Hash the bytes of all files; empty if there are none."""
+    files = _list_files(folder)
+    return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files]) if files else ""
+
+
+def _path_of(folder: Path, conversation: str) -> Path:
+    return folder / f"{digest([conversation], length=16)}.parquet"
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
