@@ -197,7 +197,7 @@ def test_a_secret_that_is_not_the_one_that_was_used_is_named_and_never_replaced(
 def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: Path) -> None:
     before = set(read_table(root / "data", "messages")["author"].drop_nulls())
     (root / ".backstory" / "secret.key").unlink()
-    with pytest.raises(WorkspaceError, match="except embeddings.sqlite"):
+    with pytest.raises(WorkspaceError, match=r"except embeddings\.sqlite"):
         pipeline.materialize_messages(open_workspace(root), ["2025-03-13"])
     for path in (root / "data").iterdir():
         if path.is_dir():
