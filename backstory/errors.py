@@ -58,6 +58,14 @@ class ContractError(BackstoryError, ValueError):
     """A table breaks its contract (schema, uniqueness, or a reference to another table)."""
 
 
+class DamagedTableError(ContractError):
+    """A file of a table is absent, damaged, or not the one that was written."""
+
+
+class LedgerError(BackstoryError, RuntimeError):
+    """The record of what was made from what is damaged."""
+
+
 class ModelError(BackstoryError, RuntimeError):
     """A model, on this machine or behind an API, failed or gave an unusable answer."""
 

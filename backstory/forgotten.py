@@ -18,12 +18,11 @@ from backstory.errors import WorkspaceError
 from backstory.ids import digest, digest_json
 from backstory.messages import ExportRead, conversation_of
 from backstory.privacy.names import normalize_name
-from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX, make_pseudonym
+from backstory.privacy.pseudonyms import PSEUDONYM, make_pseudonym
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
 _REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
-_PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 _SALT_BYTES = 16
 _TOKEN_DIGITS = 8
 
@@ -204,7 +203,7 @@ def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten
     if not forgotten.hashes:
         return []
     texts = pl.concat([frame[name].rename("text") for name in columns])
-    found = texts.str.extract_all(_PSEUDONYM).explode().drop_nulls().unique().sort()
+    found = texts.str.extract_all(PSEUDONYM).explode().drop_nulls().unique().sort()
     return list_forgotten_members(found, forgotten)
 
 

@@ -133,10 +133,10 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
     started = perf_counter()
     fresh = pipeline.is_fresh(workspace, partitions)
     execution = Execution() if fresh else execute(workspace, partitions, tell)
-    if not fresh:
-        write_views(workspace.tables)
-        if not execution.failures:
-            pipeline.record_run(workspace, partitions)
+    # Also when nothing has changed: the folder may have been moved, or the file of the views be gone or damaged.
+    write_views(workspace.tables)
+    if not fresh and not execution.failures:
+        pipeline.record_run(workspace, partitions)
     return Outcome(
         partitions=len(partitions),
         fresh=fresh,

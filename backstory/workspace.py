@@ -13,7 +13,7 @@ from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
-from backstory.tables.ledger import Ledger
+from backstory.tables.ledger import LEDGER_FILE, Ledger
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Workspace:
     @cached_property
     def ledger(self) -> Ledger:
         """What has been materialized from which inputs."""
-        return Ledger(self.tables / "ledger.sqlite")
+        return Ledger(self.tables / LEDGER_FILE)
 
     @property
     def located_settings(self) -> Settings:

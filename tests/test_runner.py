@@ -12,10 +12,11 @@ from backstory.inspection.checks import CHECKS, Finding, checks_after
 from backstory.pipeline import STAGES
 from backstory.pipeline.stage_report import StageReport
 from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import list_partitions, write_partition
+from backstory.tables import list_partitions
 from backstory.tables.contracts import conform
 from backstory.tables.schemas import TABLES, Sources
 from backstory.workspace import Workspace, open_workspace
+from tests.workspaces import replace_recorded
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
@@ -63,7 +64,7 @@ def test_a_blocking_check_stops_the_stages_after_it_and_is_not_taken_for_done(wo
     run(workspace)
     path = workspace.tables / "messages" / "2025-03-13.parquet"
     messages = pl.read_parquet(path)
-    pl.concat([messages, messages.head(1)]).write_parquet(path)
+    replace_recorded(workspace, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
     (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
     for _ in range(2):
         outcome, told = run(workspace)
@@ -116,7 +117,7 @@ def write_sources(workspace: Workspace, *rows: dict[str, object]) -> None:
     frame = pl.DataFrame(
         [{**dict.fromkeys(columns), **defaults, **row} for row in rows], infer_schema_length=None
     )
-    write_partition(workspace.tables, "sources", "conversations", conform(frame, Sources))
+    replace_recorded(workspace, "sources", "conversations", conform(frame, Sources))
 
 
 def test_files_that_wait_for_a_person_are_found_and_do_not_stop_the_run(workspace: Workspace) -> None:

@@ -1,6 +1,6 @@
 """Files -> documents: one reader per file type behind one registry, and a row for every file."""
 
-from backstory.documents.folder import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.folder import DocumentRead, name_reading, read_documents, read_listed_documents
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader
 
@@ -9,6 +9,7 @@ __all__ = [
     "DocumentRead",
     "DocumentReader",
     "ParsedDocument",
+    "name_reading",
     "read_documents",
     "read_listed_documents",
 ]

@@ -122,15 +122,7 @@ def read_listed_documents(
         ContractError: ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
-    reading = digest(
-        [
-            _REVISION_OF_READING,
-            settings.kind,
-            settings.tenant,
-            str(settings.drafts),
-            *(r.format for r in readers),
-        ]
-    )
+    reading = name_reading(settings, readers)
     known = _group_revisions(previous)
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
@@ -157,6 +149,12 @@ def read_listed_documents(
         reading=reading,
         present=listing.present,
     )
+
+
+def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
+    """Name the way in which files are read; see :func:`read_documents`."""
+    formats = (reader.format for reader in readers)
+    return digest([_REVISION_OF_READING, settings.kind, settings.tenant, str(settings.drafts), *formats])
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:

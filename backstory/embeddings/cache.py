@@ -6,6 +6,8 @@ lose only the batch that it was computing.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,7 +22,8 @@ from backstory.errors import CacheFileError
 from backstory.ids import digest
 
 APPLICATION_ID = 0x42535456  # "BSTV" in the file's header identifies the database as a cache of Backstory
-FORMAT = 1
+FORMAT = 2
+DAMAGED_SUFFIX = ".damaged"
 
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -30,9 +33,22 @@ CREATE TABLE embedders (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 CREATE TABLE vectors (
     key BLOB PRIMARY KEY,
     embedder INTEGER NOT NULL REFERENCES embedders,
-    vector BLOB NOT NULL
+    vector BLOB NOT NULL,
+    checksum BLOB
 );
 """
+# Format 1 had no checksums: its vectors are taken as they are.
+_UPGRADE = """
+BEGIN IMMEDIATE;
+ALTER TABLE vectors ADD COLUMN checksum BLOB;
+UPDATE vectors SET checksum = checksum_of(key, vector);
+PRAGMA user_version = 2;
+COMMIT;
+"""
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+logger = logging.getLogger(__name__)
+
 _BUSY_SECONDS = 60.0
 _ROWS_AT_ONCE = 4096
 _NUMBER = np.dtype("<f4")
@@ -43,8 +59,15 @@ def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
     return bytes.fromhex(digest([embedder_id, task, text], length=32))
 
 
+class _DamagedCacheError(Exception):
+    """What the file holds cannot be used; it holds nothing that cannot be computed again."""
+
+
 class EmbeddingCache:
     """Stores vectors by key.
+
+    A file that is damaged is moved aside, and a vector that differs from its checksum is deleted; both are said in
+    the log, and what was lost is computed again.
 
     Every call opens the file anew, so threads may share an object, and it survives a fork. If two processes
     store the same key, the first vector stays.
@@ -73,25 +96,44 @@ class EmbeddingCache:
             The rows of unknown keys are undefined.
 
         Raises:
-            CacheFileError: The file is damaged, not a cache, or cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
+        try:
+            return self._get(keys, dimension)
+        except _DamagedCacheError as error:
+            self._set_aside(error)
+            return self._get(keys, dimension)
+
+    def _get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
         known = np.zeros(len(keys), np.bool_)
         vectors = np.empty((len(keys), dimension), np.float32)
         if not self.path.exists():
             return known, vectors
+        damaged: list[tuple[bytes]] = []
+        size = dimension * _NUMBER.itemsize
         with self._open() as connection:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("BEGIN")
             connection.execute("CREATE TEMP TABLE wanted (position INTEGER PRIMARY KEY, key BLOB NOT NULL)")
             connection.executemany("INSERT INTO wanted VALUES (?, ?)", enumerate(keys))
             found = connection.execute(
-                "SELECT position, vector FROM wanted CROSS JOIN vectors USING (key) ORDER BY position"
+                "SELECT position, key, vector, checksum FROM wanted CROSS JOIN vectors USING (key) ORDER BY position"
             )
             while block := found.fetchmany(_ROWS_AT_ONCE):
-                positions = [position for position, _ in block]
-                vectors[positions] = self._decode([blob for _, blob in block], dimension)
-                known[positions] = True
+                for position, key, blob, checksum in block:
+                    known[position] = len(blob) == size and checksum == _checksum(key, blob)
+                    if known[position]:
+                        vectors[position] = np.frombuffer(blob, _NUMBER)
+                    else:
+                        damaged.append((key,))
             connection.execute("ROLLBACK")
+            connection.executemany("DELETE FROM vectors WHERE key = ?", damaged)
+        if damaged:
+            logger.warning(
+                "vectors of the embedding cache that differ from their checksums and are computed again: %d in %s",
+                len(damaged),
+                self.path,
+            )
         return known, vectors
 
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
@@ -103,8 +145,15 @@ class EmbeddingCache:
             vectors: Shape ``(len(keys), dimension)``.
 
         Raises:
-            CacheFileError: The file is damaged, not a cache, or cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
+        try:
+            self._put(embedder_id, keys, vectors)
+        except _DamagedCacheError as error:
+            self._set_aside(error)
+            self._put(embedder_id, keys, vectors)
+
+    def _put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
         blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))
         with self._open(create=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -113,10 +162,51 @@ class EmbeddingCache:
                 "SELECT number FROM embedders WHERE id = ?", (embedder_id,)
             ).fetchone()
             connection.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
-                ((key, number, blob) for key, blob in zip(keys, blobs, strict=True)),
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
+                ((key, number, blob, _checksum(key, blob)) for key, blob in zip(keys, blobs, strict=True)),
             )
             connection.execute("COMMIT")
+
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every vector is read.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            with self._open() as connection:
+                [(found,), *_] = connection.execute("PRAGMA integrity_check").fetchall()
+                wrong = connection.execute(
+                    "SELECT count(*) FROM vectors WHERE checksum IS NOT checksum_of(key, vector)"
+                ).fetchone()[0]
+        except _DamagedCacheError as error:
+            found, wrong = str(error), 0
+        if found == "ok" and not wrong:
+            return None
+        what = found if found != "ok" else f"{wrong} vectors differ from their checksums"
+        return f"the embedding cache {self.path} is damaged: {what}; the next run computes again what is lost"
+
+    def _set_aside(self, damage: Exception) -> None:
+        """Move a file that cannot be used out of the way, unless another process has put a right one there."""
+        with exclusive_temporary(self.path):
+            try:
+                with self._open() as connection:
+                    if connection.execute("PRAGMA integrity_check").fetchone() == ("ok",):
+                        return
+            except _DamagedCacheError:
+                pass
+            aside = self.path.with_name(self.path.name + DAMAGED_SUFFIX)
+            self.path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        logger.warning(
+            "the embedding cache %s is damaged (%s); it was moved to %s, and its vectors are computed again",
+            self.path,
+            damage,
+            aside.name,
+        )
 
     def count(self) -> dict[str, int]:
         """Count the stored vectors.
@@ -125,7 +215,7 @@ class EmbeddingCache:
             Number of vectors by embedder id, sorted by id.
 
         Raises:
-            CacheFileError: The file is damaged, not a cache, or cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
         if not self.path.exists():
             return {}
@@ -147,7 +237,7 @@ class EmbeddingCache:
             Number of deleted vectors.
 
         Raises:
-            CacheFileError: The file is damaged, not a cache, or cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
         if not self.path.exists():
             return 0
@@ -200,12 +290,13 @@ class EmbeddingCache:
                 sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA synchronous = NORMAL")
+                connection.create_function("checksum_of", 2, _checksum, deterministic=True)
                 self._require_format(connection)
                 yield connection
-        except sqlite3.OperationalError as error:
-            raise CacheFileError(f"the embedding cache {self.path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise self._unusable(str(error)) from error
+            if error.sqlite_errorcode & 0xFF in _DAMAGE_CODES:
+                raise _DamagedCacheError(str(error)) from error
+            raise CacheFileError(f"the embedding cache {self.path} cannot be used: {error}") from error
 
     def _create(self) -> None:
         """Make an empty database under a temporary name, so that no process sees one without tables."""
@@ -219,22 +310,19 @@ class EmbeddingCache:
                 connection.executescript(_SCHEMA)
             publish(temporary, self.path)
 
-    def _decode(self, blobs: list[bytes], dimension: int) -> Vectors:
-        for size in set(map(len, blobs)):
-            if size != dimension * _NUMBER.itemsize:
-                raise self._unusable(f"a vector has {size} bytes instead of {dimension} float32 numbers")
-        return np.frombuffer(b"".join(blobs), _NUMBER).reshape(len(blobs), dimension)
-
     def _require_format(self, connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise self._unusable("it was not made by Backstory")
-        if version != FORMAT:
-            raise self._unusable(f"its format is {version}, this release reads {FORMAT}")
+            raise _DamagedCacheError("it was not made by Backstory")
+        if version > FORMAT:
+            raise CacheFileError(
+                f"the embedding cache {self.path} has format {version}, and this release reads {FORMAT}; upgrade "
+                "Backstory, or move the file away, which computes its vectors again"
+            )
+        if version < FORMAT:
+            connection.executescript(_UPGRADE)
 
-    def _unusable(self, reason: str) -> CacheFileError:
-        return CacheFileError(
-            f"{self.path} is not a usable embedding cache: {reason}. It holds only what can be "
-            "computed again: move it away, and the next run makes a new one"
-        )
+
+def _checksum(key: bytes, vector: bytes) -> bytes:
+    return hashlib.blake2b(key + vector, digest_size=8).digest()

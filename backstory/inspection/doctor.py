@@ -11,19 +11,23 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.errors import BackstoryError, SearchIndexError
+from backstory.errors import BackstoryError, CacheFileError, LedgerError, SearchIndexError
 from backstory.extras import MODULES, is_installed
-from backstory.index import current_version, open_index
+from backstory.index import open_index
+from backstory.index.snapshot.publication import has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
 from backstory.languages import name_languages
+from backstory.pipeline.corpus import find_manifest_damage
+from backstory.privacy import load_secret
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
 from backstory.tables.schemas import TABLES
+from backstory.tables.views import VIEWS_FILE, find_views_damage
 from backstory.workspace import Workspace, open_workspace
 
 _PACKAGES = (
@@ -56,13 +60,16 @@ def examine(given: Path | None) -> list[Examination]:
         workspace = open_workspace(given)
     except BackstoryError as error:
         return [*found, Examination("settings", False, str(error))]
-    tables = [name for name in TABLES if list_partitions(workspace.tables, name)]
+    tables = [name for name in TABLES if _is_made(workspace, name)]
     found += [
         Examination("settings", True, str(workspace.root)),
         _examine("workspace writable", lambda: _writable(workspace.tables)),
         _examine("embedder", lambda: _try_embedder(workspace)),
         _examine("reranker", lambda: _try_reranker(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
+        _examine("ledger", lambda: _describe_ledger(workspace)),
+        _examine("embedding cache", lambda: _describe_cache(workspace)),
+        _examine("views", lambda: _describe_views(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
         _examine("languages", lambda: _describe_languages(workspace)),
         *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
@@ -74,7 +81,7 @@ def examine(given: Path | None) -> list[Examination]:
         ),
     ]
     if workspace.settings.privacy.pseudonyms:
-        found.append(_examine("secret", lambda: _describe_secret(workspace.secret)))
+        found.append(_examine("secret", lambda: _describe_secret(workspace)))
     return found
 
 
@@ -134,8 +141,10 @@ def _try_reranker(workspace: Workspace) -> str:
 
 
 def _describe_index(workspace: Workspace) -> str:
-    if not current_version(workspace.index):
+    if not has_pointer(workspace.index):
         return "not built yet; `backstory run` builds it"
+    if damage := find_manifest_damage(workspace):
+        raise SearchIndexError(damage)
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         index.verify()
         described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
@@ -160,12 +169,37 @@ def _describe_languages(workspace: Workspace) -> str:
     return describe_languages(counts)
 
 
+def _is_made(workspace: Workspace, name: str) -> bool:
+    """Say whether a table has rows, or must have some."""
+    try:
+        recorded = any(entry.rows for entry in workspace.ledger.read(name).values())
+    except LedgerError:
+        recorded = False  # the examination of the ledger says so
+    return recorded or bool(list_partitions(workspace.tables, name))
+
+
+def _describe_ledger(workspace: Workspace) -> str:
+    if damage := workspace.ledger.find_damage():
+        raise LedgerError(damage)
+    return "every entry has its checksum"
+
+
+def _describe_cache(workspace: Workspace) -> str:
+    if damage := workspace.embeddings.find_damage():
+        raise CacheFileError(damage)
+    return "every vector has its checksum"
+
+
+def _describe_views(workspace: Workspace) -> str:
+    if damage := find_views_damage(workspace.tables):
+        raise BackstoryError(damage)
+    return f"{VIEWS_FILE} is as it was written"
+
+
 def _describe_table(workspace: Workspace, name: str) -> str:
     breaches = integrity.find_contract_breaches(workspace, name)
     if len(breaches):
-        raise BackstoryError(
-            f"{breaches['breach'][0]}; delete {workspace.tables / name} and run `backstory run`"
-        )
+        raise BackstoryError(f"{breaches['breach'][0]}; run `backstory run`")
     count = len(list_partitions(workspace.tables, name))
     return f"{count} partition{'' if count == 1 else 's'}, every row valid"
 
@@ -181,9 +215,11 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
     return "all of these rows exist"
 
 
-def _describe_secret(path: Path) -> str:
-    if not path.is_file():
+def _describe_secret(workspace: Workspace) -> str:
+    path = workspace.secret
+    if not path.is_file() and not workspace.ledger.read("secret"):
         return "not made yet; the first run makes it"
+    load_secret(workspace.secret, workspace.ledger, workspace.tables)
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
         raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")

@@ -38,6 +38,7 @@ def query_text(
     Raises:
         InputError: The text is blank, or ``top_k`` is below 1.
         NoIndexError: No snapshot is published yet.
+        SearchIndexError: A file of the snapshot is damaged.
         EmbeddingInputError: The text is longer than the model's input.
     """
     if not text.strip():
@@ -47,6 +48,7 @@ def query_text(
     most = settings.top_k if top_k is None else top_k
     threshold = workspace.min_similarity
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
+        index.verify()
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
         request = SearchRequest.from_settings(
             settings, top_k=most * settings.chunks_per_query, as_of=None if as_of is None else [as_of]

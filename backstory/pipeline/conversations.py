@@ -8,7 +8,7 @@ from functools import cache
 
 import polars as pl
 
-from backstory.errors import PrivacyError, WorkspaceError
+from backstory.errors import BackstoryError, PrivacyError, WorkspaceError
 from backstory.forgotten import drop_members, hide_members, leave_out, list_forgotten_members, read_forgotten
 from backstory.ids import digest
 from backstory.messages import (
@@ -22,9 +22,12 @@ from backstory.messages import (
 from backstory.messages.archive import hash_archive, read_archive
 from backstory.pipeline.incremental import (
     content_of,
+    find_pending,
     materialize_partitions,
+    read_made,
     rows_of,
     split_by_partition,
+    write_beside,
 )
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.removals import (
@@ -38,7 +41,7 @@ from backstory.pipeline.removals import (
 )
 from backstory.pipeline.stage_report import StageReport
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
-from backstory.tables import list_partitions, read_table, write_partition
+from backstory.tables import hash_partitions, list_partitions, read_table
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import partition_keys, partition_range, previous_partition
 from backstory.window_chunks import cut_window_chunks
@@ -67,6 +70,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
     Raises:
         WorkspaceError: There is no message to read; the message says why of each file.
     """
+    workspace.ledger.set_aside_if_damaged()
     fingerprint = exports_fingerprint(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
@@ -79,7 +83,8 @@ def find_partitions(workspace: Workspace) -> list[str]:
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
         known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
-        workspace.ledger.record(_EXTENT, {_EXPORTS: known})
+        if exports_fingerprint(workspace) == fingerprint:
+            workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
     return partition_range(first, last, workspace.settings.partitions.grain)
 
@@ -96,15 +101,19 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
     Raises:
         WorkspaceError: There are files and not one message can be read; ``sources`` is written all the same.
-        PrivacyError: A real name is left in a message; nothing is written.
+        PrivacyError: A real name is left in a message, or the key of the pseudonyms is not the one that was used
+            before; nothing is written.
         RemovalError: Messages would be lost that an earlier run read; nothing is written.
     """
     counts: dict[str, int | float | str] = {}
     files = find_exports(workspace.exports)
+    if workspace.settings.privacy.pseudonyms:
+        load_secret(workspace.secret, workspace.ledger, workspace.tables)
 
     @cache
-    def read_messages() -> pl.DataFrame:
+    def read_messages() -> tuple[pl.DataFrame, str]:
         read = _read_exports(workspace)
+        files_after = find_exports(workspace.exports)
         reading, quarantine = _read_as_stored(workspace, read)
         reading = keep_archived(workspace, reading, files)
         refuse_removals(workspace, reading, files, partitions)
@@ -112,7 +121,10 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         is_emptied = bool(list_partitions(workspace.tables, "messages"))
         begin_writing(workspace, reading, files)
         _write_quarantine(workspace, quarantine)
-        _write_sources(workspace, sources)
+        # Last, since its entry vouches for the quarantine, too.
+        fingerprint, fingerprint_after = (_fingerprint(workspace, found) for found in (files, files_after))
+        inputs = fingerprint if fingerprint_after == fingerprint else ""
+        write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
         if messages.is_empty() and not is_emptied and len(sources.filter(pl.col("status") != "ignored")):
             raise WorkspaceError(_describe_nothing(workspace, read))
         drop_outside(workspace, messages)
@@ -126,23 +138,42 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
         counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(sources), **statuses)
         grain = workspace.settings.partitions.grain
-        return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
+        keys = partition_keys(messages["timestamp"], grain).alias("partition")
+        return messages.with_columns(keys), fingerprint_after
 
     def weigh(_: list[str]) -> Mapping[str, int]:
-        return dict(read_messages()["partition"].value_counts().iter_rows())
+        return dict(read_messages()[0]["partition"].value_counts().iter_rows())
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        return split_by_partition(read_messages().filter(pl.col("partition").is_in(pending)), pending)
+        return split_by_partition(read_messages()[0].filter(pl.col("partition").is_in(pending)), pending)
 
     if is_archive_stale(workspace, files):
         read_messages()  # the archive, which the partitions are made from, takes in what the exports hold
-    inputs = dict.fromkeys(partitions, _fingerprint(workspace, files))
-    if _is_quarantine_lost(workspace) or _is_sources_lost(workspace):
+    fingerprint = _fingerprint(workspace, files)
+    if not _are_files_accounted_for(workspace, fingerprint):
         workspace.ledger.forget("messages", partitions)
-    report = materialize_partitions(workspace, "messages", inputs, compute, weigh=weigh, counts=counts)
+    report = materialize_partitions(
+        workspace,
+        "messages",
+        dict.fromkeys(partitions, fingerprint),
+        compute,
+        weigh=weigh,
+        read_inputs_again=lambda: dict.fromkeys(partitions, read_messages()[1]),
+        counts=counts,
+    )
     if read_messages.cache_info().currsize:
         end_writing(workspace, files, partitions)
     return report
+
+
+def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Say which partitions :func:`materialize_messages` would make; all of them where the key cannot be used."""
+    files = find_exports(workspace.exports)
+    fingerprint = _fingerprint(workspace, files)
+    is_known = _are_files_accounted_for(workspace, fingerprint) and _is_secret_known(workspace)
+    if not is_known or is_archive_stale(workspace, files):
+        return list(partitions)
+    return find_pending(workspace, "messages", dict.fromkeys(partitions, fingerprint))
 
 
 def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
@@ -166,7 +197,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     contents = content_of(workspace, "messages", wanted)
     fingerprint = exports_fingerprint(workspace)
     inputs = {key: digest([fingerprint, content]) for key, content in contents.items()}
-    pending = workspace.ledger.pending(_PRIVACY, inputs, ())
+    pending = workspace.ledger.pending(_PRIVACY, inputs, contents)
     if not pending:
         return clean
     names = read_exports(workspace.exports, workspace.settings.conversations).names
@@ -174,6 +205,11 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     if breaches.is_empty():
         workspace.ledger.record(_PRIVACY, {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
+
+
+def find_pending_windows(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Say which partitions :func:`materialize_windows` would make."""
+    return find_pending(workspace, "windows", _inputs_of_windows(workspace, partitions))
 
 
 def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -196,17 +232,20 @@ def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> Stag
     return materialize_partitions(workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages"))
 
 
+def find_pending_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Say which partitions :func:`materialize_window_chunks` would make."""
+    return find_pending(workspace, "window_chunks", _inputs_of_window_chunks(workspace, partitions))
+
+
 def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Cut each window into query chunks."""
     settings = workspace.settings.queries
     embedder = workspace.embedder
     limit = min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens)
-    depends = hash_dependencies(workspace, "window_chunks")
-    windows_content = content_of(workspace, "windows", partitions)
-    inputs = {key: digest([windows_content[key], depends]) for key in partitions}
+    inputs = _inputs_of_window_chunks(workspace, partitions)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        windows = read_table(workspace.tables, "windows", pending)
+        windows = read_made(workspace, "windows", pending)
         messages = _read_with_previous(workspace, pending)
         chunks = cut_window_chunks(
             windows,
@@ -314,33 +353,29 @@ def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
     for key in list_partitions(workspace.tables, "quarantine"):
         groups.setdefault(key, quarantine.clear())
-    written = {
-        key: write_partition(workspace.tables, "quarantine", key, rows.sort("line"))
-        for key, rows in groups.items()
-    }
+    # Its file names are hashes of sources: those of exports that are gone are forgotten with their entries.
     workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
-    workspace.ledger.record(
-        "quarantine", {key: Entry("", table.content_hash, table.rows) for key, table in written.items()}
-    )
+    write_beside(workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "")
 
 
-def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:
-    written = write_partition(workspace.tables, "sources", EXPORT_SOURCES, sources)
-    workspace.ledger.record("sources", {EXPORT_SOURCES: Entry("", written.content_hash, written.rows)})
-
-
-def _is_sources_lost(workspace: Workspace) -> bool:
-    """Say whether the rows of the exports were never written, or their file is gone."""
+def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
+    """Say whether ``sources`` and ``quarantine`` were written from these exports, and are as they were written."""
     entry = workspace.ledger.read("sources").get(EXPORT_SOURCES)
-    return entry is None or (
-        entry.rows > 0 and EXPORT_SOURCES not in list_partitions(workspace.tables, "sources")
-    )
+    if entry is None or entry.inputs != fingerprint:
+        return False
+    if hash_partitions(workspace.tables, "sources").get(EXPORT_SOURCES, "") != entry.content:
+        return False
+    recorded = {key: one.content for key, one in workspace.ledger.read("quarantine").items() if one.rows}
+    return recorded == hash_partitions(workspace.tables, "quarantine")
 
 
-def _is_quarantine_lost(workspace: Workspace) -> bool:
-    """Say whether a file of the table, which is written beside the messages, is gone."""
-    filled = {key for key, entry in workspace.ledger.read("quarantine").items() if entry.rows}
-    return not filled <= set(list_partitions(workspace.tables, "quarantine"))
+def _is_secret_known(workspace: Workspace) -> bool:
+    try:
+        if workspace.settings.privacy.pseudonyms:
+            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    except BackstoryError:
+        return False  # the stage says why
+    return True
 
 
 def _inputs_of_windows(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
@@ -355,8 +390,16 @@ def _inputs_of_windows(workspace: Workspace, partitions: Sequence[str]) -> dict[
     }
 
 
+def _inputs_of_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
+    depends = hash_dependencies(workspace, "window_chunks")
+    contents = content_of(workspace, "windows", partitions)
+    return {key: digest([contents[key], depends]) for key in partitions}
+
+
 def _read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
     grain = workspace.settings.partitions.grain
     wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
-    messages = read_table(workspace.tables, "messages", wanted)
+    # The partition before the first one may never have been made, and those that are wanted must have been.
+    made = workspace.ledger.read("messages")
+    messages = read_made(workspace, "messages", [key for key in wanted if key in made or key in partitions])
     return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))

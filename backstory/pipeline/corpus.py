@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Mapping
@@ -10,33 +11,39 @@ from pathlib import Path
 import polars as pl
 
 from backstory.document_chunks import cut_document_chunks, embedding_texts
-from backstory.documents import DocumentRead, read_documents
+from backstory.documents import DocumentRead, name_reading, read_documents
 from backstory.documents.sources import DRAFT, name_source
 from backstory.embeddings import embed_texts
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
-from backstory.index.snapshot.manifest import find_damage
+from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage
 from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
 from backstory.pipeline.incremental import (
     WHOLE,
     content_of,
+    find_pending,
     is_made_by_this_code,
     materialize_partitions,
+    read_made,
+    read_previous,
+    write_beside,
 )
 from backstory.pipeline.inputs import code_version, effective_index_settings, hash_dependencies
+from backstory.pipeline.posts_fingerprint import hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.settings import SETTINGS_FILE
-from backstory.tables import read_table, write_partition
+from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 _READING = "documents_reading"
+_MANIFEST = "manifest of the index"
 _DOCUMENTS = "documents"
 _LANGUAGES = "document_languages"
 _REVISION_OF_LANGUAGES = "1"
@@ -56,20 +63,27 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     settings = workspace.settings.documents
     known = workspace.ledger.read(_READING).get(WHOLE)
     is_current_code = is_made_by_this_code(workspace, "documents")
-    previous = read_table(workspace.tables, "documents")
+    apart = list_other_parts(workspace)
+    previous = read_previous(workspace, "documents")
+    inputs = _inputs_of_documents(workspace)
     read = read_documents(
         workspace.posts,
         settings,
         previous,
-        previous_reading=known.inputs if known and is_current_code else "",
-        apart=list_other_parts(workspace),
+        previous_reading=known.inputs if known and is_current_code and previous is not None else "",
+        apart=apart,
     )
-    require_documents(workspace, previous, read.documents)
+    inputs_after = _inputs_of_documents(workspace)
+    if previous is not None:
+        require_documents(workspace, previous, read.documents)
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
     documents = read.documents
-    _write_sources(workspace, _tell_languages(workspace, read))
-    revisions = documents.select("document_id", "revision", "status", "error").rows()
-    inputs = digest([hash_dependencies(workspace, "documents"), read.reading, *map(str, revisions)])
+    write_beside(
+        workspace,
+        "sources",
+        {_DOCUMENTS: _tell_languages(workspace, read)},
+        inputs if inputs_after == inputs else "",
+    )
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
         return {WHOLE: documents}
@@ -79,10 +93,34 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         # A process that is killed here must not leave documents of one reading under the name of another.
         workspace.ledger.forget(_READING, [WHOLE])
     counts = _count_documents(workspace, read)
-    report = materialize_partitions(workspace, "documents", {WHOLE: inputs}, compute, counts=counts)
+    report = materialize_partitions(
+        workspace,
+        "documents",
+        {WHOLE: inputs},
+        compute,
+        read_inputs_again=lambda: {WHOLE: inputs_after},
+        counts=counts,
+    )
     if is_another:
         workspace.ledger.record(_READING, {WHOLE: Entry(read.reading, "", 0)})
     return report
+
+
+def find_pending_documents(workspace: Workspace) -> list[str]:
+    """Say whether :func:`materialize_documents` would write anything."""
+    inputs = _inputs_of_documents(workspace)
+    sources = workspace.ledger.read("sources").get(_DOCUMENTS)
+    written = hash_partitions(workspace.tables, "sources").get(_DOCUMENTS, "")
+    if sources is None or (sources.inputs, sources.content) != (inputs, written):
+        return [WHOLE]
+    return find_pending(workspace, "documents", {WHOLE: inputs})
+
+
+def _inputs_of_documents(workspace: Workspace) -> str:
+    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    reading = name_reading(workspace.settings.documents)
+    left_out = read_forgotten(workspace.forgotten).fingerprint
+    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out])
 
 
 def list_other_parts(workspace: Workspace) -> list[Path]:
@@ -98,7 +136,8 @@ def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
     )
     told_by = [_REVISION_OF_LANGUAGES, code_version("documents"), read.reading]
     inputs = {uri: digest([*told_by, revision]) for uri, revision, _, _ in documents}
-    pending = set(workspace.ledger.pending(_LANGUAGES, inputs, ()))
+    languages_told = {uri: entry.content for uri, entry in workspace.ledger.read(_LANGUAGES).items()}
+    pending = set(workspace.ledger.pending(_LANGUAGES, inputs, languages_told))
     told = {
         uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
         for uri, _, title, text in documents
@@ -111,11 +150,6 @@ def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
     languages = {name_source(folder, uri): known[uri].content or None for uri in inputs}
     language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
     return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
-
-
-def _write_sources(workspace: Workspace, sources: pl.DataFrame) -> None:
-    written = write_partition(workspace.tables, "sources", _DOCUMENTS, sources)
-    workspace.ledger.record("sources", {_DOCUMENTS: Entry("", written.content_hash, written.rows)})
 
 
 def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:
@@ -147,25 +181,34 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
     """Cut the documents that are searched; unchanged revisions keep their chunks."""
     settings = workspace.settings.chunks
     embedder = workspace.embedder
-    documents_content = content_of(workspace, "documents", [WHOLE])[WHOLE]
-    inputs = digest([hash_dependencies(workspace, "document_chunks"), documents_content])
+    inputs = _inputs_of_document_chunks(workspace)
     counts: dict[str, int | float | str] = {}
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
-        previous = read_table(workspace.tables, "document_chunks")
+        previous = read_previous(workspace, "document_chunks")
         chunks = cut_document_chunks(
-            read_table(workspace.tables, "documents"),
+            read_made(workspace, "documents", [WHOLE]),
             settings,
             max_tokens=embedder.max_input_tokens,
             count_tokens=embedder.count_tokens,
             counter_id=embedder.id,
             previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
         )
-        counts["kept"] = chunks.join(previous, on="chunk_id", how="semi").height
+        counts["kept"] = 0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
         counts["tokens"] = int(chunks["token_count"].sum())
         return {WHOLE: chunks}
 
     return materialize_partitions(workspace, "document_chunks", {WHOLE: inputs}, compute, counts=counts)
+
+
+def find_pending_document_chunks(workspace: Workspace) -> list[str]:
+    """Say whether :func:`materialize_document_chunks` would write anything."""
+    return find_pending(workspace, "document_chunks", {WHOLE: _inputs_of_document_chunks(workspace)})
+
+
+def _inputs_of_document_chunks(workspace: Workspace) -> str:
+    contents = content_of(workspace, "documents", [WHOLE])
+    return digest([hash_dependencies(workspace, "document_chunks"), contents[WHOLE]])
 
 
 def materialize_search_index(workspace: Workspace) -> StageReport:
@@ -175,18 +218,20 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     """
     started = time.perf_counter()
     embedder = workspace.embedder
-    deleted = read_table(workspace.tables, "documents").filter(pl.col("status") == "deleted")["document_id"]
-    contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    inputs = digest([hash_dependencies(workspace, "search_index"), *contents])
+    inputs = _inputs_of_index(workspace)
+    documents = read_made(workspace, "documents", [WHOLE])
+    deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
     known = workspace.ledger.read("search_index").get(WHOLE)
-    if known is not None and known.inputs == inputs and _is_published(workspace, known.content):
+    if known is not None and not find_pending_index(workspace):
         counts = _describe_snapshot(workspace, known.content)
         prune_documents(workspace.index, deleted)
         report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
         log_report(report)
         return report
-    documents = read_table(workspace.tables, "documents")
-    chunks = read_table(workspace.tables, "document_chunks")
+    if known is not None and find_manifest_damage(workspace):
+        # A snapshot without a manifest is built again; one with a wrong manifest would vouch for itself.
+        (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
+    chunks = read_made(workspace, "document_chunks", [WHOLE])
     with show_progress("embedding documents") as progress:
         embedded = embed_texts(
             embedder,
@@ -203,6 +248,8 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         embedder_id=embedder.id,
         settings=effective_index_settings(workspace.settings.index, len(chunks)),
     )
+    manifest = Entry(build.version, _hash_manifest(build.folder / MANIFEST_FILE), 1)
+    workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
     prune_documents(workspace.index, deleted)
     report = StageReport(
@@ -218,11 +265,39 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     return report
 
 
-def _is_published(workspace: Workspace, version: str) -> bool:
-    """Say whether a snapshot is the current one and all of its files are there."""
-    if current_version(workspace.index) != version:
-        return False
-    return find_damage(workspace.index / version, checksums=False) is None
+def find_pending_index(workspace: Workspace) -> list[str]:
+    """Say whether :func:`materialize_search_index` would publish anything: every file of the snapshot is hashed."""
+    known = workspace.ledger.read("search_index").get(WHOLE)
+    if known is None or known.inputs != _inputs_of_index(workspace):
+        return [WHOLE]
+    if current_version(workspace.index) != known.content:
+        return [WHOLE]
+    damage = find_manifest_damage(workspace) or find_damage(workspace.index / known.content, checksums=True)
+    return [] if damage is None else [WHOLE]
+
+
+def find_manifest_damage(workspace: Workspace) -> str | None:
+    """Say whether the manifest, which vouches for every other file of the published snapshot, is not as it was written.
+
+    Returns:
+        What is wrong, and what to do; None also if nothing is published.
+    """
+    recorded = workspace.ledger.read(_MANIFEST).get(WHOLE)
+    if recorded is None or recorded.inputs != current_version(workspace.index):
+        return None
+    path = workspace.index / recorded.inputs / MANIFEST_FILE
+    if path.is_file() and _hash_manifest(path) == recorded.content:
+        return None
+    return f"{path} is not the file that was written; `backstory run` builds the snapshot again"
+
+
+def _hash_manifest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _inputs_of_index(workspace: Workspace) -> str:
+    contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
+    return digest([hash_dependencies(workspace, "search_index"), *contents])
 
 
 def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:

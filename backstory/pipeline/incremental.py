@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 
+from backstory.errors import ContractError, WorkspaceError
 from backstory.ids import digest
 from backstory.pipeline.inputs import code_version
 from backstory.pipeline.stage_report import StageReport, log_report
-from backstory.tables import list_partitions, write_partition, write_partitions
+from backstory.tables import hash_partitions, list_partitions, read_table, write_partition, write_partitions
 from backstory.tables.contracts import empty, polars_schema
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
@@ -22,6 +23,8 @@ WHOLE = "all"
 
 _PREVIEW_ROWS = 5
 _MADE_BY = "made by"
+_NOT_MADE = "not made"
+_CHANGED = "changed while it was read"
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +33,74 @@ Weigh = Callable[[list[str]], Mapping[str, int]]
 
 
 def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
-    """Give the hash of the rows of each partition; empty for one that has none."""
+    """Give the hash of the rows of each partition: empty for one without rows, ``not made`` for one never made."""
     entries = workspace.ledger.read(table)
-    return {key: entries[key].content if key in entries else "" for key in partitions}
+    return {key: entries[key].content if key in entries else _NOT_MADE for key in partitions}
+
+
+def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl.DataFrame:
+    """Read partitions that a stage is made from; one that was never made is not taken for an empty one.
+
+    Args:
+        workspace: The workspace.
+        table: Name of the table.
+        partitions: Keys of the partitions.
+
+    Returns:
+        Their rows, as :func:`backstory.tables.read_table` gives them.
+
+    Raises:
+        WorkspaceError: A partition was never made, or a process was killed while it wrote it.
+        DamagedTableError: A file is absent, damaged, or not the one that was written.
+    """
+    entries = workspace.ledger.read(table)
+    absent = [key for key in partitions if key not in entries]
+    if absent:
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise WorkspaceError(
+            f"{table} {absent[0]}{more} is not made, or was not finished; materialize {table} for the same days "
+            "first, or run `backstory run`"
+        )
+    return read_table(workspace.tables, table, partitions)
+
+
+def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
+    """Read what a stage made before, to take unchanged rows over from it.
+
+    Returns:
+        All rows of the table; None if they are not recorded or damaged, which is said in the log.
+    """
+    if WHOLE not in workspace.ledger.read(table):
+        return None
+    try:
+        return read_table(workspace.tables, table)
+    except ContractError as error:
+        logger.warning("%s", error)
+        return None
+
+
+def find_pending(workspace: Workspace, table: str, inputs: Mapping[str, str]) -> list[str]:
+    """Say which partitions of a table would be made.
+
+    Args:
+        workspace: The workspace.
+        table: Name of the table.
+        inputs: Hash of the inputs of each wanted partition.
+
+    Returns:
+        Those whose inputs changed, or whose file is not the one that was written, in the order of ``inputs``.
+    """
+    contents = hash_partitions(workspace.tables, table)
+    return workspace.ledger.pending(table, _with_columns(table, inputs), contents)
+
+
+def write_beside(workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: str) -> None:
+    """Write partitions of a table that a stage writes in passing, and record what they were made from."""
+    workspace.ledger.forget(table, frames)
+    written = write_partitions(workspace.tables, table, frames)
+    workspace.ledger.record(
+        table, {key: Entry(inputs, done.content_hash, done.rows) for key, done in written.items()}
+    )
 
 
 def materialize_partitions(
@@ -42,13 +110,15 @@ def materialize_partitions(
     compute: Compute,
     *,
     weigh: Weigh | None = None,
+    read_inputs_again: Callable[[], Mapping[str, str]] | None = None,
     counts: dict[str, int | float | str] | None = None,
 ) -> StageReport:
-    """Make the partitions of a table whose inputs changed.
+    """Make the partitions of a table whose inputs changed, or whose file is not the one that was written.
 
     They are made in groups of neighbouring partitions, and each group is written and recorded before the next
     is made: memory does not grow with the range, and a process that is killed loses one group at most. What
-    is made of a partition does not depend on its group.
+    is made of a partition does not depend on its group. Entries of the ledger are removed before the first file
+    of a group is written.
 
     Args:
         workspace: The workspace.
@@ -57,6 +127,8 @@ def materialize_partitions(
         compute: Gives the rows of the partitions that it is asked for.
         weigh: Gives the rows that each partition is made from, to bound the groups by the setting
             ``partitions.rows_at_once``; None to make all at once.
+        read_inputs_again: For inputs that may change while they are read: gives ``inputs`` as they are once rows
+            have been computed. A partition whose inputs differ by then is written, and made again by the next run.
         counts: Figures of the stage; ``compute`` may add to it.
 
     Returns:
@@ -64,16 +136,18 @@ def materialize_partitions(
     """
     started = time.perf_counter()
     _drop_other_grain(workspace, table, inputs)
-    columns = polars_schema(TABLES[table]).names()
-    inputs = {key: digest([*columns, value]) for key, value in inputs.items()}
-    pending = workspace.ledger.pending(table, inputs, list_partitions(workspace.tables, table))
+    pending = find_pending(workspace, table, inputs)
     preview = pl.DataFrame()
     weights = weigh(pending) if weigh and pending else {}
     for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
         frames = compute(group)
+        again = inputs if read_inputs_again is None else read_inputs_again()
+        read = {key: inputs[key] if again[key] == inputs[key] else _CHANGED for key in group}
+        made_from = _with_columns(table, read)
+        workspace.ledger.forget(table, group)
         written = write_partitions(workspace.tables, table, {key: frames[key] for key in group})
         workspace.ledger.record(
-            table, {key: Entry(inputs[key], done.content_hash, done.rows) for key, done in written.items()}
+            table, {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()}
         )
         if preview.is_empty():
             preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
@@ -100,6 +174,11 @@ def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
     return known is not None and known.inputs == code_version(table)
 
 
+def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
+    columns = polars_schema(TABLES[table]).names()
+    return {key: digest([*columns, value]) for key, value in inputs.items()}
+
+
 def _drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:
     """Remove the partitions of another calendar grain, whose rows would stand beside the same rows of this one."""
     grain = workspace.settings.partitions.grain
@@ -107,9 +186,9 @@ def _drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -
     if WHOLE in wanted or known is None or known.content == grain:
         return
     partitions = list_partitions(workspace.tables, table)
+    workspace.ledger.forget(table, workspace.ledger.read(table))
     for key in partitions:
         write_partition(workspace.tables, table, key, empty(TABLES[table]))
-    workspace.ledger.forget(table, workspace.ledger.read(table))
     logger.warning(
         "partitions.grain is %s and was %s: dropped all %d partitions of %s, which the old grain made",
         grain,

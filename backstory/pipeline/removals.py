@@ -12,6 +12,7 @@ The rule, by the messages that the tables hold and the exports do not:
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,11 +29,14 @@ from backstory.messages import ExportFile, conversation_of
 from backstory.messages.archive import ARCHIVE_SCHEMA, read_archive, write_archive
 from backstory.pipeline.inputs import code_version
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages
+from backstory.privacy.pseudonyms import PSEUDONYM
 from backstory.settings import ConversationSettings
-from backstory.tables import list_partitions, read_table, write_partition
+from backstory.tables import hash_partitions, list_partitions, read_table, write_partition
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import partition_keys
 from backstory.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 PARTITIONED: Final = (
     *("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts"),
@@ -44,7 +48,6 @@ _ARCHIVED = "archive"
 _EXPORTS = "exports"
 _ANOTHER_CLOCK = timedelta(hours=26)
 _NAMED = 5
-_PSEUDONYM = "^member-[0-9a-f]{10}$"
 _ORDER = ("timestamp", "source", "seq")
 
 
@@ -180,7 +183,7 @@ def refuse_removals(
     """
     if workspace.accept_removals:
         return
-    stored = read_table(workspace.tables, "messages")
+    stored = _read_intact_messages(workspace)
     policies = _find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
     asked = [name for name in stored["conversation_id"].unique() if policies.get(name, default) == "ask"]
@@ -211,9 +214,9 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
     # The messages come last: a process that is killed before finds the same partitions again.
     for table in reversed(PARTITIONED):
         outside = [key for key in list_partitions(workspace.tables, table) if key < first or key > last]
+        workspace.ledger.forget(table, outside)
         for key in outside:
             write_partition(workspace.tables, table, key, read_table(workspace.tables, table, []))
-        workspace.ledger.forget(table, outside)
         dropped += len(outside)
     return dropped
 
@@ -281,7 +284,7 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
     archived = read_archive(workspace.archive)
     if not workspace.settings.privacy.pseudonyms or archived.is_empty():
         return archived
-    if not archived["author"].drop_nulls().str.contains(_PSEUDONYM).all():
+    if not archived["author"].drop_nulls().str.contains(f"^{PSEUDONYM}$").all():
         raise WorkspaceError(
             f"{workspace.archive} holds real names, since `privacy.pseudonyms` was off when it was written; switch "
             "pseudonyms off again, or delete the folder to lose the messages that only it holds"
@@ -301,9 +304,27 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
 def _read_stored(workspace: Workspace, how: str, conversations: set[str]) -> pl.DataFrame:
     """Read what the tables hold of conversations that are not archived yet, if it was read in the same way."""
     entries = workspace.ledger.read(_FILES).values()
-    stored = read_table(workspace.tables, "messages")
+    stored = _read_intact_messages(workspace)
     same = bool(entries) and all(entry.content == how for entry in entries)
     return stored.filter(pl.col("conversation_id").is_in(list(conversations))) if same else stored.clear()
+
+
+def _read_intact_messages(workspace: Workspace) -> pl.DataFrame:
+    """Read the stored messages, without the partitions whose files are not those that were written.
+
+    The run makes these again from the exports. What they held cannot be compared with the exports.
+    """
+    contents = hash_partitions(workspace.tables, "messages")
+    recorded = workspace.ledger.read("messages")
+    damaged = [key for key, entry in recorded.items() if entry.content != contents.get(key, "")]
+    if damaged:
+        logger.warning(
+            "%d partitions of messages are damaged, the first of them %s: whether messages of them were removed from "
+            "the exports is not known",
+            len(damaged),
+            min(damaged),
+        )
+    return read_table(workspace.tables, "messages", [key for key in contents if key not in damaged])
 
 
 def _as_archived(messages: pl.DataFrame, how: str, *, held: bool) -> pl.DataFrame:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from math import ceil
+from types import MappingProxyType
+from typing import Final
 
 import polars as pl
 
@@ -19,7 +21,9 @@ from backstory.pipeline.incremental import (
     Compute,
     add_counts,
     content_of,
+    find_pending,
     materialize_partitions,
+    read_made,
     rows_of,
     split_by_partition,
 )
@@ -27,23 +31,32 @@ from backstory.pipeline.inputs import hash_dependencies, read_by_serving
 from backstory.pipeline.stage_report import StageReport
 from backstory.progress import show_progress
 from backstory.retrieval import Retrieval
-from backstory.tables import read_table
 from backstory.tables.contracts import empty
 from backstory.tables.schemas import Hits
 from backstory.workspace import Workspace
+
+_TABLES_READ: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "hits": ("windows", "window_chunks"),
+        "decisions": ("hits", "windows", "window_chunks"),
+        "contexts": ("decisions",),
+        "window_contexts": ("windows", "window_chunks", "hits", "decisions", "contexts"),
+    }
+)
+"""The tables whose content counts as an input of each stage."""
 
 
 def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Embed the query chunks that are not in the cache, and search for all of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
-    inputs = _inputs(workspace, "hits", ("windows", "window_chunks"), partitions)
+    inputs = _inputs(workspace, "hits", partitions)
 
     with _index_of(workspace) as index:
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-            windows = read_table(workspace.tables, "windows", pending)
-            chunks = read_table(workspace.tables, "window_chunks", pending)
+            windows = read_made(workspace, "windows", pending)
+            chunks = read_made(workspace, "window_chunks", pending)
             if not settings.enabled:
                 return dict.fromkeys(pending, empty(Hits))
             queries, stats = _ask(workspace, windows, chunks)
@@ -60,13 +73,13 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
     settings = workspace.settings
     reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
-    inputs = _inputs(workspace, "decisions", ("hits", "windows", "window_chunks"), partitions)
+    inputs = _inputs(workspace, "decisions", partitions)
 
     with _index_of(workspace) as index:
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
             hits, windows, chunks = (
-                read_table(workspace.tables, table, pending) for table in ("hits", "windows", "window_chunks")
+                read_made(workspace, table, pending) for table in ("hits", "windows", "window_chunks")
             )
             queries = cache(lambda: _ask(workspace, windows, chunks)[0])
             judged = _retrieval(workspace, index()).judge(
@@ -94,14 +107,14 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Gather the kept chunks of each window."""
-    inputs = _inputs(workspace, "contexts", ("decisions",), partitions)
+    inputs = _inputs(workspace, "contexts", partitions)
 
     with _index_of(workspace) as index:
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-            decisions = read_table(workspace.tables, "decisions", pending)
+            decisions = read_made(workspace, "decisions", pending)
             contexts = _retrieval(workspace, index()).gather(decisions)
-            return _split(contexts, read_table(workspace.tables, "windows", pending), pending)
+            return _split(contexts, read_made(workspace, "windows", pending), pending)
 
         return _materialize(workspace, "contexts", inputs, compute, {})
 
@@ -110,15 +123,14 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
     """Summarize each window's context."""
     settings = workspace.settings
     version = current_version(workspace.index)
-    tables = ("windows", "window_chunks", "hits", "decisions", "contexts")
-    inputs = _inputs(workspace, "window_contexts", tables, partitions)
+    inputs = _inputs(workspace, "window_contexts", partitions)
     counts: dict[str, int | float | str] = {}
 
     with _index_of(workspace) as index:
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
             windows, chunks, hits, decisions, contexts = (
-                read_table(workspace.tables, table, pending) for table in tables
+                read_made(workspace, table, pending) for table in _TABLES_READ["window_contexts"]
             )
             assessments = evaluate_retrieval(
                 windows,
@@ -203,17 +215,25 @@ def _materialize(
 def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
     """Give a function that opens the index when it is first needed, for all groups of a stage."""
     with ExitStack() as stack:
-        yield cache(
-            lambda: stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
-        )
+
+        @cache
+        def open_verified() -> SearchIndex:
+            index = stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
+            index.verify()
+            return index
+
+        yield open_verified
 
 
-def _inputs(
-    workspace: Workspace, made: str, tables: Sequence[str], partitions: Sequence[str]
-) -> dict[str, str]:
+def find_pending_retrieval(workspace: Workspace, table: str, partitions: Sequence[str]) -> list[str]:
+    """Say which partitions of ``hits``, ``decisions``, ``contexts`` or ``window_contexts`` would be made."""
+    return find_pending(workspace, table, _inputs(workspace, table, partitions))
+
+
+def _inputs(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
     """Hash for each partition of the table that is made what it is made from."""
-    depends = hash_dependencies(workspace, made)
-    contents = [content_of(workspace, table, partitions) for table in tables]
+    depends = hash_dependencies(workspace, table)
+    contents = [content_of(workspace, read, partitions) for read in _TABLES_READ[table]]
     return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from backstory.pipeline.conversations import (
+    find_pending_messages,
+    find_pending_window_chunks,
+    find_pending_windows,
     materialize_messages,
     materialize_window_chunks,
     materialize_windows,
 )
 from backstory.pipeline.corpus import (
+    find_pending_document_chunks,
+    find_pending_documents,
+    find_pending_index,
     materialize_document_chunks,
     materialize_documents,
     materialize_search_index,
 )
 from backstory.pipeline.retrieval import (
+    find_pending_retrieval,
     materialize_contexts,
     materialize_decisions,
     materialize_hits,
@@ -26,6 +33,7 @@ from backstory.pipeline.stage_report import StageReport
 from backstory.workspace import Workspace
 
 MakePartitions = Callable[[Workspace, Sequence[str]], StageReport]
+FindPending = Callable[[Workspace, Sequence[str]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Stage:
     Attributes:
         table: The table that it writes, or ``search_index``.
         make: Materializes it for some partitions; a table without partitions is made whole, whatever they are.
+        find_pending: Says which partitions ``make`` would make: those whose inputs are not the recorded ones, or
+            whose file is not the one that was written.
         reads: The tables that it reads; those of :attr:`reads_previous`, too.
         partitioned: Whether the table has the calendar partitions of the workspace.
         reads_previous: Of the tables that it reads, those of which it also reads the partition before.
@@ -43,39 +53,98 @@ class Stage:
 
     table: str
     make: MakePartitions
+    find_pending: FindPending
     reads: tuple[str, ...] = ()
     partitioned: bool = True
     reads_previous: tuple[str, ...] = ()
     writes_beside: tuple[str, ...] = ()
 
 
-def _whole(materialize: Callable[[Workspace], StageReport]) -> MakePartitions:
-    return lambda workspace, _partitions: materialize(workspace)
+Answer = TypeVar("Answer")
+
+
+def _whole(of_workspace: Callable[[Workspace], Answer]) -> Callable[[Workspace, Sequence[str]], Answer]:
+    return lambda workspace, _partitions: of_workspace(workspace)
+
+
+def _pending_retrieval(table: str) -> FindPending:
+    return lambda workspace, partitions: find_pending_retrieval(workspace, table, partitions)
+
+
+def _with_ledger(make: MakePartitions) -> MakePartitions:
+    """Let a stage begin with a ledger that can be read, whoever calls it."""
+
+    def make_with_ledger(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+        workspace.ledger.set_aside_if_damaged()
+        return make(workspace, partitions)
+
+    return make_with_ledger
 
 
 STAGES: Final = (
-    Stage("messages", materialize_messages, writes_beside=("quarantine", "sources")),
-    Stage("windows", materialize_windows, reads=("messages",), reads_previous=("messages",)),
+    Stage(
+        "messages",
+        _with_ledger(materialize_messages),
+        find_pending_messages,
+        writes_beside=("quarantine", "sources"),
+    ),
+    Stage(
+        "windows",
+        _with_ledger(materialize_windows),
+        find_pending_windows,
+        reads=("messages",),
+        reads_previous=("messages",),
+    ),
     Stage(
         "window_chunks",
-        materialize_window_chunks,
+        _with_ledger(materialize_window_chunks),
+        find_pending_window_chunks,
         reads=("windows", "messages"),
         reads_previous=("messages",),
     ),
-    Stage("documents", _whole(materialize_documents), partitioned=False, writes_beside=("sources",)),
-    Stage("document_chunks", _whole(materialize_document_chunks), reads=("documents",), partitioned=False),
+    Stage(
+        "documents",
+        _with_ledger(_whole(materialize_documents)),
+        _whole(find_pending_documents),
+        partitioned=False,
+        writes_beside=("sources",),
+    ),
+    Stage(
+        "document_chunks",
+        _with_ledger(_whole(materialize_document_chunks)),
+        _whole(find_pending_document_chunks),
+        reads=("documents",),
+        partitioned=False,
+    ),
     Stage(
         "search_index",
-        _whole(materialize_search_index),
+        _with_ledger(_whole(materialize_search_index)),
+        _whole(find_pending_index),
         reads=("documents", "document_chunks"),
         partitioned=False,
     ),
-    Stage("hits", materialize_hits, reads=("windows", "window_chunks", "search_index")),
-    Stage("decisions", materialize_decisions, reads=("hits", "windows", "window_chunks", "search_index")),
-    Stage("contexts", materialize_contexts, reads=("decisions", "windows", "search_index")),
+    Stage(
+        "hits",
+        _with_ledger(materialize_hits),
+        _pending_retrieval("hits"),
+        reads=("windows", "window_chunks", "search_index"),
+    ),
+    Stage(
+        "decisions",
+        _with_ledger(materialize_decisions),
+        _pending_retrieval("decisions"),
+        reads=("hits", "windows", "window_chunks", "search_index"),
+    ),
+    Stage(
+        "contexts",
+        _with_ledger(materialize_contexts),
+        _pending_retrieval("contexts"),
+        reads=("decisions", "windows", "search_index"),
+    ),
     Stage(
         "window_contexts",
-        materialize_window_contexts,
+        _with_ledger(materialize_window_contexts),
+        _pending_retrieval("window_contexts"),
         reads=("windows", "window_chunks", "hits", "decisions", "contexts", "search_index"),
     ),
 )

@@ -2,6 +2,7 @@
 
 from backstory.tables.parquet import (
     WrittenPartition,
+    hash_partitions,
     list_partitions,
     read_table,
     replace_file,
@@ -12,6 +13,7 @@ from backstory.tables.parquet import (
 
 __all__ = [
     "WrittenPartition",
+    "hash_partitions",
     "list_partitions",
     "read_table",
     "replace_file",

@@ -5,23 +5,43 @@ SQLite, because several processes materialize different partitions at the same t
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from backstory.atomic_files import lock
+from backstory.errors import LedgerError
+from backstory.ids import digest
+
+LEDGER_FILE: Final = "ledger.sqlite"
+"""Name of the ledger in the folder of the tables."""
+
+DAMAGED_SUFFIX: Final = ".damaged"
+"""What is added to the name of a file that was damaged and has been made again."""
+
+# Ledgers of earlier releases, which recorded no checksums, had one table `partitions`.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS partitions (
+CREATE TABLE IF NOT EXISTS entries (
     table_name TEXT NOT NULL,
     partition TEXT NOT NULL,
     inputs TEXT NOT NULL,
     content TEXT NOT NULL,
     rows INTEGER NOT NULL,
+    checksum TEXT NOT NULL,
     PRIMARY KEY (table_name, partition)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+DROP TABLE IF EXISTS partitions;
 """
+_COLUMNS = "table_name, partition, inputs, content, rows, checksum"
 _BUSY_SECONDS = 60.0
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Entry:
 
     Attributes:
         inputs: Hash of everything that the partition was made from.
-        content: Hash of the rows that were written; empty for no rows.
+        content: Hash of the file that was written; empty for no rows.
         rows: Number of rows.
     """
 
@@ -42,63 +62,158 @@ class Entry:
 class Ledger:
     """Reads and writes the entries of one workspace.
 
-    A partition is recorded after its file is in place, so a process killed between the two does the work again
-    rather than believing in a file that is not there.
+    An entry is removed before the file of its partition is written, and recorded after the file is in place. So a
+    process that is killed between the two does the work again, even if what it was made from is put back meanwhile.
+    Every entry carries a checksum, and none is believed whose checksum is wrong.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, table: str) -> dict[str, Entry]:
-        """Give the entries of a table by partition."""
+        """Give the entries of a table by partition.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
         if not self._path.is_file():
             return {}
-        with closing(self._connect()) as connection:
-            rows = connection.execute(
-                "SELECT partition, inputs, content, rows FROM partitions WHERE table_name = ?", (table,)
-            ).fetchall()
-        return {partition: Entry(inputs, content, count) for partition, inputs, content, count in rows}
+        query = f"SELECT {_COLUMNS} FROM entries WHERE table_name = ?"  # noqa: S608 - columns are constants
+        return self._read(query, (table,)).get(table, {})
+
+    def read_all(self) -> dict[str, dict[str, Entry]]:
+        """Give all entries by table and partition.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        if not self._path.is_file():
+            return {}
+        return self._read(f"SELECT {_COLUMNS} FROM entries", ())  # noqa: S608 - columns are constants
 
     def record(self, table: str, entries: Mapping[str, Entry]) -> None:
-        """Write the entries of partitions whose files are in place."""
+        """Write the entries of partitions whose files are in place.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as connection, connection:
-            connection.executemany(
-                "INSERT OR REPLACE INTO partitions VALUES (?, ?, ?, ?, ?)",
-                [(table, key, entry.inputs, entry.content, entry.rows) for key, entry in entries.items()],
-            )
+        rows = [
+            (table, key, entry.inputs, entry.content, entry.rows, _checksum(table, key, entry))
+            for key, entry in entries.items()
+        ]
+        with self._connect() as connection, connection:
+            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, table: str, partitions: Iterable[str]) -> None:
-        """Remove the entries of partitions, so that they are materialized again."""
+        """Remove the entries of partitions, so that they are materialized again.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
         if not self._path.is_file():
             return
-        with closing(self._connect()) as connection, connection:
+        with self._connect() as connection, connection:
             connection.executemany(
-                "DELETE FROM partitions WHERE table_name = ? AND partition = ?",
+                "DELETE FROM entries WHERE table_name = ? AND partition = ?",
                 [(table, key) for key in partitions],
             )
 
-    def pending(self, table: str, inputs: Mapping[str, str], present: Iterable[str]) -> list[str]:
+    def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
         """Say which partitions must be materialized.
 
         Args:
             table: Name of the table.
             inputs: Hash of the present inputs of each wanted partition.
-            present: Partitions of the table whose files exist.
+            contents: Hash of the present file of each partition that has one.
 
         Returns:
-            The wanted partitions whose inputs changed or whose file is gone, in the order of ``inputs``.
+            The wanted partitions whose inputs changed, or whose file is not the one that was written, in the order
+            of ``inputs``.
+
+        Raises:
+            LedgerError: The ledger is damaged.
         """
         known = self.read(table)
-        files = set(present)
-        return [key for key, value in inputs.items() if not _is_current(known.get(key), value, key in files)]
+        return [
+            key
+            for key, value in inputs.items()
+            if not _is_current(known.get(key), value, contents.get(key, ""))
+        ]
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(_SCHEMA)
-        return connection
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; all of it is read."""
+        if not self._path.is_file():
+            return None
+        try:
+            with self._connect() as connection:
+                [(found,), *_] = connection.execute("PRAGMA integrity_check").fetchall()
+            self.read_all()
+        except LedgerError as error:
+            return str(error)
+        return None if found == "ok" else self._damaged(found)
+
+    def set_aside_if_damaged(self) -> None:
+        """Move a damaged ledger out of the way, so that everything is made again; say so in the log."""
+        if self.find_damage() is None:
+            return
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            lock(folder)
+            damage = self.find_damage()
+            if damage is None:
+                return  # another process was first
+            aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
+            self._path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        finally:
+            os.close(folder)
+        logger.warning("%s It was moved to %s, and every table is made again.", damage, aside.name)
+
+    def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
+        with self._connect() as connection:
+            rows = connection.execute(query, parameters).fetchall()
+        found: dict[str, dict[str, Entry]] = {}
+        for table, key, inputs, content, count, checksum in rows:
+            entry = Entry(inputs, content, count)
+            if checksum != _checksum(table, key, entry):
+                raise LedgerError(self._damaged(f"the entry of {table} {key} differs from its checksum"))
+            found.setdefault(table, {})[key] = entry
+        return found
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            if not os.access(self._path.parent, os.W_OK):
+                with closing(self._open_to_read()) as connection:
+                    yield connection
+                return
+            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.executescript(_SCHEMA)
+                yield connection
+        except sqlite3.DatabaseError as error:
+            # An error without a code is Python's own: a text that is not UTF-8.
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+            if code & 0xFF in _DAMAGE_CODES:
+                raise LedgerError(self._damaged(str(error))) from error
+            raise
+
+    def _open_to_read(self) -> sqlite3.Connection:
+        """Open the file for someone who may not write beside it, as SQLite must where nobody else has it open."""
+        in_use = self._path.with_name(f"{self._path.name}-wal").exists()
+        mode = "mode=ro" if in_use else "mode=ro&immutable=1"
+        return sqlite3.connect(f"{self._path.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
+
+    def _damaged(self, what: str) -> str:
+        return f"the ledger {self._path} is damaged ({what}); `backstory run` makes it and every table again."
 
 
-def _is_current(entry: Entry | None, inputs: str, has_file: bool) -> bool:
-    return entry is not None and entry.inputs == inputs and has_file == (entry.rows > 0)
+def _checksum(table: str, key: str, entry: Entry) -> str:
+    # Damage can turn a text into bytes.
+    return digest(map(str, (table, key, entry.inputs, entry.content, entry.rows)), length=16)
+
+
+def _is_current(entry: Entry | None, inputs: str, content: str) -> bool:
+    return entry is not None and entry.inputs == inputs and entry.content == content

@@ -8,19 +8,17 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from backstory.atomic_files import exclusive_temporary, flush, publish, temporary_path
-from backstory.errors import ContractError, InputError
+from backstory.errors import ContractError, DamagedTableError, InputError
 from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.tables.schemas import TABLES, Table
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +28,8 @@ WHOLE = "all"
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 # Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
 _ROW_GROUP_SIZE = 122_880
+_HASH_DIGITS = 32
+_REMEDY = "`backstory run` makes it again"
 
 
 @dataclass(frozen=True)
@@ -117,17 +117,23 @@ def list_partitions(root: Path, table: str) -> list[str]:
 def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
     """Read partitions of a table.
 
+    Every file is compared with the checksum that the ledger of the same folder has for it: a partition that was
+    written with rows is never taken for an empty one, and a file that was changed since is not believed.
+
     Args:
         root: Folder of the tables.
         table: Name of the table.
         partitions: Keys of the wanted partitions; None for all of them.
 
     Returns:
-        Their rows, partition by partition in the order of their keys; no rows where a partition is absent.
+        Their rows, partition by partition in the order of their keys; no rows where a partition has none, or was
+        never made.
 
     Raises:
         InputError: The table or a partition's key is not valid.
-        ContractError: A file is damaged, or was written under another contract.
+        DamagedTableError: A file is absent, damaged, or not the one that was written.
+        ContractError: A file was written under another contract.
+        LedgerError: The ledger is damaged.
     """
     schema = polars_schema(_model(table))
     return pl.concat([schema.to_frame(), *_read_files(root, table, partitions, None)], rechunk=False)
@@ -149,10 +155,13 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
     Raises:
         InputError: The table or a partition's key is not valid.
-        ContractError: (when the query runs) A file is damaged, or was written under another contract.
+        DamagedTableError: (when the query runs) A file is absent, damaged, or not the one that was written.
+        ContractError: (when the query runs) A file was written under another contract.
+        LedgerError: (when the query runs) The ledger is damaged.
     """
     schema = polars_schema(_model(table))
-    _partition_paths(root, table, partitions)
+    for key in partitions or ():
+        _partition_path(root, table, key)
 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _batch_size: int | None
@@ -184,11 +193,6 @@ def _partition_path(root: Path, table: str, partition: str | None) -> Path:
     return root / table / f"{key}.parquet"
 
 
-def _partition_paths(root: Path, table: str, partitions: Sequence[str] | None) -> list[Path]:
-    keys = list_partitions(root, table) if partitions is None else sorted(set(partitions))
-    return [_partition_path(root, table, key) for key in keys]
-
-
 def _write_partition(path: Path, frame: pl.DataFrame) -> WrittenPartition:
     if frame.is_empty():
         written = WrittenPartition(path, rows=0, size=0, content_hash="", changed=_remove_file(path))
@@ -209,23 +213,84 @@ def _read_files(
     root: Path, table: str, partitions: Sequence[str] | None, columns: list[str] | None
 ) -> Iterator[pl.DataFrame]:
     schema = polars_schema(_model(table))
-    for path in _partition_paths(root, table, partitions):
-        try:
-            # Read through this one handle: what is open stays whole when another file takes its name.
-            with path.open("rb") as file:
+    recorded = Ledger(root / LEDGER_FILE).read(table)
+    filled = {key for key, entry in recorded.items() if entry.rows}
+    # Of all partitions, those that have a file, and those that must have one.
+    keys = filled.union(list_partitions(root, table)) if partitions is None else set(partitions)
+    for key in sorted(keys):
+        file = _open_written(root, table, key, recorded.get(key))
+        if file is None:
+            continue
+        with file:
+            try:
+                # Read through this one handle: what is open stays whole when another file takes its name.
                 found = pl.read_parquet_schema(file)
                 if dict(found) != dict(schema):
                     raise ContractError(
-                        f"{path} does not have the columns of {table}; materialize {table} again"
+                        f"{file.name} does not have the columns of {table}; materialize {table} again"
                     )
                 file.seek(0)
                 yield pl.read_parquet(file, columns=columns)
-        except FileNotFoundError:
-            continue  # an absent partition has no rows, as has one that was removed since it was listed
-        except pl.exceptions.ComputeError as error:
-            raise ContractError(
-                f"{path} is damaged ({error}); remove it and materialize {table} again"
-            ) from error
+            except pl.exceptions.ComputeError as error:
+                raise DamagedTableError(f"{file.name} is damaged ({error}); {_REMEDY}") from error
+
+
+def _open_written(root: Path, table: str, key: str, entry: Entry | None) -> BufferedReader | None:
+    """Open the file of a partition if it is the one that was recorded, or if none was.
+
+    A writer forgets the entry before it replaces the file, so that file and entry may differ for a moment: they are
+    looked at again, until nothing changes between two looks.
+
+    Returns:
+        The file at its beginning, or None if there is none and none is recorded.
+    """
+    path = _partition_path(root, table, key)
+    seen = None
+    while True:
+        file = _open_if_present(path)
+        content = "" if file is None else _hash_open_file(file)
+        if entry is None or entry.content == content:
+            return file
+        if file is not None:
+            file.close()
+        if (entry, content) == seen:
+            what = "is not the file that was written" if content else "is absent"
+            raise DamagedTableError(f"{path} {what} ({entry.rows} rows are recorded); {_REMEDY}")
+        seen = (entry, content)
+        entry = Ledger(root / LEDGER_FILE).read(table).get(key)
+
+
+def _open_if_present(path: Path) -> BufferedReader | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _hash_open_file(file: BufferedReader | BufferedRandom) -> str:
+    """Hash a file as the ledger records it, and go back to its beginning."""
+    content_hash = hashlib.file_digest(file, "sha256").hexdigest()[:_HASH_DIGITS]
+    file.seek(0)
+    return content_hash
+
+
+def hash_partitions(root: Path, table: str) -> dict[str, str]:
+    """Hash the file of every partition of a table, as the ledger records it.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table.
+
+    Returns:
+        The hash by key, for each partition that has a file.
+    """
+    hashes = {}
+    for key in list_partitions(root, table):
+        file = _open_if_present(_partition_path(root, table, key))
+        if file is not None:
+            with file:
+                hashes[key] = _hash_open_file(file)
+    return hashes
 
 
 def _remove_file(path: Path) -> bool:
@@ -253,7 +318,7 @@ def replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
         frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
         file.flush()
         file.seek(0)
-        content_hash = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        content_hash = _hash_open_file(file)
         temporary = temporary_path(path)
         changed = not path.is_file() or not filecmp.cmp(temporary, path, shallow=False)
         if changed:

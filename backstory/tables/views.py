@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import glob
+import hashlib
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +13,17 @@ import duckdb
 
 from backstory.atomic_files import exclusive_temporary, publish
 from backstory.extras import require_extra
+from backstory.ids import digest
 from backstory.tables import replace_file
 from backstory.tables.contracts import polars_schema
+from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.tables.schemas import TABLES
 
 if TYPE_CHECKING:
     import ibis
 
 VIEWS_FILE = "backstory.duckdb"
+_RECORDED = "views"
 
 # DuckDB's `*.parquet` matches it, so that a view is never without a file; other tools take it for hidden.
 _SCHEMA_FILE = ".schema.parquet"
@@ -60,25 +65,53 @@ def write_views(root: Path) -> Path:
         root: Folder of the tables; made if absent.
 
     Returns:
-        Path of the database file, which is untouched when its views are right already.
+        Path of the database file, which is untouched when it is as it was written and its views are right.
+
+    Raises:
+        OSError: The disk is full.
+        LedgerError: The ledger is damaged.
     """
     for table, model in TABLES.items():
         replace_file(root / table / _SCHEMA_FILE, polars_schema(model).to_frame())
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
-    with exclusive_temporary(path), closing(duckdb.connect(":memory:")) as memory:
+    with exclusive_temporary(path):
         views = [_view_sql(root, table) for table in TABLES]
-        for view in views:
-            memory.execute(view)
-        if path.is_file() and _read_views(path) == _defined_views(memory):
+        inputs = digest([duckdb.__version__, *views])
+        ledger = Ledger(root / LEDGER_FILE)
+        known = ledger.read(_RECORDED).get(VIEWS_FILE)
+        if known is not None and (known.inputs, known.content) == (inputs, _hash_file(path)):
             return path
+        ledger.forget(_RECORDED, [VIEWS_FILE])
         for leftover in (building, Path(f"{building}.wal")):
             leftover.unlink(missing_ok=True)
         with closing(duckdb.connect(building)) as connection:
             for view in views:
                 connection.execute(view)
+        _require_views(building)
         publish(building, path)
+        ledger.record(_RECORDED, {VIEWS_FILE: Entry(inputs, _hash_file(path), len(views))})
     return path
+
+
+def find_views_damage(root: Path) -> str | None:
+    """Say what is wrong with the file of the views, or None.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        What is wrong, and what to do.
+
+    Raises:
+        LedgerError: The ledger is damaged.
+    """
+    known = Ledger(root / LEDGER_FILE).read(_RECORDED).get(VIEWS_FILE)
+    path = root / VIEWS_FILE
+    if known is None or known.content == _hash_file(path):
+        return None
+    what = "is not the file that was written" if path.is_file() else "is gone"
+    return f"{path} {what}; `backstory run` writes it again"
 
 
 def _view_sql(root: Path, table: str) -> str:
@@ -93,15 +126,19 @@ def _view_sql(root: Path, table: str) -> str:
     return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
 
 
-def _defined_views(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    return connection.execute(
-        "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal ORDER BY view_name"
-    ).fetchall()
+def _require_views(path: Path) -> None:
+    """Read back what was built: DuckDB closes a database that it could not write whole without an error."""
+    with closing(duckdb.connect(path, read_only=True)) as connection:
+        found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    if {name for (name,) in found} != set(TABLES):
+        raise OSError(
+            errno.ENOSPC, f"{len(found)} of {len(TABLES)} views were written; is the disk full?", path
+        )
 
 
-def _read_views(path: Path) -> list[tuple[str, str]] | None:
+def _hash_file(path: Path) -> str:
     try:
-        with closing(duckdb.connect(path, read_only=True)) as connection:
-            return _defined_views(connection)
-    except (duckdb.IOException, duckdb.ConnectionException):
-        return None  # open for writing elsewhere, or not a database: a right one takes its place
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""

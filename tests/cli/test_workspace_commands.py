@@ -6,7 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory.workspace import open_workspace
 from tests.cli.invocation import exit_code, run
+from tests.workspaces import replace_recorded
 
 
 def test_init_makes_a_workspace_and_never_overwrites_one(
@@ -50,7 +52,8 @@ def test_doctor_finds_nothing_wrong_then_what_is_wrong(made: Path, monkeypatch: 
 
 def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     table = next((made / "data" / "window_chunks").glob("*.parquet"))
-    pl.read_parquet(table).with_columns(window_id=pl.lit("gone")).write_parquet(table)
+    rows = pl.read_parquet(table).with_columns(window_id=pl.lit("gone"))
+    replace_recorded(open_workspace(made), "window_chunks", table.stem, rows)
     result = run("doctor", "-w", str(made))
     assert result.exit_code == 1
     assert "window_chunks refer to rows of windows that do not exist, such as gone" in result.stdout

@@ -113,60 +113,80 @@ def test_pruning_deletes_the_vectors_of_other_embedders(path: Path) -> None:
     assert cache.prune([ID]) == 0
 
 
-def test_a_foreign_database_is_left_alone(path: Path) -> None:
+def test_a_foreign_database_is_moved_aside_unchanged(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
     before = path.read_bytes()
-
-    for use in (
-        lambda: EmbeddingCache(path).put(ID, KEYS, rows(3)),
-        lambda: EmbeddingCache(path).get(KEYS, 4),
-        lambda: EmbeddingCache(path).prune([]),
-    ):
-        with pytest.raises(CacheFileError, match="not made by Backstory"):
-            use()
-
-    assert path.read_bytes() == before
+    EmbeddingCache(path).put(ID, KEYS, rows(3))
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == before
+    assert EmbeddingCache(path).count() == {ID: 3}
 
 
 def test_a_later_format_is_left_alone(path: Path) -> None:
     cache = EmbeddingCache(path)
     cache.put(ID, KEYS, rows(3))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
 
-    with pytest.raises(CacheFileError, match="its format is 2"):
+    with pytest.raises(CacheFileError, match="has format 3, and this release reads 2"):
         cache.get(KEYS, 4)
 
 
-def test_a_file_that_is_no_database_is_named(path: Path) -> None:
+def test_vectors_of_the_format_without_checksums_are_kept(path: Path) -> None:
+    EmbeddingCache(path).put(ID, KEYS, rows(3))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("ALTER TABLE vectors DROP COLUMN checksum; PRAGMA user_version = 1")
+
+    assert EmbeddingCache(path).get(KEYS, 4)[1].tobytes() == rows(3).tobytes()
+    assert EmbeddingCache(path).find_damage() is None
+
+
+def test_a_file_that_is_no_database_is_moved_aside(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     path.write_bytes(b"<html>not found</html>" * 500)
+    cache = EmbeddingCache(path)
 
-    with pytest.raises(
-        CacheFileError, match=r"embeddings\.sqlite is not a usable embedding cache.*move it away"
-    ):
-        EmbeddingCache(path).get(KEYS, 4)
+    assert "is damaged: file is not a database" in str(cache.find_damage())
+    assert cache.get(KEYS, 4)[0].tolist() == [False, False, False]
+    assert "embeddings.sqlite.damaged, and its vectors are computed again" in caplog.text
+    cache.put(ID, KEYS, rows(3))
+    assert cache.get(KEYS, 4)[1].tobytes() == rows(3).tobytes()
 
 
-def test_a_cut_file_is_named(path: Path) -> None:
+def test_a_cut_file_is_moved_aside(path: Path) -> None:
     cache = EmbeddingCache(path)
     keys = [embedding_key(ID, "query", str(number)) for number in range(2000)]
     cache.put(ID, keys, rows(2000))
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(CacheFileError, match="not a usable embedding cache"):
-        cache.get(keys, 4)
+    assert cache.find_damage() is not None
+    assert not cache.get(keys, 4)[0].any()
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == content[: len(content) // 2]
 
 
-def test_a_vector_of_another_width_is_an_error(path: Path) -> None:
+def test_a_vector_with_one_changed_bit_is_computed_again(path: Path) -> None:
+    cache = EmbeddingCache(path)
+    cache.put(ID, KEYS, rows(3))
+    vector = rows(3)[1].tobytes()
+    content = path.read_bytes()
+    assert content.count(vector) == 1
+    at = content.index(vector)
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+
+    assert "1 vectors differ from their checksums" in str(cache.find_damage())
+    assert cache.get(KEYS, 4)[0].tolist() == [True, False, True]
+    cache.put(ID, KEYS, rows(3))
+    assert cache.get(KEYS, 4)[1].tobytes() == rows(3).tobytes()
+    assert cache.find_damage() is None
+
+
+def test_a_vector_of_another_width_is_not_served(path: Path) -> None:
     cache = EmbeddingCache(path)
     cache.put(ID, KEYS, rows(3))
 
-    with pytest.raises(CacheFileError, match="16 bytes instead of 8 float32"):
-        cache.get(KEYS, 8)
+    assert not cache.get(KEYS, 8)[0].any()
 
 
 def test_a_folder_in_the_place_of_the_file_is_named(path: Path) -> None:

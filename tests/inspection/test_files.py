@@ -11,11 +11,10 @@ from backstory import run_pipeline
 from backstory.inspection.doctor import examine
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import STATUS_WORDS
-from backstory.tables import write_partition
 from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import SOURCE_STATUSES, Sources
 from backstory.workspace import Workspace
-from tests.workspaces import SETTINGS
+from tests.workspaces import SETTINGS, replace_recorded
 
 
 def examined(workspace: Workspace) -> dict[str, Examination]:
@@ -103,7 +102,7 @@ def test_a_file_that_waits_for_an_answer_is_not_well(workspace: Workspace) -> No
         for number in range(22)
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema=polars_schema(Sources))
-    write_partition(workspace.tables, "sources", "conversations", frame)
+    replace_recorded(workspace, "sources", "conversations", frame)
     found = examined(workspace)
     assert found["files in chats/"].detail == (
         "in the last run: 22 waiting for your answer; 66 of their lines or records could not be read; the table "

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from backstory import run_pipeline
 from backstory.errors import InputError
 from backstory.inspection.windows import find_window, list_windows, shorten_ids
-from backstory.tables import read_table, write_partition
+from backstory.tables import read_table
 from backstory.workspace import Workspace
+from tests.workspaces import replace_recorded
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def made(workspace: Workspace) -> Workspace:
 def rename_windows(workspace: Workspace, names: dict[str, list[str]]) -> None:
     for day, window_ids in names.items():
         table = read_table(workspace.tables, "windows", [day]).with_columns(window_id=pl.Series(window_ids))
-        write_partition(workspace.tables, "windows", day, table)
+        replace_recorded(workspace, "windows", day, table)
 
 
 def test_the_latest_window_is_the_one_that_began_last(made: Workspace) -> None:

@@ -16,7 +16,7 @@ from backstory.tables import list_partitions, read_table
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace, open_workspace
 from tests.privileges import NOBODY
-from tests.workspaces import POSTS, SETTINGS
+from tests.workspaces import POSTS, SETTINGS, replace_recorded
 
 UNDATED = "# Elbows\n\nHow we mended the plastic elbow of the drip irrigation line near the tomatoes.\n"
 
@@ -140,13 +140,14 @@ def test_unchanged_documents_are_parsed_again_only_if_they_are_read_in_another_w
 ) -> None:
     materialize_documents(workspace)
     path = workspace.tables / "documents" / "all.parquet"
-    pl.read_parquet(path).with_columns(title=pl.lit("Of an older version")).write_parquet(path)
+    older = pl.read_parquet(path).with_columns(title=pl.lit("Of an older version"))
+    replace_recorded(workspace, "documents", "all", older)
     (workspace.posts / "elbows.md").write_text(UNDATED, encoding="utf-8")
     materialize_documents(workspace)
     taken_over = read_table(workspace.tables, "documents")["title"].to_list()
     assert sorted(set(taken_over)) == ["Elbows", "Of an older version"]
     workspace.ledger.record("documents_reading", {"all": Entry("read in another way", "", 0)})
-    workspace.ledger.forget("documents", ["all"])
+    (workspace.posts / "elbows.md").write_text(f"{UNDATED}\nmore\n", encoding="utf-8")
     materialize_documents(workspace)
     titles = {title for title, _, _ in POSTS.values()}
     assert set(read_table(workspace.tables, "documents")["title"]) == titles | {"Elbows"}

@@ -8,7 +8,7 @@ from backstory.tables.ledger import Entry, Ledger
 def test_a_table_that_was_never_made_is_pending(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
     assert ledger.read("windows") == {}
-    assert ledger.pending("windows", {"2025-01-01": "a"}, ()) == ["2025-01-01"]
+    assert ledger.pending("windows", {"2025-01-01": "a"}, {}) == ["2025-01-01"]
 
 
 def test_changed_inputs_and_lost_files_are_pending_and_nothing_else(tmp_path: Path) -> None:
@@ -16,13 +16,17 @@ def test_changed_inputs_and_lost_files_are_pending_and_nothing_else(tmp_path: Pa
     ledger.record("windows", {key: Entry("same", "rows", 2) for key in ("kept", "changed", "lost")})
     ledger.record("windows", {"empty": Entry("same", "", 0)})
     wanted = {"changed": "other", "empty": "same", "kept": "same", "lost": "same", "unknown": "same"}
-    assert ledger.pending("windows", wanted, ["kept", "changed"]) == ["changed", "lost", "unknown"]
+    assert ledger.pending("windows", wanted, {"kept": "rows", "changed": "rows"}) == [
+        "changed",
+        "lost",
+        "unknown",
+    ]
 
 
 def test_a_file_where_there_should_be_none_is_pending(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.record("windows", {"empty": Entry("same", "", 0)})
-    assert ledger.pending("windows", {"empty": "same"}, ["empty"]) == ["empty"]
+    assert ledger.pending("windows", {"empty": "same"}, {"empty": "rows"}) == ["empty"]
 
 
 def test_tables_are_apart_and_the_last_entry_counts(tmp_path: Path) -> None:

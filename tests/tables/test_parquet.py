@@ -19,6 +19,7 @@ from backstory.atomic_files import temporary_path
 from backstory.errors import ContractError, InputError
 from backstory.tables import list_partitions, read_table, scan_table, schemas, write_partition
 from backstory.tables.contracts import empty, polars_schema
+from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.views import VIEWS_FILE, connect, write_views
 
 TABLE = "quarantine"
@@ -160,7 +161,7 @@ def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
     path = write_partition(tmp_path, TABLE, "a", make_rows(1)).path
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ContractError, match=r"a\.parquet is damaged .* materialize quarantine again"):
+    with pytest.raises(ContractError, match=r"a\.parquet is damaged .* `backstory run` makes it again"):
         read_table(tmp_path, TABLE)
     pl.DataFrame({"line": [1]}).write_parquet(path)
     with pytest.raises(ContractError, match=r"a\.parquet does not have the columns of quarantine"):
@@ -317,7 +318,7 @@ def test_the_file_of_views_holds_no_data_and_stays_untouched(root: Path) -> None
     before = {child: child.stat().st_mtime_ns for child in root.rglob("*") if child.is_file()}
     write_views(root)
     assert {child: child.stat().st_mtime_ns for child in root.rglob("*") if child.is_file()} == before
-    assert [child.name for child in root.iterdir() if child.is_file()] == [VIEWS_FILE]
+    assert {child.name for child in root.iterdir() if child.is_file()} == {VIEWS_FILE, LEDGER_FILE}
 
 
 def test_views_are_written_while_the_file_is_open_elsewhere(root: Path, tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ def test_a_broken_file_of_views_is_replaced(root: Path, leftover: bytes) -> None
     for name in (VIEWS_FILE, f".{VIEWS_FILE}.building", f".{VIEWS_FILE}.tmp"):
         (root / name).write_bytes(leftover)
     assert read_view(write_views(root), "SELECT count(*) FROM windows") == [(0,)]
-    assert [child.name for child in root.iterdir() if child.is_file()] == [VIEWS_FILE]
+    assert {child.name for child in root.iterdir() if child.is_file()} == {VIEWS_FILE, LEDGER_FILE}
 
 
 @IBIS_ON_DUCKDB

@@ -101,7 +101,7 @@ def build_index(
     version = content.hash()
     with publication.publishing(folder):
         target = folder / version
-        built = find_damage(target, checksums=publication.current_version(folder) != version) is not None
+        built = find_damage(target, checksums=True) is not None
         if built:
             unpublished = publication.start_snapshot(folder, version)
             _write_snapshot(unpublished, content, version)

@@ -6,6 +6,7 @@ A publishing process holds the folder's lock. Readers need no lock to find the c
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from pathlib import Path
 import polars as pl
 
 from backstory.atomic_files import flush, lock
-from backstory.errors import NoIndexError
+from backstory.errors import NoIndexError, SearchIndexError
 from backstory.index.snapshot.manifest import DOCUMENTS_FILE, REBUILD_COMMAND, closed_to_readers, read_mapped
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
+_VERSION = re.compile(rb"([0-9a-f]{16})\n")
 _UNPUBLISHED = ".building-"
 _DISCARDED = ".discarded-"
 
@@ -42,20 +44,33 @@ def publishing(folder: Path) -> Iterator[None]:
 
 
 def current_version(folder: Path) -> str:
-    """Give the version of the current snapshot, or an empty string if no snapshot is published."""
+    """Give the version of the current snapshot, or an empty string if nothing is published.
+
+    A pointer that is damaged points to nothing, as one that is gone: the next build publishes its snapshot again.
+    """
     try:
-        return (folder / CURRENT_FILE).read_text(encoding="utf-8").strip()
+        written = (folder / CURRENT_FILE).read_bytes()
     except FileNotFoundError:
         return ""
+    named = _VERSION.fullmatch(written)
+    return named[1].decode() if named else ""
+
+
+def has_pointer(folder: Path) -> bool:
+    """Say whether anything was ever published into a folder, whether or not it can be opened."""
+    return (folder / CURRENT_FILE).exists()
 
 
 def require_current(folder: Path) -> str:
     """Give the version of the current snapshot.
 
     Raises:
-        NoIndexError: No snapshot is published.
+        NoIndexError: Nothing is published.
+        SearchIndexError: The pointer to the current snapshot is damaged.
     """
     version = current_version(folder)
+    if not version and has_pointer(folder):
+        raise SearchIndexError(f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`")
     if not version:
         raise NoIndexError(f"no search index is published in {folder}; run `{REBUILD_COMMAND}`")
     return version

@@ -1,0 +1,217 @@
+"""Files that were damaged after a run: each is named by the doctor, and made again by the next run."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backstory import pipeline
+from backstory.errors import BackstoryError, DamagedTableError, WorkspaceError
+from backstory.inspection.doctor import examine
+from backstory.tables import read_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import open_workspace
+from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
+
+Damage = Callable[[Path], object]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def exchange(path: Path) -> None:
+    others = sorted(other for other in path.parent.iterdir() if other.is_file() and other.name != path.name)
+    path.write_bytes(others[0].read_bytes() if others else b"of another workspace")
+
+
+DAMAGES: dict[str, Damage] = {
+    "cut": cut,
+    "one bit flipped": flip,
+    "deleted": Path.unlink,
+    "exchanged": exchange,
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("damage") / "workspace"
+    inputs = first_inputs()
+    inputs["chats/garden.txt"] += "31/02/2025, 10:00 - Ada Lind: no such day\n"
+    write_inputs(root, inputs)
+    assert run(root).success
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(made: Path) -> dict[str, Any]:
+    return describe(made)
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy, in which the views were written again for the place where it is."""
+    copy = tmp_path / "workspace"
+    shutil.copytree(made, copy)
+    assert run(copy).fresh
+    yield copy
+    shutil.rmtree(copy)
+
+
+def failed(root: Path) -> str:
+    return "\n".join(found.detail for found in examine(root) if not found.passed)
+
+
+def find_file(root: Path, kind: str) -> Path:
+    """Give a file of a kind: of a table one of its partitions, of a snapshot one by name."""
+    if kind in TABLES:
+        return min((root / "data" / kind).glob("[!.]*.parquet"))
+    [found] = [
+        path for path in (root / "data" / kind, *root.glob(f"index/*/{kind}"), root / kind) if path.exists()
+    ]
+    return found
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_tables_are_named_and_made_again(
+    root: Path, expected: dict[str, Any], damage: Damage
+) -> None:
+    """One partition of every table at once; the documents' own history is the one thing that is lost."""
+    files = [find_file(root, table) for table in TABLES]
+    for path in files:
+        damage(path)
+    told = failed(root)
+    assert [path for path in files if str(path) not in told] == []
+    for table in TABLES:
+        with pytest.raises(DamagedTableError, match="`backstory run` makes it again"):
+            read_table(root / "data", table)
+    assert run(root).success
+    assert describe(root) == expected
+    assert run(root).fresh
+    assert failed(root) == ""
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_one_flipped_bit_is_seen_in_each_table_alone(
+    root: Path, table: str, expected: dict[str, Any]
+) -> None:
+    flip(find_file(root, table))
+    workspace = open_workspace(root)
+    assert not pipeline.is_fresh(workspace, pipeline.find_partitions(workspace))
+    assert run(root).success
+    assert describe(root) == expected
+
+
+SINGLE_FILES = (
+    "ledger.sqlite",
+    "backstory.duckdb",
+    "manifest.json",
+    "vectors.npy",
+    "rows.arrow",
+    "index/CURRENT",
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("kind", SINGLE_FILES)
+def test_other_damaged_files_are_named_and_made_again(
+    root: Path, expected: dict[str, Any], kind: str, damage: Damage
+) -> None:
+    path = find_file(root, kind)
+    damage(path)
+    # Without a ledger everything is made again; without a pointer nothing is published yet.
+    if not (damage is Path.unlink and kind in ("ledger.sqlite", "index/CURRENT")):
+        assert str(root / "index" if root / "index" in path.parents else path) in failed(root)
+    assert run(root).success
+    assert describe(root) == expected
+    assert run(root).fresh
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_cache_is_moved_aside_and_computed_again(
+    root: Path, expected: dict[str, Any], damage: Damage
+) -> None:
+    damage(find_file(root, "embeddings.sqlite"))
+    if damage in (cut, exchange):
+        assert "the embedding cache" in failed(root)
+    shutil.rmtree(root / "index")
+    shutil.rmtree(root / "data" / "hits")
+    assert run(root).success
+    assert describe(root) == expected
+
+
+def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> None:
+    """As when one asset alone is materialized in the UI."""
+    before = {path: path.read_bytes() for path in (root / "data" / "hits").glob("*.parquet")}
+    (root / "data" / "window_chunks" / "2025-03-15.parquet").unlink()
+    settings = root / "backstory.yaml"
+    changed = settings.read_text(encoding="utf-8").replace("top_k: 3", "top_k: 3, chunks_per_query: 2")
+    settings.write_text(changed, encoding="utf-8")
+    workspace = open_workspace(root)
+    days = pipeline.find_partitions(workspace)
+    with pytest.raises(DamagedTableError, match=r"window_chunks/2025-03-15.parquet is absent"):
+        pipeline.materialize_hits(workspace, days)
+    workspace.ledger.forget("window_chunks", ["2025-03-15"])
+    with pytest.raises(WorkspaceError, match=r"window_chunks 2025-03-15 is not made, or was not finished"):
+        pipeline.materialize_hits(workspace, days)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_views_follow_a_workspace_that_was_copied(
+    made: Path, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(made, copy)
+    assert run(copy).fresh
+    assert str(copy).encode() in (copy / "data" / "backstory.duckdb").read_bytes()
+    assert describe(copy) == expected
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda path: path.write_text(f"{'ab' * 32}\n")])
+def test_a_secret_that_is_not_the_one_that_was_used_is_named_and_never_replaced(
+    root: Path, damage: Damage, expected: dict[str, Any]
+) -> None:
+    secret = root / ".backstory" / "secret.key"
+    written = secret.read_bytes()
+    damage(secret)
+    left = secret.read_bytes() if secret.exists() else None
+    assert str(secret) in failed(root)
+    outcome = run(root)
+    assert not outcome.success
+    assert str(secret) in " ".join(outcome.execution.failures)
+    assert (secret.read_bytes() if secret.exists() else None) == left
+    secret.write_bytes(written)
+    secret.chmod(0o600)
+    assert run(root).success
+    assert describe(root) == expected
+
+
+def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: Path) -> None:
+    before = set(read_table(root / "data", "messages")["author"].drop_nulls())
+    (root / ".backstory" / "secret.key").unlink()
+    with pytest.raises(WorkspaceError, match=r"except embeddings\.sqlite"):
+        pipeline.materialize_messages(open_workspace(root), ["2025-03-13"])
+    for path in (root / "data").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "embeddings.sqlite":
+            path.unlink()
+    assert run(root).success
+    after = set(read_table(root / "data", "messages")["author"].drop_nulls())
+    assert len(after) == len(before)
+    assert not after & before
+
+
+def test_damaged_settings_are_named(root: Path) -> None:
+    flipped = (root / "backstory.yaml").read_text(encoding="utf-8").replace("rag", "rbg")
+    (root / "backstory.yaml").write_text(flipped, encoding="utf-8")
+    with pytest.raises(BackstoryError, match=r"backstory\.yaml"):
+        run(root)

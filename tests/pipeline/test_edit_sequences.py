@@ -1,0 +1,266 @@
+"""Random edits, one after another, with runs of every kind between them: each ends as a workspace without a history.
+
+``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 15 steps each.
+"""
+
+import contextlib
+import os
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from backstory.pipeline.stage_report import StageReport
+from backstory.runner import execute_stages, find_wanted, run_workspace
+from backstory.tables.ledger import Entry, Ledger
+from backstory.workspace import open_workspace
+from pipelines.materialization import execute_job
+from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
+from tests.workspaces import CHAT
+
+SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "4"))
+STEPS = 15
+
+Inputs = dict[str, str]
+Edit = Callable[[Inputs, random.Random], object]
+
+SETTINGS_TRIED = (
+    ("top_k: 3", "top_k: 2"),
+    ("size: 6", "size: 4"),
+    ("overlap: 2", "overlap: 0"),
+    ("top_k: 3", "top_k: 3, as_of: false"),
+    ("top_k: 3", "top_k: 3, strategy: mmr"),
+    ("start: 2025-03-01", "start: 2025-03-01, grain: week"),
+    ("rag: {top_k: 3}", "rag: {enabled: false}"),
+    ("rag: {top_k: 3}", "rag: {top_k: 3}\nchunks: {max_tokens: 24, overlap_tokens: 0}"),
+)
+
+LATER = "14/03/2025, 12:00 - Eve Stone: A late message about {}\n"
+TOPICS = ("the frost", "a clicking disk", "bread and flour", "the train to Lisbon", "moths", "tomatoes")
+
+
+def chats(inputs: Inputs) -> list[str]:
+    return [name for name in sorted(inputs) if name.startswith("chats/") and name != "chats/anchor.txt"]
+
+
+def posts(inputs: Inputs) -> list[str]:
+    return [name for name in sorted(inputs) if name.startswith("posts/")]
+
+
+def add_chat(inputs: Inputs, rng: random.Random) -> None:
+    inputs[f"chats/other-{rng.randrange(3)}.txt"] = (
+        LATER.format(rng.choice(TOPICS)) + CHAT.splitlines()[-1] + "\n"
+    )
+
+
+def remove_chat(inputs: Inputs, rng: random.Random) -> None:
+    inputs.pop(rng.choice(chats(inputs)), None)
+
+
+def rename_chat(inputs: Inputs, rng: random.Random) -> None:
+    inputs[f"chats/renamed-{rng.randrange(3)}.txt"] = inputs.pop(rng.choice(chats(inputs)))
+
+
+def cut_chat(inputs: Inputs, rng: random.Random) -> None:
+    name = rng.choice(chats(inputs))
+    lines = inputs[name].splitlines(keepends=True)
+    inputs[name] = "".join(lines[rng.randrange(len(lines)) :])
+
+
+def restore_chat(inputs: Inputs, _: random.Random) -> None:
+    inputs["chats/garden.txt"] = CHAT
+
+
+def edit_old_message(inputs: Inputs, rng: random.Random) -> None:
+    name = rng.choice(chats(inputs))
+    inputs[name] = inputs[name].replace(rng.choice(("frost", "disk", "starter", "train")), rng.choice(TOPICS))
+
+
+def append_message(inputs: Inputs, rng: random.Random) -> None:
+    inputs["chats/anchor.txt"] = inputs["chats/anchor.txt"].replace(
+        "16/03", f"{LATER.format(rng.choice(TOPICS))}16/03", 1
+    )
+
+
+def break_line(inputs: Inputs, rng: random.Random) -> None:
+    name = rng.choice(chats(inputs))
+    inputs[name] += "31/02/2025, 10:00 - Ada Lind: no such day\n"
+
+
+def add_post(inputs: Inputs, rng: random.Random) -> None:
+    topic = rng.choice(TOPICS)
+    inputs[f"posts/new-{rng.randrange(3)}.md"] = (
+        f"---\ntitle: On {topic}\ndate: 2024-02-01\n---\n\nAbout {topic}.\n"
+    )
+
+
+def edit_post(inputs: Inputs, rng: random.Random) -> None:
+    inputs[rng.choice(posts(inputs))] += f"\nMore about {rng.choice(TOPICS)}.\n"
+
+
+def rename_post(inputs: Inputs, rng: random.Random) -> None:
+    inputs[f"posts/renamed-{rng.randrange(3)}.md"] = inputs.pop(rng.choice(posts(inputs)))
+
+
+def remove_post(inputs: Inputs, rng: random.Random) -> None:
+    inputs.pop(rng.choice(posts(inputs)))
+
+
+def restore_posts(inputs: Inputs, _: random.Random) -> None:
+    inputs.update({name: text for name, text in first_inputs().items() if name.startswith("posts/")})
+
+
+def try_setting(inputs: Inputs, rng: random.Random) -> None:
+    inputs["backstory.yaml"] = first_inputs()["backstory.yaml"].replace(*rng.choice(SETTINGS_TRIED))
+
+
+def put_settings_back(inputs: Inputs, _: random.Random) -> None:
+    inputs["backstory.yaml"] = first_inputs()["backstory.yaml"]
+
+
+EDITS: tuple[Edit, ...] = (
+    add_chat, remove_chat, rename_chat, cut_chat, restore_chat, edit_old_message, append_message, break_line,
+    add_post, edit_post, rename_post, remove_post, restore_posts, try_setting, put_settings_back,
+)  # fmt: skip
+
+
+def edited(inputs: Inputs, rng: random.Random) -> Inputs:
+    after = dict(inputs)
+    if not chats(after):
+        restore_chat(after, rng)
+    if len(posts(after)) < 3:
+        restore_posts(after, rng)
+    rng.choice(EDITS)(after, rng)
+    return after
+
+
+class Killed(BaseException):
+    """Ends a run between the writing of files and their recording, as a kill does."""
+
+
+def run_and_kill(root: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = rng.randrange(30)
+    record = Ledger.record
+
+    def record_or_die(self: Ledger, table: str, entries: Mapping[str, Entry]) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        record(self, table, entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record", record_or_die)
+        with contextlib.suppress(Killed):
+            run(root)
+
+
+def run_one_day(root: Path, rng: random.Random) -> None:
+    workspace = open_workspace(root)
+    day = rng.choice(find_wanted(workspace, None, None))
+    run_workspace(workspace, [day], lambda _: None, execute_stages)
+
+
+def run_and_edit(root: Path, rng: random.Random, after: Inputs) -> None:
+    """Change the inputs once some stages are done."""
+    left = rng.randrange(8)
+
+    def edit_later(told: object) -> None:
+        nonlocal left
+        left -= isinstance(told, StageReport)
+        if left == 0:
+            write_inputs(root, after)
+
+    workspace = open_workspace(root)
+    run_workspace(workspace, find_wanted(workspace, None, None), edit_later, execute_stages)
+
+
+@pytest.fixture(scope="module")
+def fresh_workspaces(tmp_path_factory: pytest.TempPathFactory) -> FreshWorkspaces:
+    return FreshWorkspaces(tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_a_history_of_edits_ends_as_a_workspace_without_one(
+    seed: int, tmp_path: Path, fresh_workspaces: FreshWorkspaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    history = [first_inputs()]
+    write_inputs(tmp_path, history[0])
+    for _ in range(STEPS):
+        tried = edited(history[-1], rng)
+        undone = rng.random() < 0.4
+        write_inputs(tmp_path, tried)
+        between = rng.choice(("nothing", "run", "kill", "one day", "edit during"))
+        after = rng.choice(history) if undone else tried
+        if between == "run":
+            run(tmp_path)
+        elif between == "kill":
+            run_and_kill(tmp_path, rng, monkeypatch)
+        elif between == "one day":
+            run_one_day(tmp_path, rng)
+        elif between == "edit during":
+            run_and_edit(tmp_path, rng, after)
+        write_inputs(tmp_path, after)
+        history.append(after)
+        outcome = run(tmp_path)
+        assert outcome.success, outcome.execution.failures
+        assert describe(tmp_path) == fresh_workspaces.describe(after), (between, undone)
+
+
+def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
+    tmp_path: Path, fresh_workspaces: FreshWorkspaces
+) -> None:
+    before = first_inputs()
+    write_inputs(tmp_path, before)
+    after = dict(before)
+    edit_post(after, random.Random(1))
+    append_message(after, random.Random(1))
+
+    def edit_at_once(told: object) -> None:
+        if isinstance(told, StageReport) and told.table == "documents":
+            write_inputs(tmp_path, after)
+
+    workspace = open_workspace(tmp_path)
+    run_workspace(workspace, find_wanted(workspace, None, None), edit_at_once, execute_stages)
+    assert not run(tmp_path).fresh
+    assert describe(tmp_path) == fresh_workspaces.describe(after)
+    assert run(tmp_path).fresh
+
+
+def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_inputs(tmp_path, first_inputs())
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "backstory.runner.list_failures",
+            lambda findings: (
+                ["found something"]
+                if any(finding.check.table == "window_contexts" for finding in findings)
+                else []
+            ),
+        )
+        assert not run(tmp_path).success
+        assert not run(tmp_path).success
+    outcome = run(tmp_path)
+    assert outcome.success
+    assert not outcome.fresh
+    assert run(tmp_path).fresh
+
+
+def test_edits_and_damage_through_dagster_end_as_a_workspace_without_a_history(
+    tmp_path: Path, fresh_workspaces: FreshWorkspaces
+) -> None:
+    inputs = first_inputs()
+    write_inputs(tmp_path, inputs)
+    for edit in (None, cut_chat, remove_post):
+        if edit is not None:
+            edit(inputs, random.Random(3))
+            write_inputs(tmp_path, inputs)
+            min((tmp_path / "data" / "window_chunks").glob("2*.parquet")).unlink()
+        workspace = open_workspace(tmp_path)
+        days = find_wanted(workspace, None, None)
+        assert run_workspace(workspace, days, lambda _: None, execute_job).success
+        assert describe(tmp_path) == fresh_workspaces.describe(inputs)

@@ -1,0 +1,69 @@
+"""Runs of real processes that end by ``kill -9``: the next run leaves what a run without a kill leaves.
+
+``BACKSTORY_KILLS`` sets the number of kills.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
+
+KILLS = int(os.environ.get("BACKSTORY_KILLS", "10"))
+ROOT = Path(__file__).resolve().parents[2]
+_MOMENTS = {"first": 900, "incremental": 870}
+"""About how often a run touches a file; a moment after its end kills nothing, and is as good a case."""
+
+
+def edit(root: Path) -> None:
+    with (root / "chats" / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp by the train\n")
+    (root / "posts" / "sourdough.md").unlink()
+    settings = root / "backstory.yaml"
+    settings.write_text(
+        settings.read_text(encoding="utf-8").replace("top_k: 3", "top_k: 2"), encoding="utf-8"
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("kills") / "workspace"
+    write_inputs(root, first_inputs())
+    assert run(root).success
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    incremental = tmp_path_factory.mktemp("expected") / "workspace"
+    shutil.copytree(made, incremental)
+    edit(incremental)
+    assert run(incremental).success
+    return {"first": describe(made), "incremental": describe(incremental)}
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_a_killed_run_is_completed_by_the_next(
+    number: int, made: Path, expected: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    kind = ("first", "incremental")[number % 2]
+    root = tmp_path / "workspace"
+    if kind == "first":
+        write_inputs(root, first_inputs())
+    else:
+        shutil.copytree(made, root)
+        edit(root)
+    moment = random.Random(number).randrange(_MOMENTS[kind])
+    command = [sys.executable, "-m", "tests.pipeline.killed_run", str(root), str(moment)]
+    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr
+    assert run(root).success
+    assert describe(root) == expected[kind]
+    assert run(root).fresh

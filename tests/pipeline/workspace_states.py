@@ -1,0 +1,114 @@
+"""What a workspace holds after a run, to be compared with another one, and workspaces written from given inputs."""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from backstory import run_pipeline
+from backstory.index import current_version, read_manifest
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, ROWS_FILE, VECTORS_FILE, read_mapped
+from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
+from backstory.tables import hash_partitions, read_table
+from backstory.tables.schemas import TABLES
+from backstory.tables.views import VIEWS_FILE
+from backstory.workspace import Workspace, open_workspace
+from tests.workspaces import CHAT, POSTS, SETTINGS
+
+Inputs = Mapping[str, str]
+"""Text of each input file by its path in the workspace."""
+
+SECRET = "5e" * 32
+
+ANCHOR = """\
+12/03/2025, 08:00 - Dora Fells: The first day has a message about moths
+16/03/2025, 20:00 - Dora Fells: And so has the last one, with a lamp
+"""
+"""A second chat, which keeps the span of days the same whatever becomes of the first."""
+
+
+def first_inputs() -> dict[str, str]:
+    inputs = {"backstory.yaml": SETTINGS, "chats/garden.txt": CHAT, "chats/anchor.txt": ANCHOR}
+    for file, (title, date, text) in POSTS.items():
+        inputs[f"posts/{file}"] = f"---\ntitle: {title}\ndate: {date}\n---\n\n# {title}\n\n{text}\n"
+    return inputs
+
+
+def write_inputs(root: Path, inputs: Inputs) -> None:
+    """Make the inputs of a workspace exactly these; what was made of former ones stays."""
+    for folder in ("chats", "posts"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for path in (root / folder).iterdir():
+            if f"{folder}/{path.name}" not in inputs:
+                path.unlink()
+    for name, text in inputs.items():
+        (root / name).write_text(text, encoding="utf-8")
+    if not (root / ".backstory").exists():
+        (root / ".backstory").mkdir()
+        (root / ".backstory" / "secret.key").write_text(f"{SECRET}\n", encoding="ascii")
+        (root / ".backstory" / "secret.key").chmod(0o600)
+
+
+def run(root: Path) -> Outcome:
+    """Do what `backstory run` does over all days."""
+    workspace = open_workspace(root)
+    return run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
+
+
+def describe(root: Path) -> dict[str, Any]:
+    """Give what a reader can see: the bytes of every table, the content of the index, the rows of every view.
+
+    Of the documents only those that are served count: the table also keeps what they were, which another history
+    has not seen.
+    """
+    workspace = open_workspace(root)
+    found: dict[str, Any] = {name: hash_partitions(workspace.tables, name) for name in TABLES}
+    served = read_table(workspace.tables, "documents").filter(pl.col("status").is_in(["ok", "error"]))
+    found["documents"] = served.sort("uri").to_dicts()
+    version = current_version(workspace.index)
+    manifest = read_manifest(workspace.index / version)
+    # The version is the hash of what went in; the files hold padding, which may be any bytes.
+    stored = [
+        read_mapped(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)
+    ]
+    found["index"] = (version, manifest.words, manifest.files[VECTORS_FILE].sha256, *stored)
+    found["views"] = _count_views(workspace)
+    found["leftovers"] = sorted(
+        path.name
+        for path in root.rglob(".*")
+        if path.name.endswith((".tmp", ".building")) or ".building-" in path.name
+    )
+    return found
+
+
+def _count_views(workspace: Workspace) -> dict[str, int]:
+    with closing(duckdb.connect(workspace.tables / VIEWS_FILE, read_only=True)) as connection:
+        counts = {
+            name: connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+            for name in TABLES
+            if name != "documents"
+        }
+    assert counts == {name: len(read_table(workspace.tables, name)) for name in counts}
+    return counts
+
+
+class FreshWorkspaces:
+    """Makes for given inputs what a workspace without any history holds, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
+
+    def describe(self, inputs: Inputs) -> dict[str, Any]:
+        key = tuple(sorted(inputs.items()))
+        if key not in self._known:
+            root = self._folder / f"fresh-{len(self._known)}"
+            write_inputs(root, inputs)
+            run_pipeline(open_workspace(root))
+            self._known[key] = describe(root)
+            shutil.rmtree(root)
+        return self._known[key]
