@@ -22,7 +22,7 @@ from backstory.tables.contracts import conform, empty, polars_schema
 logger = logging.getLogger(__name__)
 
 _CHUNKER = "paragraph"
-_REVISION_OF_CHUNKER = "1"
+_REVISION_OF_CHUNKER = "2"
 _TITLE_BYTES = 96
 _HEADING_BYTES = 160
 _LEAST_TEXT_TOKENS = 8

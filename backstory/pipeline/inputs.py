@@ -23,9 +23,9 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "messages": 3,
         "windows": 1,
-        "window_chunks": 1,
+        "window_chunks": 2,
         "documents": 2,
-        "document_chunks": 1,
+        "document_chunks": 2,
         "search_index": FORMAT,
         "hits": 1,
         "decisions": 1,
