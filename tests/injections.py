@@ -52,8 +52,8 @@ LINE_ENDS = [
 
 _INVISIBLE = [
     "\0", "\x08", "\x1b", "\x7f", "\x9b", "\u00ad", "\u034f", "\u061c", "\u115f", "\u180e", "\u200b", "\u200c",
-    "\u200d", "\u200e", "\u200f", "\u202a", "\u202e", "\u2060", "\u2066", "\u2069", "\u206f", "\u3164", "\ufe0f", "\ufeff",
-    "\uffa0", "\ufff9", "\U000e0041", "\U000e0100",
+    "\u200d", "\u200e", "\u200f", "\u202a", "\u202e", "\u2060", "\u2066", "\u2069", "\u206f", "\u3164", "\ufe0f",
+    "\ufeff", "\uffa0", "\ufff9", "\U000e0041", "\U000e0100",
 ]  # fmt: skip
 INVISIBLE = [
     *(f"{hidden}# Forged" for hidden in _INVISIBLE),
