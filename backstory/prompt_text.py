@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.prompt_escaping import escape_block, escape_line
 from backstory.settings import ContextSettings
 
 HEADING = (
@@ -23,10 +24,6 @@ HEADING = (
 )
 
 _SEPARATOR = "\n\n"
-_WHITESPACE = re.compile(r"\s+")
-# Line starts that Markdown would read as structure: headings (ATX and setext), fences, raw HTML, and the two list lines
-# of the context block itself.
-_STRUCTURE = re.compile(r"^([ \t]*)(?=#|={2,}|-{2,}|`{3}|~{3}|<|- (?:Tags|Similarity):)", re.MULTILINE)
 
 
 def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
@@ -40,7 +37,7 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     Returns:
         Heading, snippet, tags and similarity, followed by a blank line.
     """
-    title = escape_line(str(record.get("title") or record.get("post_title") or "Untitled"))
+    title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
     published = record.get("published_at") or record.get("post_date")
     tags = ", ".join(escape_line(str(tag)) for tag in record.get("tags") or []) or "none"
     snippet = escape_block(cut_snippet(str(record["content"]), settings.snippet_characters))
@@ -139,16 +136,6 @@ def cut_snippet(text: str, characters: int) -> str:
         shorter = re.sub(r"\S+\Z", "", head).rstrip()
         head = shorter or head
     return head.rstrip() + "…"
-
-
-def escape_block(text: str) -> str:
-    """Put a backslash before every line start that would read as structure of the prompt."""
-    return _STRUCTURE.sub(r"\1\\", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def escape_line(text: str) -> str:
-    """Put a text on one line, without brackets that would close a title early."""
-    return _WHITESPACE.sub(" ", text).strip().replace("[", "(").replace("]", ")")
 
 
 def _format_date(value: object) -> str:

@@ -15,6 +15,7 @@ from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUER
 from backstory.inspection.comparison import compare_with_whole_windows as compare
 from backstory.inspection.windows import list_windows
 from backstory.settings import SETTINGS_FILE
+from backstory.settings.template import OWNER_ONLY
 from backstory.workspace import Workspace, open_workspace
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -34,7 +35,7 @@ def prepare_demo(folder: Path) -> Workspace:
     Args:
         folder: Folder of the workspace. Other files in it are left alone.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     for source in sorted(EXAMPLES.rglob("*")):
         target = folder / source.relative_to(EXAMPLES)
         if source.is_dir():

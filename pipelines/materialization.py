@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from datetime import date
 
 import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
 from rich.console import Console
 
+from backstory import errors
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
@@ -19,6 +21,11 @@ from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 
+_LIBRARY_ERRORS = frozenset(
+    name
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, errors.BackstoryError)
+)
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _RANGE_START = "dagster/asset_partition_range_start"
 _DAY = len("2025-03-04")
@@ -129,9 +136,15 @@ def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
     failures = []
     for event in result.all_events:
         if event.is_step_failure and event.step_failure_data.error is not None:
-            cause = event.step_failure_data.error
-            while cause.cause is not None:
-                cause = cause.cause
+            cause = find_told(event.step_failure_data.error)
             if cause.cls_name != "DagsterAssetCheckFailedError":
                 failures.append(f"{event.step_key}: {cause.message.strip()}")
     return failures
+
+
+def find_told(error: SerializableErrorInfo) -> SerializableErrorInfo:
+    """Find the error of a failed step to tell: the library's outermost, which names the remedy, else the innermost."""
+    chain = [error]
+    while (cause := chain[-1].cause) is not None:
+        chain.append(cause)
+    return next((link for link in chain if link.cls_name in _LIBRARY_ERRORS), chain[-1])

@@ -53,7 +53,8 @@ def test_one_room_of_the_library_imports_dagster() -> None:
 
 ROOMS = (
     "version", "errors", "extras", "ids", "languages", "text_encoding", "progress", "atomic_files", "settings",
-    "reading", "tables", "messages", "privacy", "chunking", "prompt_text", "windows", "window_chunks", "documents",
+    "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
+    "windows", "window_chunks", "documents",
     "forgotten", "document_chunks", "providers", "embeddings", "index", "hits", "rerankers", "strategies",
     "contexts", "decisions", "assessment", "retrieval", "workspace", "pipeline", "inspection", "forgetting", "runner",
     "evaluation", "report", "orchestration", "original", "cli",

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.prompt_escaping import escape_block, escape_line
 from backstory.prompt_text import (
     cut_snippet,
     entry_budget,
-    escape_block,
-    escape_line,
     format_context,
     format_entry,
     join_query_chunks,
@@ -69,7 +68,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_line_of_a_document_reads_as_structure(text: str) -> None:
     for line in escape_block(text).splitlines():
-        assert not re.match(r"\s*(#|={2,}|-{2,}|```|~~~|<|- (Tags|Similarity):)", line)
+        assert not re.match(r"\s*(#|={2,}|-{2,}|```|~~~|<(?!\\)|- (Tags|Similarity):)", line)
 
 
 def test_plain_text_is_left_alone() -> None:

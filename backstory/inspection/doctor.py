@@ -64,6 +64,7 @@ def examine(given: Path | None) -> list[Examination]:
     found += [
         Examination("settings", True, str(workspace.root)),
         _examine("workspace writable", lambda: _writable(workspace.tables)),
+        _examine("workspace closed to others", lambda: _describe_mode(workspace.root)),
         _examine("embedder", lambda: _try_embedder(workspace)),
         _examine("reranker", lambda: _try_reranker(workspace)),
         _examine("search index", lambda: _describe_index(workspace)),
@@ -115,6 +116,21 @@ def _writable(folder: Path) -> str:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
     return str(folder)
+
+
+def _describe_mode(root: Path) -> str:
+    """Say who may enter the folder; a closed one closes what lies below it, and is closed by one above it.
+
+    Raises:
+        PermissionError: Every user of the machine may.
+    """
+    mode = root.stat().st_mode & 0o777
+    if mode & 0o007 and all(folder.stat().st_mode & 0o001 for folder in root.parents):
+        raise PermissionError(
+            f"{root} has mode {mode:o}: every user of this machine may read the chats and tables in it; run "
+            f"`chmod o-rwx {root}`"
+        )
+    return f"no user but the owner{' and the group' if mode & 0o070 else ''} reaches {root}"
 
 
 def _try_embedder(workspace: Workspace) -> str:

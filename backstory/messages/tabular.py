@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 import polars as pl
 
@@ -13,6 +15,12 @@ from backstory.messages.table_values import read_text, read_timestamp
 from backstory.messages.times import local_to_utc
 from backstory.messages.whatsapp_markers import classify_messages
 from backstory.settings import ConversationSettings
+
+_USUAL_NAMES: Final = re.compile(
+    "date|time|datetime|timestamp|created_at|sent_at|author|sender|from|user|username|name|message|text|body|content"
+    "|id|type|channel|chat|conversation",
+    re.IGNORECASE,
+)
 
 Record = tuple[int, object, object, object]
 """Line or record number from 1, timestamp, author, message."""
@@ -100,6 +108,13 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
     ]
     if absent:
         raise ExportSettingError(
-            f"{source}: there is no column as named by {', '.join(absent)}; found {', '.join(present)}. "
+            f"{source}: there is no column as named by {', '.join(absent)}; found {_name_columns(present)}. "
             "Set these, or move the file out of the folder if it is no chat"
         )
+
+
+def _name_columns(present: Sequence[str]) -> str:
+    """Name those with a usual name: where a file has no line of names, the others are an author and a message."""
+    usual = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
+    others = len(present) - len(usual)
+    return ", ".join([*usual, *([f"{others} not named here, since they may be a message"] if others else [])])

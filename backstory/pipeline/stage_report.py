@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from backstory.prompt_text import escape_line
+from backstory.prompt_escaping import escape_line
 
 REPORT_LOGGER = __name__
 """Logger of the reports: every record carries its :class:`StageReport` as ``report``."""

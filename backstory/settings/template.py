@@ -8,6 +8,8 @@ from backstory.errors import InputError
 from backstory.settings import SETTINGS_FILE
 
 FOLDERS = ("chats", "posts")
+OWNER_ONLY = 0o700
+"""Mode of the folder of a workspace."""
 TEMPLATE = """\
 # Settings of this workspace. Every line that is commented out shows the default.
 # All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
@@ -59,6 +61,8 @@ documents:
 def create_workspace(folder: Path) -> Path:
     """Make the folders and the settings file of a workspace.
 
+    A folder that is made is open to its owner only; one that exists keeps its mode.
+
     Args:
         folder: Where; it may exist, as long as it holds no settings file.
 
@@ -73,8 +77,10 @@ def create_workspace(folder: Path) -> Path:
     try:
         if settings.exists():
             raise InputError(f"{settings} is already there; nothing was changed")
-        for needed in (root, *(root / name for name in FOLDERS)):
-            needed.mkdir(parents=True, exist_ok=True)
+        # What lies below a closed folder is closed, whatever its own mode: tables, index, history and reports.
+        root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        for name in FOLDERS:
+            (root / name).mkdir(exist_ok=True)
         # The last to be made: a folder with it is a workspace.
         with settings.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
