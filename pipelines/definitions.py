@@ -2,10 +2,9 @@
 
 import dagster as dg
 
-from assets.checks import make_checks
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
-from backstory.orchestration import partitions_definition
+from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
 
 JOB = "materialize_everything"
@@ -21,7 +20,6 @@ def define(workspace: Workspace) -> dg.Definitions:
         Definitions that run in one process: the batch is inside the asset, and a process per step would cost
         seconds each.
     """
-    partitions = partitions_definition(workspace.settings.partitions)
     job = dg.define_asset_job(
         JOB,
         selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
@@ -33,8 +31,7 @@ def define(workspace: Workspace) -> dg.Definitions:
         description="The partition that has just ended, when it has ended.",
     )
     return dg.Definitions(
-        assets=make_assets(partitions),
-        asset_checks=make_checks(),
+        assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
         schedules=[schedule],
         resources={

@@ -8,12 +8,14 @@ from datetime import date
 import dagster as dg
 from rich.console import Console
 
+from assets.tables import BETWEEN_FAILURES
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
-from backstory.orchestration import partitions_definition
+from backstory.orchestration import partitions_of
+from backstory.pipeline import find_partitions, known_first_partition
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
-from backstory.runner import Execution, Outcome, Tell, find_wanted, list_failures, run_workspace
+from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
@@ -79,18 +81,21 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
             run_config=_QUIET,
             raise_on_error=False,
         )
-    return Execution(reports, findings, [*_step_failures(result), *list_failures(findings)])
+    return Execution(reports, findings, _step_failures(result))
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
-    offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
+    if workspace.settings.partitions.start is None and known_first_partition(workspace) is None:
+        find_partitions(workspace)
+    offered = partitions_of(workspace).get_first_partition_key()
     if offered is None or partitions[0] >= offered:
         return
     day, first_day = partitions[0][:_DAY], offered[:_DAY]
     # Where nothing of the run is offered, a later beginning would only be the next error.
     otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
+    start = workspace.settings.partitions.start or f"not set, so that partitions begin with the first message on {first_day}"
     raise SettingsError(
-        f"partitions.start is {workspace.settings.partitions.start}, after {day}, the first day of this run; set it "
+        f"partitions.start is {start}, after {day}, the first day of this run; set it "
         f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
     )
 
@@ -125,13 +130,16 @@ class _Receiver(logging.Handler):
 
 
 def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
-    """Say why steps failed; a check that found something fails its step, too, and is told as a check."""
+    """Say why steps failed: in the step's own sentences, else in the words of the innermost error."""
     failures = []
     for event in result.all_events:
-        if event.is_step_failure and event.step_failure_data.error is not None:
-            cause = event.step_failure_data.error
+        if not event.is_step_failure:
+            continue
+        told = event.step_failure_data.user_failure_data
+        if told is not None and told.description:
+            failures += told.description.split(BETWEEN_FAILURES)
+        elif (cause := event.step_failure_data.error) is not None:
             while cause.cause is not None:
                 cause = cause.cause
-            if cause.cls_name != "DagsterAssetCheckFailedError":
-                failures.append(f"{event.step_key}: {cause.message.strip()}")
+            failures.append(f"{event.step_key}: {cause.message.strip()}")
     return failures

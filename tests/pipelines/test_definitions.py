@@ -16,7 +16,7 @@ import dagster as dg
 import pytest
 
 from backstory.inspection.checks import CHECKS
-from backstory.orchestration import partitions_definition
+from backstory.orchestration import CHATS, POSTS, partitions_definition
 from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
@@ -38,7 +38,7 @@ def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
             "partitioned": graph.get(key).is_partitioned,
             "materializable": graph.get(key).is_materializable,
             "checks": {
-                check.name: "stops the run" if graph.get(check).blocking else "warns"
+                check.name: "stops its partition" if graph.get(check).metadata["blocking"] else "warns"
                 for check in sorted(graph.get(key).check_keys)
             },
         }
@@ -58,11 +58,16 @@ def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
 def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
     assets = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
-    assert set(assets) == {*TABLES, "search_index"}
+    assert set(assets) == {*TABLES, "search_index", CHATS, POSTS}
     assert all("dagster/column_schema" in assets[table].metadata for table in TABLES)
-    assert {name for name, asset in assets.items() if asset.is_materializable} == {
-        stage.table for stage in STAGES
-    }
+    assert {name for name, asset in assets.items() if asset.is_materializable} == {*TABLES, "search_index"}
+    for name, asset in assets.items():
+        assert asset.description
+        assert asset.owners
+        assert asset.kinds
+        assert asset.tags
+        assert (asset.freshness_policy is None) == (name in (CHATS, POSTS))
+    assert all(assets[stage.table].code_version for stage in STAGES)
 
 
 def test_every_check_of_the_library_is_a_check_of_its_asset(workspace: Workspace) -> None:
