@@ -1,4 +1,4 @@
-"""The code location: assets, checks, the job and its schedule, for one workspace."""
+"""The code location: assets, checks, the job, its schedule and its sensor, for one workspace."""
 
 import dagster as dg
 
@@ -6,6 +6,7 @@ from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
 from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
+from pipelines.automation import make_schedule, make_sensor
 
 JOB = "materialize_everything"
 
@@ -25,15 +26,11 @@ def define(workspace: Workspace) -> dg.Definitions:
         selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
         description="Every table, for one partition or a range of them in one run.",
     )
-    schedule = dg.build_schedule_from_partitioned_job(
-        job,
-        name="materialize_yesterday",
-        description="The partition that has just ended, when it has ended.",
-    )
     return dg.Definitions(
         assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
-        schedules=[schedule],
+        schedules=[make_schedule(workspace, job)],
+        sensors=[make_sensor(workspace, job)],
         resources={
             "workspace": WorkspaceResource(
                 root=str(workspace.root), accept_removals=workspace.accept_removals

@@ -18,13 +18,12 @@ from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.workspace import Workspace
+from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-_RANGE_START = "dagster/asset_partition_range_start"
 _DAY = len("2025-03-04")
-_RANGE_END = "dagster/asset_partition_range_end"
 
 
 def materialize(workspace: Workspace, first: date | None, last: date | None, console: Console) -> Outcome:
@@ -77,7 +76,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
     with open_instance(workspace) as instance, _each_given_to(receive):
         result = job.execute_in_process(
             instance=instance,
-            tags={_RANGE_START: partitions[0], _RANGE_END: partitions[-1]},
+            tags=tag_range(partitions[0], partitions[-1]),
             run_config=_QUIET,
             raise_on_error=False,
         )

@@ -53,11 +53,11 @@ def _fingerprint(workspace: Workspace) -> str:
     settings = digest_json(workspace.settings.model_dump(mode="json"))
     state = [digest_json(dict(CODE_VERSIONS)), settings, exports_fingerprint(workspace)]
     models = [workspace.embedder.id, workspace.reranker.id if workspace.reranker else ""]
-    posts = sorted(_hash_files(workspace.posts))
+    posts = sorted(hash_files(workspace.posts))
     return digest([*state, *models, current_version(workspace.index), *posts])
 
 
-def _hash_files(folder: Path) -> Iterator[str]:
+def hash_files(folder: Path) -> Iterator[str]:
     """Give path and hash of every file; in one thread, since more of them take longer for small files."""
     root = os.fspath(folder)
     for place, _, names in os.walk(root):

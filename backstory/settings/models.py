@@ -103,6 +103,8 @@ class PartitionSettings(SettingsGroup):
     """Calendar unit of one partition, in UTC."""
     start: str | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
+    look_back: int = Field(default=3, ge=0)
+    """Partitions that the schedule makes beside the one that has ended, and the sensor after a changed post."""
     admit_lone_messages: bool = False
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)

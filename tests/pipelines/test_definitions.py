@@ -91,14 +91,6 @@ def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
     assert wanted == [key for key in keys if key >= wanted[0]]
 
 
-def test_the_schedule_asks_for_the_partition_that_has_just_ended(workspace: Workspace) -> None:
-    definitions = define(workspace)
-    schedule = definitions.resolve_schedule_def("materialize_yesterday")
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2025, 3, 14, tzinfo=UTC))
-    [request] = schedule.evaluate_tick(context).run_requests or []
-    assert request.partition_key == "2025-03-13"
-
-
 def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
     definitions = define(workspace)
     job = definitions.resolve_job_def(JOB)
