@@ -1,14 +1,20 @@
 """The code location: assets, checks, the job, its schedule and its sensor, for one workspace."""
 
+import os
+
 import dagster as dg
 
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
+from backstory.errors import BackstoryError
 from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
 from pipelines.automation import make_schedule, make_sensor
 
 JOB = "materialize_everything"
+
+SHOWN_VARIABLE = "BACKSTORY_UI"
+"""Set for what the UI shows, where an error must be seen in the graph."""
 
 
 def define(workspace: Workspace) -> dg.Definitions:
@@ -42,5 +48,23 @@ def define(workspace: Workspace) -> dg.Definitions:
 
 @dg.definitions
 def definitions() -> dg.Definitions:
-    """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder."""
-    return define(open_workspace())
+    """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder.
+
+    Under ``python -m pipelines ui``, settings that cannot be read become an asset that says why: the UI shows an empty
+    graph for a code location that does not load. Everywhere else they are an error.
+    """
+    try:
+        return define(open_workspace())
+    except BackstoryError as error:
+        if SHOWN_VARIABLE not in os.environ:
+            raise
+        return dg.Definitions(assets=[describe_error(error)])
+
+
+def describe_error(error: BackstoryError) -> dg.AssetSpec:
+    """Say in the graph why there is no other asset in it."""
+    return dg.AssetSpec(
+        "settings_cannot_be_read",
+        group_name="error",
+        description=f"{error}\n\nCorrect it, and choose *Reload definitions*.",
+    )

@@ -12,6 +12,7 @@ import dagster as dg
 from backstory.errors import InputError, WorkspaceError
 from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
+from pipelines.definitions import SHOWN_VARIABLE
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
 _EVENTS_AT_ONCE = 1000
@@ -112,7 +113,7 @@ def start_ui(workspace: Workspace, port: int) -> None:
                 "give another port with --port (`make ui PORT=...`)"
             ) from error
     command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
-    environment = {**os.environ, **prepare_home(workspace)}
+    environment = {**os.environ, **prepare_home(workspace), SHOWN_VARIABLE: "1"}
     ended = subprocess.run(
         [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=False
     )

@@ -92,7 +92,10 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     day, first_day = partitions[0][:_DAY], offered[:_DAY]
     # Where nothing of the run is offered, a later beginning would only be the next error.
     otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
-    start = workspace.settings.partitions.start or f"not set, so that partitions begin with the first message on {first_day}"
+    start = (
+        workspace.settings.partitions.start
+        or f"not set, so that partitions begin with the first message on {first_day}"
+    )
     raise SettingsError(
         f"partitions.start is {start}, after {day}, the first day of this run; set it "
         f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"

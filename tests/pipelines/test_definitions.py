@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
 from backstory.orchestration import CHATS, POSTS, partitions_definition
 from backstory.pipeline import STAGES
@@ -22,7 +23,7 @@ from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
-from pipelines.definitions import JOB, define
+from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
 from pipelines.instance import prepare_home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +98,19 @@ def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
     graph = definitions.resolve_asset_graph()
     assert set(job.asset_layer.selected_asset_keys) == graph.materializable_asset_keys
     assert job.asset_layer.asset_graph.asset_check_keys == graph.asset_check_keys
+
+
+def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
+    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
+    with pytest.raises(SettingsError, match=r"unknown setting rag\.topk"):
+        definitions()
+    monkeypatch.setenv(SHOWN_VARIABLE, "1")
+    [spec] = definitions().resolve_all_asset_specs()
+    assert spec.description is not None
+    assert "backstory.yaml:2: unknown setting rag.topk" in spec.description
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:
