@@ -40,10 +40,10 @@ def test_a_run_over_them_stops_and_names_file_and_date_until_they_are_admitted(
     workspace = make_workspace()
     chat = workspace.exports / "garden.txt"
     chat.write_text(
-        chat.read_text(encoding="utf-8") + "01/02/2099, 10:00 - Ada Lind: soon\n", encoding="utf-8"
+        chat.read_text(encoding="utf-8") + "13/02/2012, 10:00 - Ada Lind: soon\n", encoding="utf-8"
     )
-    with pytest.raises(InputError, match=r"garden.txt, 2099-02-01 10:00 UTC.*admit_lone_messages"):
+    with pytest.raises(InputError, match=r"garden.txt, 2012-02-13 10:00 UTC.*admit_lone_messages"):
         find_partitions(open_workspace(workspace.root))
     admitted = SETTINGS.replace("{start: 2025-03-01}", "{start: 2025-03-01, admit_lone_messages: true}")
     (workspace.root / "backstory.yaml").write_text(admitted, encoding="utf-8")
-    assert find_partitions(open_workspace(workspace.root))[-1] == "2099-02-01"
+    assert find_partitions(open_workspace(workspace.root))[0] == "2012-02-13"
