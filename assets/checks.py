@@ -1,56 +1,75 @@
-"""The library's checks as asset checks: those of one asset are one step, since a step costs more than a check."""
+"""The library's checks as asset checks.
 
-from collections.abc import Iterator, Sequence
+A check stands for the whole table: what it found in a partition is kept until it looks there again, so that tomorrow's
+pass does not hide today's failure. Dagster can keep a check for each partition, too, which stores a row for each check
+and partition of every run: for a year of days that is ten thousand rows a run.
+"""
+
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
-from assets.metadata import describe_cases
-from assets.workspace_resource import WorkspaceResource
-from backstory.inspection.checks import CHECKS, Check, make_check
-from backstory.pipeline import STAGES
+from assets.making import Making, remembered_cases
+from assets.metadata import describe_cases, name_partitions
+from backstory.inspection.checks import CHECKS, Check
+from backstory.tables.parquet import WHOLE
+from backstory.workspace import Workspace
 
 
-def make_checks() -> list[dg.AssetChecksDefinition]:
-    """Make the checks of all assets."""
-    by_table: dict[str, list[Check]] = {}
+def specify_checks() -> list[dg.AssetCheckSpec]:
+    """Describe every check of the library.
+
+    None blocks in Dagster's sense: the step itself looks before it says that a partition was made.
+    """
+    return [
+        dg.AssetCheckSpec(
+            check.name,
+            asset=check.table,
+            description=f"Looks for {check.what}. "
+            + ("A partition that has any is not made." if check.blocking else "Warns."),
+            metadata={"blocking": check.blocking},
+        )
+        for check in CHECKS
+    ]
+
+
+def evaluate_checks(
+    workspace: Workspace, making: Making, selected: Collection[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckResult]:
+    """Give the result of each selected check; of one that could not be made, a failure that says so.
+
+    Args:
+        workspace: An open workspace.
+        making: What was made and found.
+        selected: The checks of which Dagster waits for a result.
+    """
     for check in CHECKS:
-        by_table.setdefault(check.table, []).append(check)
-    return [_make_checks(table, checks) for table, checks in by_table.items()]
+        key = dg.AssetCheckKey(dg.AssetKey(check.table), check.name)
+        if key in selected:
+            yield _evaluate(workspace, making, check, key)
 
 
-def _make_checks(table: str, checks: Sequence[Check]) -> dg.AssetChecksDefinition:
-    by_name = {check.name: check for check in checks}
-    writers = [stage.table for stage in STAGES if table in stage.writes_beside]
-
-    @dg.multi_asset_check(
-        name=f"check_{table}",
-        specs=[
-            dg.AssetCheckSpec(
-                check.name,
-                asset=table,
-                description=f"Looks for {check.what}.",
-                blocking=check.blocking,
-                additional_deps=writers,
-            )
-            for check in checks
-        ],
-        can_subset=True,
+def _evaluate(
+    workspace: Workspace, making: Making, check: Check, key: dg.AssetCheckKey
+) -> dg.AssetCheckResult:
+    finding = making.findings.get(check)
+    remembered = remembered_cases(workspace, check)
+    severity = dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN
+    if finding is None:
+        return dg.AssetCheckResult(
+            asset_key=key.asset_key,
+            check_name=key.name,
+            passed=False,
+            severity=severity,
+            description=f"not made, because {check.table} could not be made; see the run's failure",
+        )
+    elsewhere = [name for name in sorted(remembered) if name != WHOLE]
+    places = f" Partitions with cases: {name_partitions(elsewhere)}." if elsewhere else ""
+    return dg.AssetCheckResult(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=finding.passed and not remembered,
+        severity=severity,
+        description=f"{finding.message}{places}",
+        metadata=describe_cases(finding.cases, finding.rows, remembered),
     )
-    def check_table(
-        context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        run = context.op_execution_context
-        partitions = run.partition_keys if run.has_partition_key or run.has_partition_key_range else None
-        for key in sorted(context.selected_asset_check_keys):
-            finding = make_check(workspace.workspace, by_name[key.name], partitions)
-            blocking = finding.check.blocking
-            yield dg.AssetCheckResult(
-                asset_key=key.asset_key,
-                check_name=key.name,
-                passed=finding.passed,
-                severity=dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN,
-                description=finding.message,
-                metadata=describe_cases(finding.cases, finding.rows),
-            )
-
-    return check_table

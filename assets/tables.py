@@ -1,58 +1,81 @@
-"""The assets: one for each stage of the library's plan, made by one factory, and one for each table written beside."""
+"""The assets: one for each table, made by one step.
 
-from collections.abc import Sequence
+One step, and not one for each table, because a step costs as much as a day's work; and because only a step that tells
+Dagster itself what it has made can leave one broken day out of a range.
+"""
+
+from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.metadata import describe_picture, describe_report
+from assets.checks import evaluate_checks, specify_checks
+from assets.making import Making, make_tables
+from assets.metadata import Metadata, describe_report
+from assets.news import begin, tell_partitions, tell_table
 from assets.workspace_resource import WorkspaceResource
 from backstory.orchestration import specify_assets
-from backstory.pipeline import STAGES, Stage
-from backstory.report import picture_windows
+from backstory.tables.parquet import WHOLE
+from backstory.tables.views import write_views
+from backstory.workspace import Workspace
 
-_PICTURED = "window_contexts"
+STEP = "make_tables"
 
-# One run per slice: a run costs seconds whatever it does, and a failure retries only its slice.
-_BACKFILL = dg.BackfillPolicy.multi_run(max_partitions_per_run=366)
+BETWEEN_FAILURES = "\n\n"
+"""What separates the sentences of a failed step: a sentence may have several lines."""
 
 
-def make_assets(
-    partitions: dg.TimeWindowPartitionsDefinition,
-) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
     """Make all assets.
 
     Args:
-        partitions: The calendar partitions of the workspace.
+        workspace: The workspace; its settings say the grain and the start of the partitions.
 
     Returns:
-        An asset for each stage; and for each table that is written beside, which nothing can make alone, the
-        specification of an external asset.
+        The tables of the pipeline, those that are written beside others, and the checks of all.
     """
-    stages = {dg.AssetKey(stage.table): stage for stage in STAGES}
-    return [
-        _make_asset(stages[spec.key], spec) if spec.key in stages else spec
-        for spec in specify_assets(partitions)
-    ]
+    specs = specify_assets(workspace)
 
-
-def _make_asset(stage: Stage, spec: dg.AssetSpec) -> dg.AssetsDefinition:
-    @dg.asset(
-        name=stage.table,
-        group_name=spec.group_name,
-        description=spec.description,
-        kinds=spec.kinds,
-        metadata=spec.metadata,
-        partitions_def=spec.partitions_def,
-        backfill_policy=_BACKFILL if stage.partitioned else None,
-        deps=spec.deps,
+    @dg.multi_asset(
+        name=STEP,
+        specs=specs,
+        check_specs=specify_checks(),
+        can_subset=True,
+        # One run for neighbouring days, however many: the chats are read once.
+        backfill_policy=dg.BackfillPolicy.single_run(),
     )
-    def make(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
-        keys: Sequence[str] = context.partition_keys if stage.partitioned else ()
-        report = stage.make(workspace.workspace, keys)
-        for table in stage.writes_beside:
-            context.log_event(dg.AssetMaterialization(table))
-        pictured = stage.table == _PICTURED
-        picture = describe_picture(picture_windows(workspace.workspace, keys)) if pictured else {}
-        return dg.MaterializeResult(metadata=describe_report(report) | picture)
+    def make(
+        context: dg.AssetExecutionContext, workspace: WorkspaceResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        opened = workspace.workspace
+        selected = {key.to_user_string() for key in context.selected_asset_keys}
+        chosen = [spec for spec in specs if spec.key.to_user_string() in selected]
+        is_partitioned = any(spec.partitions_def is not None for spec in chosen)
+        keys = list(context.partition_keys) if is_partitioned else []
+        told = {
+            spec.key: begin(opened, spec.key.to_user_string(), keys)
+            for spec in chosen
+            if spec.partitions_def is not None
+        }
+        making = make_tables(opened, selected, keys)
+        write_views(opened.tables)
+        failures = making.describe_failures()
+        failed = bool(failures)
+        for spec in chosen:
+            table = spec.key.to_user_string()
+            figures = _describe(making, table)
+            if spec.partitions_def is not None:
+                good = making.good(table, keys)
+                own = figures if len(keys) == 1 else {}
+                tell_partitions(context, opened, spec, good, own, told[spec.key], of_all=failed)
+            elif WHOLE not in making.broken.get(table, {}):
+                tell_table(context, opened, spec, figures, of_all=failed)
+        yield from evaluate_checks(opened, making, context.selected_asset_check_keys)
+        if failures:
+            raise dg.Failure(BETWEEN_FAILURES.join(failures), allow_retries=False)
 
     return make
+
+
+def _describe(making: Making, table: str) -> Metadata:
+    reports = making.reports.get(table, [])
+    return describe_report(reports[0]) if len(reports) == 1 else {}

@@ -1,14 +1,20 @@
-"""The code location: assets, checks, the job and its schedule, for one workspace."""
+"""The code location: assets, checks, the job, its schedule and its sensor, for one workspace."""
+
+import os
 
 import dagster as dg
 
-from assets.checks import make_checks
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
-from backstory.orchestration import partitions_definition
+from backstory.errors import BackstoryError
+from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
+from pipelines.automation import make_schedule, make_sensor
 
 JOB = "materialize_everything"
+
+SHOWN_VARIABLE = "BACKSTORY_UI"
+"""Set for what the UI shows, where an error must be seen in the graph."""
 
 
 def define(workspace: Workspace) -> dg.Definitions:
@@ -21,22 +27,16 @@ def define(workspace: Workspace) -> dg.Definitions:
         Definitions that run in one process: the batch is inside the asset, and a process per step would cost
         seconds each.
     """
-    partitions = partitions_definition(workspace.settings.partitions)
     job = dg.define_asset_job(
         JOB,
         selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
         description="Every table, for one partition or a range of them in one run.",
     )
-    schedule = dg.build_schedule_from_partitioned_job(
-        job,
-        name="materialize_yesterday",
-        description="The partition that has just ended, when it has ended.",
-    )
     return dg.Definitions(
-        assets=make_assets(partitions),
-        asset_checks=make_checks(),
+        assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
-        schedules=[schedule],
+        schedules=[make_schedule(workspace, job)],
+        sensors=[make_sensor(workspace, job)],
         resources={
             "workspace": WorkspaceResource(
                 root=str(workspace.root), accept_removals=workspace.accept_removals
@@ -48,5 +48,23 @@ def define(workspace: Workspace) -> dg.Definitions:
 
 @dg.definitions
 def definitions() -> dg.Definitions:
-    """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder."""
-    return define(open_workspace())
+    """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder.
+
+    Under ``python -m pipelines ui``, settings that cannot be read become an asset that says why: the UI shows an empty
+    graph for a code location that does not load. Everywhere else they are an error.
+    """
+    try:
+        return define(open_workspace())
+    except BackstoryError as error:
+        if SHOWN_VARIABLE not in os.environ:
+            raise
+        return dg.Definitions(assets=[describe_error(error)])
+
+
+def describe_error(error: BackstoryError) -> dg.AssetSpec:
+    """Say in the graph why there is no other asset in it."""
+    return dg.AssetSpec(
+        "settings_cannot_be_read",
+        group_name="error",
+        description=f"{error}\n\nCorrect it, and choose *Reload definitions*.",
+    )

@@ -1,33 +1,47 @@
-"""Where Dagster keeps its runs and events: SQLite as shipped, but a batch of events is one transaction.
+"""Where Dagster keeps its runs and events: SQLite as shipped, but a batch of events is one transaction, stored once.
 
-Dagster writes an event for each partition of each asset, planned and made, and its own SQLite storage opens and closes
-two databases for each of them: a year of days took minutes, most of them waiting for the disk.
+Dagster's own SQLite storage opens and closes two databases for each event, which took minutes for a year of days, and
+keeps every event of an asset twice: beside the run, and in the index that all pages of assets read. And it plans a run
+by an event for each partition of each asset, where one event can name them all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
 from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log import SqlEventLogStorageTable, SqliteEventLogStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import ConfigurableClassData
-from sqlalchemy import Connection, Insert
+from dagster._serdes import ConfigurableClassData, deserialize_value
+from sqlalchemy import Connection, Insert, select
+
+_ENDED_WELL = dg.DagsterRunStatus.SUCCESS
 
 
 class BatchedEventLog(SqliteEventLogStorage):
-    """Dagster's event log in SQLite, which writes a batch at once."""
+    """Dagster's event log in SQLite, which writes a batch at once and each event of a partition once."""
+
+    @property
+    def supports_partition_subset_in_asset_materialization_planned_events(self) -> bool:
+        """Whether one event may plan many partitions: Dagster then writes one for each asset of a run."""
+        return True
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
-        """Store the events of a batch, all of one run, as :meth:`store_event` stores each.
+        """Store the events of a batch, all of one run.
+
+        What was made of a partition goes into the index alone, where the pages of assets find it. All else is stored
+        as :meth:`store_event` stores it.
 
         Args:
             events: Events of assets and checks; Dagster batches no others.
         """
         statements = [self.prepare_insert_event(event) for event in events]
         with self.run_connection(events[0].run_id) as connection:
-            for statement in statements:
-                connection.execute(statement)
+            for event, statement in zip(events, statements, strict=True):
+                if event.dagster_event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
+                    connection.execute(statement)
         with self.index_transaction() as connection:
             ids = [_insert(connection, statement) for statement in statements]
         stored = list(zip(events, ids, strict=True))
@@ -40,7 +54,73 @@ class BatchedEventLog(SqliteEventLogStorage):
             self.store_asset_event(event, place)
         for event, place in stored:
             if event.dagster_event_type in ASSET_CHECK_EVENTS:
-                self.store_asset_check_event(event, place)
+                self.store_asset_check_event(_plan_whole_table(event), place)
+
+    def get_latest_asset_partition_materialization_attempts_without_materializations(
+        self, asset_key: dg.AssetKey, after_storage_id: int | None = None
+    ) -> Mapping[str, tuple[str, int]]:
+        """Give the partitions that runs set out to make and have not made, as Dagster does, and from events for many.
+
+        Args:
+            asset_key: The asset.
+            after_storage_id: Only events after this one count.
+
+        Returns:
+            For each partition its latest such run and the place of the event that planned it.
+        """
+        attempts = dict(
+            super().get_latest_asset_partition_materialization_attempts_without_materializations(
+                asset_key, after_storage_id
+            )
+        )
+        for place, run_id, event in self._read_plans(asset_key, after_storage_id):
+            planned = event.get_dagster_event().asset_materialization_planned_data.partitions_subset
+            if planned is None:
+                continue
+            made = self.get_latest_storage_id_by_partition(
+                asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION, after_cursor=place
+            )
+            for key in planned.get_partition_keys():
+                if key not in made and attempts.get(key, ("", -1))[1] < place:
+                    attempts[key] = (run_id, place)
+        return attempts
+
+    def _read_plans(self, asset_key: dg.AssetKey, after: int | None) -> list[tuple[int, str, EventLogEntry]]:
+        """Read the plans of runs that have not ended well: those of the others say nothing of what is missing."""
+        table = SqlEventLogStorageTable.c
+        query = select(table.id, table.run_id).where(
+            table.asset_key == asset_key.to_string(),
+            table.dagster_event_type == dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
+            table.partition.is_(None),
+            table.id > (after or 0),
+        )
+        with self.index_connection() as connection:
+            planned = [(int(place), str(run_id)) for place, run_id in connection.execute(query)]
+            unfinished = self._list_unfinished({run_id for _, run_id in planned})
+            return [
+                (place, run_id, deserialize_value(text, EventLogEntry))
+                for place, run_id in planned
+                if run_id in unfinished
+                for text in connection.execute(select(table.event).where(table.id == place)).scalars()
+            ]
+
+    def _list_unfinished(self, run_ids: set[str]) -> set[str]:
+        others = [status for status in dg.DagsterRunStatus if status is not _ENDED_WELL]
+        runs = self._instance.get_runs(dg.RunsFilter(statuses=others)) if run_ids else []
+        return {run.run_id for run in runs} & run_ids
+
+
+def _plan_whole_table(event: EventLogEntry) -> EventLogEntry:
+    """Plan a check once: Dagster stores a row for each partition of the run, and these stay planned for ever.
+
+    The checks of this project stand for whole tables, and their results name no partition.
+    """
+    planned = event.get_dagster_event()
+    if planned.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED:
+        return event
+    of_check = planned.asset_check_planned_data
+    once = AssetCheckEvaluationPlanned(asset_key=of_check.asset_key, check_name=of_check.check_name)
+    return event._replace(dagster_event=planned._replace(event_specific_data=once))
 
 
 def _insert(connection: Connection, statement: Insert) -> int:

@@ -12,6 +12,7 @@ import dagster as dg
 from backstory.errors import InputError, WorkspaceError
 from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
+from pipelines.definitions import SHOWN_VARIABLE
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
 _EVENTS_AT_ONCE = 1000
@@ -19,20 +20,36 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def prepare_home(workspace: Workspace) -> dict[str, str]:
-    """Put ``dagster.yaml`` into the workspace's Dagster home.
+    """Choose the Dagster home: the operator's own, else that of the workspace, whose settings are written once.
 
     Args:
         workspace: The workspace.
 
     Returns:
-        The environment variables that make Dagster use this home and this workspace.
+        The environment variables that make Dagster use this home and this workspace. An operator's ``DAGSTER_HOME``,
+        and a ``dagster.yaml`` that is there already, are used as they are.
+
+    Raises:
+        InputError: ``DAGSTER_HOME`` is set and is no absolute path of a folder.
     """
+    chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
-    home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
+    if chosen and chosen != os.environ.get(
+        HOME_VARIABLE
+    ):  # else it was set here, perhaps for another workspace
+        home = Path(chosen)
+        if not home.is_absolute() or not home.is_dir():
+            raise InputError(
+                f"DAGSTER_HOME is {chosen!r}, which is no absolute path of a folder; make it or unset it"
+            )
+    else:
+        home.mkdir(parents=True, exist_ok=True)
+        if not (home / "dagster.yaml").exists():
+            shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
-        HOME_VARIABLE: str(home),
+        # Tells the home of a workspace from an operator's, and is where the settings written here keep everything.
+        HOME_VARIABLE: str(workspace.dagster_home),
         # Dagster hands events over in batches only where it is told how large they may be.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
         WORKSPACE_VARIABLE: str(workspace.root),
@@ -45,6 +62,39 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     return dg.DagsterInstance.get()
 
 
+def end_lost_runs(workspace: Workspace) -> list[str]:
+    """Mark runs as failed whose process is gone, as after a loss of the machine, so that they hold no slot.
+
+    Dagster's own launcher cannot tell a lost run from a slow one. The daemon then takes up what was lost.
+
+    Returns:
+        The ids of these runs.
+    """
+    ended = []
+    with open_instance(workspace) as instance:
+        under_way = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+        for run in instance.get_runs(dg.RunsFilter(statuses=under_way)):
+            events = [
+                record.event_log_entry.dagster_event
+                for record in instance.get_records_for_run(run.run_id).records
+            ]
+            processes = {event.pid for event in events if event is not None and event.pid is not None}
+            if not any(_is_dagster(process) for process in processes):
+                instance.report_run_failed(
+                    run, "The process of this run is gone, as after a loss of the machine."
+                )
+                ended.append(run.run_id)
+    return ended
+
+
+def _is_dagster(process: int) -> bool:
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"dagster" in command or b"pipelines" in command
+
+
 def start_ui(workspace: Workspace, port: int) -> None:
     """Run the Dagster UI, the scheduler and the code location until interrupted.
 
@@ -52,6 +102,7 @@ def start_ui(workspace: Workspace, port: int) -> None:
         InputError: The port is taken.
         WorkspaceError: Dagster ended by itself; what it said stands above.
     """
+    end_lost_runs(workspace)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port just left is free
         try:
@@ -62,7 +113,7 @@ def start_ui(workspace: Workspace, port: int) -> None:
                 "give another port with --port (`make ui PORT=...`)"
             ) from error
     command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
-    environment = {**os.environ, **prepare_home(workspace)}
+    environment = {**os.environ, **prepare_home(workspace), SHOWN_VARIABLE: "1"}
     ended = subprocess.run(
         [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=False
     )

@@ -9,15 +9,18 @@ import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 from rich.console import Console
 
+from assets.tables import BETWEEN_FAILURES
 from backstory import errors
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
-from backstory.orchestration import partitions_definition
+from backstory.orchestration import partitions_of
+from backstory.pipeline import find_partitions, known_first_partition
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
-from backstory.runner import Execution, Outcome, Tell, find_wanted, list_failures, run_workspace
+from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.workspace import Workspace
+from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 
@@ -27,9 +30,7 @@ _LIBRARY_ERRORS = frozenset(
     if isinstance(found, type) and issubclass(found, errors.BackstoryError)
 )
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-_RANGE_START = "dagster/asset_partition_range_start"
 _DAY = len("2025-03-04")
-_RANGE_END = "dagster/asset_partition_range_end"
 
 
 def materialize(workspace: Workspace, first: date | None, last: date | None, console: Console) -> Outcome:
@@ -82,22 +83,28 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
     with open_instance(workspace) as instance, _each_given_to(receive):
         result = job.execute_in_process(
             instance=instance,
-            tags={_RANGE_START: partitions[0], _RANGE_END: partitions[-1]},
+            tags=tag_range(partitions[0], partitions[-1]),
             run_config=_QUIET,
             raise_on_error=False,
         )
-    return Execution(reports, findings, [*_step_failures(result), *list_failures(findings)])
+    return Execution(reports, findings, _step_failures(result))
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
-    offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
+    if workspace.settings.partitions.start is None and known_first_partition(workspace) is None:
+        find_partitions(workspace)
+    offered = partitions_of(workspace).get_first_partition_key()
     if offered is None or partitions[0] >= offered:
         return
     day, first_day = partitions[0][:_DAY], offered[:_DAY]
     # Where nothing of the run is offered, a later beginning would only be the next error.
     otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
+    start = (
+        workspace.settings.partitions.start
+        or f"not set, so that partitions begin with the first message on {first_day}"
+    )
     raise SettingsError(
-        f"partitions.start is {workspace.settings.partitions.start}, after {day}, the first day of this run; set it "
+        f"partitions.start is {start}, after {day}, the first day of this run; set it "
         f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
     )
 
@@ -132,13 +139,16 @@ class _Receiver(logging.Handler):
 
 
 def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
-    """Say why steps failed; a check that found something fails its step, too, and is told as a check."""
+    """Say why steps failed: in the step's own sentences, else in the words of the innermost error."""
     failures = []
     for event in result.all_events:
-        if event.is_step_failure and event.step_failure_data.error is not None:
-            cause = find_told(event.step_failure_data.error)
-            if cause.cls_name != "DagsterAssetCheckFailedError":
-                failures.append(f"{event.step_key}: {cause.message.strip()}")
+        if not event.is_step_failure:
+            continue
+        told = event.step_failure_data.user_failure_data
+        if told is not None and told.description:
+            failures += told.description.split(BETWEEN_FAILURES)
+        elif event.step_failure_data.error is not None:
+            failures.append(f"{event.step_key}: {find_told(event.step_failure_data.error).message.strip()}")
     return failures
 
 

@@ -138,7 +138,12 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
         name=f"unknown_{parent}",
         blocking=True,
         find=lambda workspace, partitions: integrity.find_orphans(
-            workspace, child, parent, on, partitions=partitions
+            workspace,
+            child,
+            parent,
+            on,
+            partitions=partitions,
+            parent_partitions=partitions if parent in _PARTITIONED else None,
         ),
         what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in on),

@@ -8,8 +8,23 @@ from backstory.extras import require_extra
 
 require_extra("dagster", "backstory.orchestration", "run the pipeline without Dagster by `backstory run`")
 
-from backstory.orchestration.asset_specs import asset_specs, specify_assets  # noqa: E402
-from backstory.orchestration.partitions import partitions_definition  # noqa: E402
+from backstory.orchestration.asset_specs import (  # noqa: E402
+    CHATS,
+    POSTS,
+    asset_specs,
+    specify_assets,
+    specify_sources,
+)
+from backstory.orchestration.partitions import partitions_definition, partitions_of  # noqa: E402
 from backstory.orchestration.tables_resource import TablesResource  # noqa: E402
 
-__all__ = ["TablesResource", "asset_specs", "partitions_definition", "specify_assets"]
+__all__ = [
+    "CHATS",
+    "POSTS",
+    "TablesResource",
+    "asset_specs",
+    "partitions_definition",
+    "partitions_of",
+    "specify_assets",
+    "specify_sources",
+]

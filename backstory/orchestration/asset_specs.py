@@ -1,16 +1,32 @@
 """The assets of a workspace as specs: all that Dagster knows of them but the functions that make them."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import dagster as dg
 
-from backstory.orchestration.partitions import partitions_definition
-from backstory.pipeline import STAGES
+from backstory.ids import digest_json
+from backstory.orchestration.partitions import partitions_of
+from backstory.pipeline import STAGES, Stage
+from backstory.pipeline.inputs import code_version
 from backstory.tables.contracts import describe_table
 from backstory.tables.schemas import TABLES
-from backstory.workspace import open_workspace
+from backstory.workspace import Workspace, open_workspace
+
+CHATS: Final = "chats"
+"""Key of the source asset of the chat exports."""
+
+POSTS: Final = "posts"
+"""Key of the source asset of the documents."""
+
+SOURCES: Final = (CHATS, POSTS)
+"""Keys of all that people write and Backstory reads."""
+
+_OWNER = "team:backstory"
+_STALE_AFTER = timedelta(days=7)
+_LATE_AFTER = timedelta(days=2)
 
 
 class _Shown(NamedTuple):
@@ -20,6 +36,8 @@ class _Shown(NamedTuple):
 
 
 _SHOWN = {
+    CHATS: _Shown("sources", "Chat exports as people put them into the workspace; never written to.", "file"),
+    POSTS: _Shown("sources", "Documents that windows may be given; never written to.", "markdown"),
     "messages": _Shown(
         "conversations",
         "Messages of all chat exports, authors as pseudonyms; unread lines are in `quarantine`.",
@@ -32,7 +50,8 @@ _SHOWN = {
         "Every file of chats and documents, read or not, and why not; written with `messages` and `documents`.",
     ),
     "windows": _Shown(
-        "conversations", "Windows of a partition's messages; the overlap is read from the partition before."
+        "conversations",
+        "Windows of a partition's messages; overlapping messages are read from the partition before.",
     ),
     "window_chunks": _Shown(
         "conversations", "Query chunks of each window, at every granularity that is set."
@@ -48,8 +67,21 @@ _SHOWN = {
     ),
 }
 
-# Overlap messages of a window come from the partition before; the first partition has none before it.
-_PREVIOUS_TOO = dg.TimeWindowPartitionMapping(start_offset=-1, allow_nonexistent_upstream_partitions=True)
+_READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {"messages": (CHATS,), "documents": (POSTS,)}
+
+# Which groups of settings make a stage's rows other rows; a change shows the asset as out of date.
+_SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    "messages": ("conversations", "privacy"),
+    "windows": ("windows",),
+    "window_chunks": ("queries", "chunks", "embedding"),
+    "documents": ("documents",),
+    "document_chunks": ("chunks", "embedding"),
+    "search_index": ("index", "embedding"),
+    "hits": ("rag", "embedding"),
+    "decisions": ("rag", "rerank", "context"),
+    "contexts": ("rag",),
+    "window_contexts": ("rag", "context"),
+}
 
 
 def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
@@ -62,62 +94,88 @@ def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
         root: Folder of the workspace; its settings say the grain and the start of the partitions.
 
     Returns:
-        One spec per asset, in the order of the pipeline. The key is the name of the table, and ``search_index`` for the
-        index, which is no table.
+        One spec per asset: the sources, then the tables in the order of the pipeline. The key is the name of the table,
+        and ``search_index`` for the index, which is no table.
 
     Raises:
         WorkspaceError: The folder is not a workspace.
         SettingsError: Its settings are invalid.
     """
-    return specify_assets(partitions_definition(open_workspace(Path(root)).settings.partitions))
+    workspace = open_workspace(Path(root))
+    return [*specify_sources(), *specify_assets(workspace)]
 
 
-def specify_assets(partitions: dg.TimeWindowPartitionsDefinition) -> list[dg.AssetSpec]:
-    """Describe the assets of every workspace that has these partitions.
+def specify_sources() -> list[dg.AssetSpec]:
+    """Describe what people write and Backstory only reads: the chats and the posts."""
+    return [_specify(key, [], None, None) for key in SOURCES]
+
+
+def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
+    """Describe the assets that Backstory makes.
+
+    Every partition of an asset depends on the same partition of the assets before it. Overlapping windows read the
+    partition before, too: a late message there is seen by the ledger, which asks for both.
 
     Args:
-        partitions: The calendar partitions.
+        workspace: An open workspace.
 
     Returns:
         One spec for each stage, and then one for each table that stages write in passing.
     """
+    partitions = partitions_of(workspace)
     beside: dict[str, list[str]] = {}
     for stage in STAGES:
         for table in stage.writes_beside:
             beside.setdefault(table, []).append(stage.table)
-    specs = [
-        _specify(
-            stage.table,
-            [
-                dg.AssetDep(table, partition_mapping=_PREVIOUS_TOO if table in stage.reads_previous else None)
-                for table in stage.reads
-            ],
-            partitions if stage.partitioned else None,
-        )
-        for stage in STAGES
-    ]
     return [
-        *specs,
-        *(_specify(table, [*map(dg.AssetDep, writers)], None) for table, writers in beside.items()),
+        *(
+            _specify(
+                stage.table,
+                [*_READ_FROM_OUTSIDE.get(stage.table, ()), *stage.reads],
+                partitions if stage.partitioned else None,
+                specify_code_version(workspace, stage),
+            )
+            for stage in STAGES
+        ),
+        *(
+            _specify(table, [key for writer in writers for key in _READ_FROM_OUTSIDE[writer]], None, None)
+            for table, writers in beside.items()
+        ),
     ]
+
+
+def specify_code_version(workspace: Workspace, stage: Stage) -> str:
+    """Name what makes a stage's rows, besides the tables that it reads: the version of its code, and its settings."""
+    settings = {
+        name: getattr(workspace.settings, name).model_dump(mode="json")
+        for name in _SETTINGS_READ[stage.table]
+    }
+    return f"{code_version(stage.table)}-{digest_json(settings, length=8)}"
 
 
 def _specify(
-    table: str, reads: list[dg.AssetDep], partitions: dg.TimeWindowPartitionsDefinition | None
+    table: str, reads: list[str], partitions: dg.TimeWindowPartitionsDefinition | None, version: str | None
 ) -> dg.AssetSpec:
     shown = _SHOWN[table]
+    is_source = table in SOURCES
     return dg.AssetSpec(
         table,
         deps=reads,
         description=shown.description,
         group_name=shown.group,
         kinds={shown.kind},
+        owners=[_OWNER],
+        tags={"layer": shown.group},
+        code_version=version,
         metadata=_describe_columns(table) if table in TABLES else None,
         partitions_def=partitions,
+        freshness_policy=None
+        if is_source
+        else dg.FreshnessPolicy.time_window(fail_window=_STALE_AFTER, warn_window=_LATE_AFTER),
     )
 
 
-def _describe_columns(table: str) -> Mapping[str, dg.TableSchema]:
+def _describe_columns(table: str) -> Mapping[str, Any]:
     """Give the metadata that Dagster shows as an asset's columns."""
     columns = describe_table(TABLES[table])
     schema = dg.TableSchema(

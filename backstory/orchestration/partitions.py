@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from backstory.pipeline import known_first_partition
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key
+from backstory.workspace import Workspace
 
 _SCHEDULES = {
     "hour": ("0 * * * *", "%Y-%m-%dT%H"),
@@ -15,18 +17,34 @@ _SCHEDULES = {
 }
 
 
-def partitions_definition(settings: PartitionSettings) -> dg.TimeWindowPartitionsDefinition:
+def partitions_definition(
+    settings: PartitionSettings, first_message: str | None = None
+) -> dg.TimeWindowPartitionsDefinition:
     """Make the time partitions of a workspace, in UTC.
 
     Args:
         settings: Grain and first day: the part ``partitions`` of a workspace's settings.
+        first_message: Key of the first message's partition, which is taken where ``start`` is not set; None where it is
+            not known either, so that the partitions begin today.
 
     Returns:
         Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.tables.partitions`.
     """
     cron_schedule, form = _SCHEDULES[settings.grain]
-    first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC)
-    start = partition_key(first_day, settings.grain)
+    if settings.start is None and first_message is not None:
+        start = first_message
+    else:
+        today = datetime.now(UTC)
+        first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC) if settings.start else today
+        start = partition_key(first_day, settings.grain)
     return dg.TimeWindowPartitionsDefinition(
         start=start, fmt=form, cron_schedule=cron_schedule, timezone="UTC"
     )
+
+
+def partitions_of(workspace: Workspace) -> dg.TimeWindowPartitionsDefinition:
+    """Make the time partitions of a workspace from the setting ``partitions.start``, else from its first message.
+
+    The exports are not read: the first message is the one that the last run found.
+    """
+    return partitions_definition(workspace.settings.partitions, known_first_partition(workspace))

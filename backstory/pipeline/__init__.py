@@ -3,6 +3,7 @@
 from backstory.pipeline.conversations import (
     find_partitions,
     find_privacy_breaches,
+    known_first_partition,
     materialize_messages,
     materialize_window_chunks,
     materialize_windows,
@@ -27,6 +28,7 @@ __all__ = [
     "find_partitions",
     "find_privacy_breaches",
     "is_fresh",
+    "known_first_partition",
     "materialize_contexts",
     "materialize_decisions",
     "materialize_document_chunks",

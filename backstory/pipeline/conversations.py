@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 
 import polars as pl
@@ -30,6 +31,7 @@ from backstory.pipeline.incremental import (
     write_beside,
 )
 from backstory.pipeline.inputs import hash_dependencies
+from backstory.pipeline.lone_messages import require_no_lone_messages
 from backstory.pipeline.removals import (
     Reading,
     begin_writing,
@@ -43,7 +45,7 @@ from backstory.pipeline.stage_report import StageReport
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
 from backstory.tables import hash_partitions, list_partitions, read_table
 from backstory.tables.ledger import Entry
-from backstory.tables.partitions import partition_keys, partition_range, previous_partition
+from backstory.tables.partitions import partition_key, partition_keys, partition_range, previous_partition
 from backstory.window_chunks import cut_window_chunks
 from backstory.windows import cut_windows
 from backstory.workspace import Workspace
@@ -69,24 +71,38 @@ def find_partitions(workspace: Workspace) -> list[str]:
 
     Raises:
         WorkspaceError: There is no message to read; the message says why of each file.
+        InputError: A few messages lie more than a year from all others; the message names them.
     """
     workspace.ledger.set_aside_if_damaged()
-    fingerprint = exports_fingerprint(workspace)
+    settings = workspace.settings.partitions
+    fingerprint = _fingerprint_extent(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
         read = _read_exports(workspace)
         timestamps = pl.concat([read.messages["timestamp"], read_archive(workspace.archive)["timestamp"]])
-        keys = partition_keys(timestamps, workspace.settings.partitions.grain)
+        if not settings.admit_lone_messages:
+            require_no_lone_messages(read.messages)
+        keys = partition_keys(timestamps, settings.grain)
         if keys.is_empty():
             # What earlier runs read is still in the tables; a run over it says so.
             if stored := list_partitions(workspace.tables, "messages"):
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
         known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
-        if exports_fingerprint(workspace) == fingerprint:
+        if _fingerprint_extent(workspace) == fingerprint:
             workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
-    return partition_range(first, last, workspace.settings.partitions.grain)
+    return partition_range(first, last, settings.grain)
+
+
+def known_first_partition(workspace: Workspace) -> str | None:
+    """Give the partition of the first message as the last run found it; None before the first run."""
+    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    if known is None:
+        return None
+    # The last run may have had another grain.
+    moment = datetime.fromisoformat(known.content.split(" ")[0]).replace(tzinfo=UTC)
+    return partition_key(moment, workspace.settings.partitions.grain)
 
 
 def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -265,6 +281,11 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 def exports_fingerprint(workspace: Workspace) -> str:
     """Hash the chat exports, how they are read, and what is added to them or left out of them."""
     return _fingerprint(workspace, find_exports(workspace.exports))
+
+
+def _fingerprint_extent(workspace: Workspace) -> str:
+    admitted = str(workspace.settings.partitions.admit_lone_messages)
+    return digest([exports_fingerprint(workspace), admitted])
 
 
 def read_as_stored(workspace: Workspace) -> Reading:

@@ -101,16 +101,22 @@ class PartitionSettings(SettingsGroup):
 
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, in UTC."""
-    start: str = "2009-01-01"
-    """First day that Dagster offers (YYYY-MM-DD)."""
+    start: str | None = None
+    """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
+    look_back: int = Field(default=3, ge=0)
+    """Partitions that the schedule makes beside the one that has ended, and the sensor after a changed post."""
+    admit_lone_messages: bool = False
+    """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)
     """Messages or query chunks that a stage holds at once, in whole partitions; it bounds memory and changes no row."""
 
     @field_validator("start", mode="before")
     @classmethod
-    def _date_text(cls, value: Any) -> str:
+    def _date_text(cls, value: Any) -> str | None:
         from datetime import date
 
+        if value is None:
+            return None
         text = str(value)
         try:
             return date.fromisoformat(text).isoformat()

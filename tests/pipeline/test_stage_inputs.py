@@ -79,6 +79,8 @@ CHANGES = (
     Change("privacy.pseudonyms", False, f"messages {CUT}"),
     Change("partitions.grain", "week", f"messages {CUT}"),
     Change("partitions.start", "2020-01-01", NOTHING),
+    Change("partitions.look_back", 9, NOTHING),
+    Change("partitions.admit_lone_messages", True, NOTHING),
     Change("partitions.rows_at_once", 1, NOTHING),
     Change("windows.unit", "tokens", CUT),
     Change("windows.unit", "day", CUT, {"windows.overlap": 0}),

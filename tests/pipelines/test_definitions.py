@@ -15,14 +15,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
-from backstory.orchestration import partitions_definition
+from backstory.orchestration import CHATS, POSTS, partitions_definition
 from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
-from pipelines.definitions import JOB, define
+from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
 from pipelines.instance import prepare_home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +39,7 @@ def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
             "partitioned": graph.get(key).is_partitioned,
             "materializable": graph.get(key).is_materializable,
             "checks": {
-                check.name: "stops the run" if graph.get(check).blocking else "warns"
+                check.name: "stops its partition" if graph.get(check).metadata["blocking"] else "warns"
                 for check in sorted(graph.get(key).check_keys)
             },
         }
@@ -58,11 +59,16 @@ def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
 def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
     assets = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
-    assert set(assets) == {*TABLES, "search_index"}
+    assert set(assets) == {*TABLES, "search_index", CHATS, POSTS}
     assert all("dagster/column_schema" in assets[table].metadata for table in TABLES)
-    assert {name for name, asset in assets.items() if asset.is_materializable} == {
-        stage.table for stage in STAGES
-    }
+    assert {name for name, asset in assets.items() if asset.is_materializable} == {*TABLES, "search_index"}
+    for name, asset in assets.items():
+        assert asset.description
+        assert asset.owners
+        assert asset.kinds
+        assert asset.tags
+        assert (asset.freshness_policy is None) == (name in (CHATS, POSTS))
+    assert all(assets[stage.table].code_version for stage in STAGES)
 
 
 def test_every_check_of_the_library_is_a_check_of_its_asset(workspace: Workspace) -> None:
@@ -86,20 +92,25 @@ def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
     assert wanted == [key for key in keys if key >= wanted[0]]
 
 
-def test_the_schedule_asks_for_the_partition_that_has_just_ended(workspace: Workspace) -> None:
-    definitions = define(workspace)
-    schedule = definitions.resolve_schedule_def("materialize_yesterday")
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2025, 3, 14, tzinfo=UTC))
-    [request] = schedule.evaluate_tick(context).run_requests or []
-    assert request.partition_key == "2025-03-13"
-
-
 def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
     definitions = define(workspace)
     job = definitions.resolve_job_def(JOB)
     graph = definitions.resolve_asset_graph()
     assert set(job.asset_layer.selected_asset_keys) == graph.materializable_asset_keys
     assert job.asset_layer.asset_graph.asset_check_keys == graph.asset_check_keys
+
+
+def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
+    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
+    with pytest.raises(SettingsError, match=r"unknown setting rag\.topk"):
+        definitions()
+    monkeypatch.setenv(SHOWN_VARIABLE, "1")
+    [spec] = definitions().resolve_all_asset_specs()
+    assert spec.description is not None
+    assert "backstory.yaml:2: unknown setting rag.topk" in spec.description
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:

@@ -1,0 +1,136 @@
+"""Partitions that fail are found and left out, so that the others are made."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from backstory.errors import BackstoryError, RemovalError
+from backstory.inspection.checks import Check, Finding, make_check
+from backstory.pipeline.stage_report import StageReport
+from backstory.tables import read_table
+from backstory.workspace import Workspace
+
+Reasons = dict[str, str]
+"""Why a partition could not be made, by its key."""
+
+_WINDOW = "window_id"
+
+
+class MadeApart(NamedTuple):
+    """What making some partitions gave.
+
+    Attributes:
+        reports: One for each part of the partitions that was made together.
+        failures: The partitions that could not be made.
+    """
+
+    reports: list[StageReport]
+    failures: Reasons
+
+
+def make_apart(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> MadeApart:
+    """Make partitions together, and where that fails, in halves, until those that fail are alone.
+
+    Args:
+        make: Makes some partitions or raises.
+        partitions: Their keys.
+
+    Returns:
+        What was done. Where both halves fail for the same reason, it is that of all of them, and is not divided on.
+    """
+    tried = _try(make, partitions)
+    return MadeApart([tried], {}) if isinstance(tried, StageReport) else _divide(make, partitions, tried)
+
+
+def _divide(
+    make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str], reason: str
+) -> MadeApart:
+    if len(partitions) == 1:
+        return MadeApart([], {partitions[0]: reason})
+    middle = len(partitions) // 2
+    halves = [partitions[:middle], partitions[middle:]]
+    tried = [_try(make, half) for half in halves]
+    if all(outcome == reason for outcome in tried):
+        return MadeApart([], dict.fromkeys(partitions, reason))
+    reports: list[StageReport] = []
+    failures: Reasons = {}
+    for half, outcome in zip(halves, tried, strict=True):
+        if isinstance(outcome, StageReport):
+            reports.append(outcome)
+        else:
+            part = _divide(make, half, outcome)
+            reports += part.reports
+            failures |= part.failures
+    return MadeApart(reports, failures)
+
+
+def _try(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> StageReport | str:
+    """Make partitions, or give the reason why they cannot be made.
+
+    Raises:
+        RemovalError: Messages would be lost that an earlier run read.
+    """
+    try:
+        return make(partitions)
+    except RemovalError:
+        raise  # it is about all partitions together; a part of them would be written where nothing may be
+    except BackstoryError as error:
+        return str(error)
+
+
+class Looked(NamedTuple):
+    """What a check found in some partitions.
+
+    Attributes:
+        finding: All of it.
+        cases: Number of cases by partition, of those that have any.
+        failures: The partitions that could not be looked at.
+    """
+
+    finding: Finding
+    cases: dict[str, int]
+    failures: Reasons
+
+
+def look_apart(workspace: Workspace, check: Check, partitions: Sequence[str]) -> Looked:
+    """Make a check, and say of which partitions its cases are.
+
+    Args:
+        workspace: An open workspace.
+        check: A check of a table that has partitions.
+        partitions: The keys to look at.
+    """
+    try:
+        finding = make_check(workspace, check, partitions)
+    except BackstoryError as error:
+        if len(partitions) > 1:
+            return _look_at_halves(workspace, check, partitions)
+        nothing = Finding(check, pl.DataFrame())
+        return Looked(nothing, {}, dict.fromkeys(partitions, str(error)))
+    if finding.passed:
+        return Looked(finding, {}, {})
+    if len(partitions) == 1:
+        return Looked(finding, {partitions[0]: len(finding.cases)}, {})
+    if _WINDOW in finding.cases.columns and finding.cases.schema[_WINDOW] == pl.String:
+        of_windows = read_table(workspace.tables, "windows", partitions).select(_WINDOW, "partition")
+        named = finding.cases.select(_WINDOW).join(of_windows, on=_WINDOW)
+        if len(named) == len(finding.cases):
+            return Looked(finding, dict(named["partition"].value_counts().iter_rows()), {})
+    parts = _look_at_halves(workspace, check, partitions)
+    return Looked(finding, parts.cases, parts.failures)
+
+
+def _look_at_halves(workspace: Workspace, check: Check, partitions: Sequence[str]) -> Looked:
+    middle = len(partitions) // 2
+    first, second = (
+        look_apart(workspace, check, half) for half in (partitions[:middle], partitions[middle:])
+    )
+    found = [part.finding for part in (first, second) if not part.finding.passed]
+    cases = pl.concat([finding.cases for finding in found]) if found else pl.DataFrame()
+    rows = [part.finding.rows for part in (first, second) if part.finding.rows is not None]
+    return Looked(
+        Finding(check, cases, sum(rows) if rows else None),
+        first.cases | second.cases,
+        first.failures | second.failures,
+    )

@@ -1,0 +1,145 @@
+"""Making the chosen tables, stage by stage: what is broken is left out and named, the rest is made."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from assets.apart import Reasons, look_apart, make_apart
+from backstory.errors import BackstoryError
+from backstory.inspection.checks import Check, Finding, checks_after, make_check
+from backstory.pipeline import STAGES, Stage
+from backstory.pipeline.stage_report import StageReport
+from backstory.tables.ledger import Entry
+from backstory.tables.parquet import WHOLE
+from backstory.workspace import Workspace
+
+_SHOWN_PARTITIONS = 3
+
+
+@dataclass
+class Making:
+    """What became of each table.
+
+    Attributes:
+        reports: Reports of the stages that did something, by table; more than one where partitions failed.
+        broken: By table, why partitions could not be made or are damaged; :data:`WHOLE` for a table without them.
+        findings: What was found by each check that was made.
+    """
+
+    reports: dict[str, list[StageReport]] = field(default_factory=dict)
+    broken: dict[str, Reasons] = field(default_factory=dict)
+    findings: dict[Check, Finding] = field(default_factory=dict)
+    _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def good(self, table: str, partitions: Sequence[str]) -> list[str]:
+        """Give the partitions of a table that are right."""
+        broken = self.broken.get(table, {})
+        return [] if WHOLE in broken else [key for key in partitions if key not in broken]
+
+    def describe_failures(self) -> list[str]:
+        """Say in a sentence for each cause what is broken, and in which partitions."""
+        sentences = []
+        for reason, places in self._causes.items():
+            tables = list(dict.fromkeys(table for table, _ in places))
+            keys = [key for table, key in places if table == tables[0] and key != WHOLE]
+            more = f" and {len(keys) - _SHOWN_PARTITIONS} more" if len(keys) > _SHOWN_PARTITIONS else ""
+            where = f" ({', '.join(keys[:_SHOWN_PARTITIONS])}{more})" if keys else ""
+            sentences.append(
+                f"{tables[0]}{where}: {reason}" if not reason.startswith(tables[0]) else reason + where
+            )
+        return sentences
+
+    def fail(self, table: str, reasons: Reasons) -> None:
+        """Note partitions that are broken by themselves, not because of what they are made from."""
+        self.broken.setdefault(table, {}).update(reasons)
+        for key, reason in reasons.items():
+            self._causes.setdefault(reason, []).append((table, key))
+
+
+def make_tables(workspace: Workspace, tables: Collection[str], partitions: Sequence[str]) -> Making:
+    """Make tables in the order in which data flows, each followed by its checks.
+
+    A partition that cannot be made, or in which a blocking check finds something, is broken, and so are those that are
+    made from it. Everything else is made.
+
+    Args:
+        workspace: An open workspace.
+        tables: Names of the wanted tables.
+        partitions: Keys of the wanted partitions, for tables that have them.
+
+    Returns:
+        What became of each.
+    """
+    making = Making()
+    for stage in STAGES:
+        if stage.table in tables or any(table in tables for table in stage.writes_beside):
+            _make_stage(workspace, stage, partitions if stage.partitioned else [WHOLE], making)
+    return making
+
+
+def _make_stage(workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making) -> None:
+    inherited = _find_inherited(stage, partitions, making)
+    if inherited:
+        making.broken.setdefault(stage.table, {}).update(inherited)
+    wanted = [key for key in partitions if key not in inherited]
+    if not wanted:
+        return
+    made = make_apart(lambda keys: stage.make(workspace, keys), wanted)
+    making.reports[stage.table] = made.reports
+    making.fail(stage.table, made.failures)
+    if made.reports:
+        for check in checks_after(stage.table):
+            _check(workspace, check, making.good(stage.table, wanted), making)
+
+
+def _find_inherited(stage: Stage, partitions: Sequence[str], making: Making) -> Reasons:
+    """Say which partitions cannot be made because of what they are made from."""
+    inherited: Reasons = {}
+    for table in stage.reads:
+        for key in making.broken.get(table, {}):
+            reason = f"{table} is broken"
+            inherited |= dict.fromkeys(partitions, reason) if key == WHOLE else {key: reason}
+    return {key: reason for key, reason in inherited.items() if key in partitions}
+
+
+def _check(workspace: Workspace, check: Check, partitions: Sequence[str], making: Making) -> None:
+    if not partitions:
+        return
+    is_whole = WHOLE in partitions or not _is_partitioned(check)
+    try:
+        looked = None if is_whole else look_apart(workspace, check, partitions)
+        finding = make_check(workspace, check, None) if looked is None else looked.finding
+    except BackstoryError as error:
+        making.fail(check.table, {WHOLE: f"{check.table}, check {check.name}: {error}"})
+        return
+    making.findings[check] = finding
+    cases = looked.cases if looked else ({} if finding.passed else {WHOLE: len(finding.cases)})
+    _remember(workspace, check, [WHOLE] if looked is None else partitions, cases)
+    if check.blocking:
+        making.fail(
+            check.table, dict.fromkeys(cases, f"{check.table}, check {check.name}: {finding.message}")
+        )
+    if looked:
+        making.fail(check.table, looked.failures)
+
+
+def _is_partitioned(check: Check) -> bool:
+    return any(stage.table == check.table and stage.partitioned for stage in STAGES)
+
+
+def _remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: dict[str, int]) -> None:
+    """Keep what a check found in each partition until it looks there again."""
+    name = _name_in_ledger(check)
+    known = workspace.ledger.read(name)
+    if right := [key for key in looked_at if key in known and key not in cases]:
+        workspace.ledger.forget(name, right)
+    if cases:
+        workspace.ledger.record(name, {key: Entry("", "", count) for key, count in cases.items()})
+
+
+def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:
+    """Give the cases that a check found when it last looked at each partition, where it found any."""
+    return {key: entry.rows for key, entry in workspace.ledger.read(_name_in_ledger(check)).items()}
+
+
+def _name_in_ledger(check: Check) -> str:
+    return f"check {check.table} {check.name}"

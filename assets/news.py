@@ -1,0 +1,215 @@
+"""What Dagster is told of partitions: one event for each that has changed, with its own figures, stored in batches."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+from dagster._core.events import (
+    DagsterEvent,
+    DagsterEventBatchMetadata,
+    StepMaterializationData,
+)
+
+from assets.metadata import Metadata, describe_picture, describe_rows
+from backstory.ids import digest, digest_json
+from backstory.orchestration import POSTS
+from backstory.pipeline import STAGES
+from backstory.report import picture_windows
+from backstory.tables import read_table
+from backstory.tables.ledger import Entry
+from backstory.tables.parquet import WHOLE
+from backstory.workspace import Workspace
+
+PREVIEWED: Final = 31
+"""Most partitions of which one run shows a preview: it is ten times as large as all else that is told of one."""
+
+BY_NAME: Final = ("dagster/backfill", "dagster/partition")
+"""Tags of runs whose partitions someone chose: a backfill ends only when it has heard of each."""
+
+_NO_ROWS = "no rows"
+_CHARACTERS = 16
+_PICTURED = "window_contexts"
+_READS = {stage.table: stage.reads for stage in STAGES}
+_PARTITIONED = {stage.table for stage in STAGES if stage.partitioned}
+
+_UNDER_WAY = "under way"
+
+Tags = dict[str, str]
+
+Told = Mapping[str, str]
+"""By partition, what Dagster was last told of it."""
+
+
+def tell_partitions(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    spec: dg.AssetSpec,
+    partitions: Sequence[str],
+    figures: Metadata,
+    told: Told,
+    *,
+    of_all: bool,
+) -> None:
+    """Tell Dagster of the partitions of which it knows something else, all in one batch.
+
+    A day without rows of which it knows nothing is not told, unless it was chosen by name.
+
+    Args:
+        context: Of the step.
+        workspace: An open workspace.
+        spec: The asset.
+        partitions: Partitions that are right.
+        figures: Further metadata of a partition that is alone in its run.
+        told: What :func:`begin` gave.
+        of_all: Whether to tell of all of them: Dagster takes what a failed run does not tell of for failed.
+    """
+    table = spec.key.to_user_string()
+    tags = _tag_partitions(workspace, spec, partitions)
+    is_chosen = any(name in context.run.tags for name in BY_NAME)
+    news = list(tags) if of_all or is_chosen else _find_news(context, table, tags, told)
+    rows = {key: entry.rows for key, entry in workspace.ledger.read(table).items()}
+    batch = f"{context.run.run_id} {table}"
+    for place, key in enumerate(news, 1):
+        metadata: Metadata = {"dagster/row_count": rows.get(key, 0)}
+        if len(news) <= PREVIEWED:
+            metadata = metadata | figures | _show_partition(workspace, table, key)
+        event = DagsterEvent(
+            dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+            job_name=context.run.job_name,
+            step_key=str(context.op_execution_context.op_handle),
+            event_specific_data=StepMaterializationData(
+                dg.AssetMaterialization(table, partition=key, metadata=metadata, tags=tags[key])
+            ),
+        )
+        context.instance.report_dagster_event(
+            event, context.run.run_id, batch_metadata=DagsterEventBatchMetadata(batch, place == len(news))
+        )
+    workspace.ledger.record(
+        _name_in_ledger(table), {key: Entry(digest_json(its_tags), "", 0) for key, its_tags in tags.items()}
+    )
+    context.log.info(f"{table}: {len(news)} of {len(partitions)} partitions have changed")
+
+
+def begin(workspace: Workspace, table: str, partitions: Sequence[str]) -> Told:
+    """Note that partitions are under way: if the run is lost, the next one tells of each, whatever it finds.
+
+    Args:
+        workspace: An open workspace.
+        table: The table.
+        partitions: All partitions of the run.
+
+    Returns:
+        What Dagster was last told of the table.
+    """
+    told = {key: entry.inputs for key, entry in workspace.ledger.read(_name_in_ledger(table)).items()}
+    workspace.ledger.record(_name_in_ledger(table), dict.fromkeys(partitions, Entry(_UNDER_WAY, "", 0)))
+    return told
+
+
+def _find_news(
+    context: dg.AssetExecutionContext, table: str, tags: Mapping[str, Tags], told: Told
+) -> list[str]:
+    known = context.instance.event_log_storage.get_latest_tags_by_partition(
+        dg.AssetKey(table), dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
+    )
+    news = []
+    for key, its_tags in tags.items():
+        version = its_tags[DATA_VERSION_TAG]
+        is_known = key in known and known[key].get(DATA_VERSION_TAG) == version
+        is_empty_as_ever = key not in known and version == _NO_ROWS
+        is_told = told.get(key) == digest_json(its_tags) and is_known
+        if told.get(key) == _UNDER_WAY or not (is_told or is_empty_as_ever):
+            news.append(key)
+    return news
+
+
+def tell_table(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    spec: dg.AssetSpec,
+    figures: Metadata,
+    *,
+    of_all: bool,
+) -> None:
+    """Tell Dagster of a table without partitions, unless it knows it as it is.
+
+    Args:
+        context: Of the step.
+        workspace: An open workspace.
+        spec: The asset.
+        figures: Its metadata.
+        of_all: Whether to tell of it all the same.
+    """
+    table = spec.key.to_user_string()
+    [tags] = _tag_partitions(workspace, spec, [WHOLE]).values()
+    if POSTS in {dep.asset_key.to_user_string() for dep in spec.deps}:
+        tags |= _tag_input(POSTS, _observed_version(context, POSTS))
+    latest = context.instance.get_latest_materialization_event(spec.key)
+    known = (latest.tags or {}) if latest is not None else {}
+    if of_all or any(known.get(name) != value for name, value in tags.items()):
+        rows = sum(entry.rows for entry in workspace.ledger.read(table).values())
+        context.log_event(
+            dg.AssetMaterialization(table, metadata={"dagster/row_count": rows, **figures}, tags=tags)
+        )
+
+
+def _observed_version(context: dg.AssetExecutionContext, source: str) -> str:
+    [*records] = context.instance.fetch_observations(dg.AssetKey(source), limit=1).records
+    observed = records[0].asset_observation if records else None
+    tags: Mapping[str, str] = observed.tags if observed else {}
+    return tags.get(DATA_VERSION_TAG, DEFAULT_DATA_VERSION.value)
+
+
+def _tag_partitions(workspace: Workspace, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, Tags]:
+    """Name the version of each partition, and of what it was made from, as Dagster compares them."""
+    table = spec.key.to_user_string()
+    reads = [dep.asset_key.to_user_string() for dep in spec.deps]
+    own = _name_versions(workspace, table)
+    read = {name: _name_versions(workspace, name) for name in reads}
+    tagged = {}
+    for key in partitions:
+        tags = {DATA_VERSION_TAG: own.get(key, _NO_ROWS)}
+        if spec.code_version is not None:
+            tags |= {CODE_VERSION_TAG: spec.code_version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
+            for name, versions in read.items():
+                place = key if name in _PARTITIONED else WHOLE
+                is_source = name not in _READS
+                tags |= _tag_input(
+                    name, DEFAULT_DATA_VERSION.value if is_source else versions.get(place, _NO_ROWS)
+                )
+        tagged[key] = tags
+    return tagged
+
+
+def _tag_input(name: str, version: str) -> Tags:
+    key = dg.AssetKey(name)
+    return {
+        get_input_data_version_tag(key): version,
+        get_input_event_pointer_tag(key): NULL_EVENT_POINTER,
+    }
+
+
+def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
+    """Name the rows of each partition by their hash, which is the same as long as they are."""
+    contents = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
+    if table not in _PARTITIONED and WHOLE not in contents:
+        contents = {WHOLE: digest(sorted(contents.values()))}
+    return {key: content[:_CHARACTERS] or _NO_ROWS for key, content in contents.items()}
+
+
+def _show_partition(workspace: Workspace, table: str, key: str) -> Metadata:
+    shown = describe_rows(read_table(workspace.tables, table, [key]))
+    return shown | describe_picture(picture_windows(workspace, [key])) if table == _PICTURED else shown
+
+
+def _name_in_ledger(table: str) -> str:
+    return f"told {table}"

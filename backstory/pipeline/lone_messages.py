@@ -1,0 +1,58 @@
+"""Messages that lie so far from all others that a clock was probably wrong: asked about, not run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import polars as pl
+
+from backstory.errors import InputError
+
+LONGEST_GAP: Final = timedelta(days=366)
+"""Silence after which a few messages are taken for those of a wrong clock."""
+
+MOST_LONE: Final = 3
+"""Most messages that are taken for those of a wrong clock; at most a tenth of all."""
+
+
+def require_no_lone_messages(messages: pl.DataFrame) -> None:
+    """Refuse messages whose first or last few are more than a year from all others.
+
+    Args:
+        messages: ``timestamp`` and ``source`` of all messages, in any order.
+
+    Raises:
+        InputError: There are such messages; it names the file and date of each, and what to do.
+    """
+    lone = find_lone_messages(messages)
+    if lone.is_empty():
+        return
+    named = "; ".join(
+        f"{source}, {moment:%Y-%m-%d %H:%M} UTC"
+        for source, moment in lone.select("source", "timestamp").rows()
+    )
+    raise InputError(
+        f"{len(lone)} of {len(messages)} messages are more than {LONGEST_GAP.days} days from all others, as if a "
+        f"phone's clock had been wrong: {named}. Correct or remove them in the export, choose days with --from "
+        "and --to, or set `partitions: {admit_lone_messages: true}` if the dates are right"
+    )
+
+
+def find_lone_messages(messages: pl.DataFrame) -> pl.DataFrame:
+    """Find the first or last few messages that are more than :data:`LONGEST_GAP` from all others.
+
+    Args:
+        messages: ``timestamp`` and further columns of all messages.
+
+    Returns:
+        Their rows in the order of time; no rows where there are none.
+    """
+    ordered = messages.sort("timestamp", maintain_order=True)
+    most = min(MOST_LONE, len(ordered) // 10)
+    after_silence = (ordered["timestamp"].diff() > LONGEST_GAP).arg_true().to_list()
+    starts = [place for place in after_silence if place <= most]
+    ends = [place for place in after_silence if len(ordered) - place <= most]
+    head = max(starts, default=0)
+    tail = min(ends, default=len(ordered))
+    return pl.concat([ordered.head(head), ordered.slice(tail)])

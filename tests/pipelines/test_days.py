@@ -1,0 +1,140 @@
+"""What Dagster shows of each day is that day's own: its rows, its version, its failure."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import polars as pl
+
+from assets.news import BY_NAME
+from backstory.pipeline import STAGES
+from backstory.tables import read_table
+from backstory.workspace import Workspace, open_workspace
+from pipelines.definitions import JOB, define
+from pipelines.instance import open_instance
+from pipelines.materialization import execute_job
+
+DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
+FILLED = ["2025-03-13", "2025-03-15"]
+PARTITIONED = [stage.table for stage in STAGES if stage.partitioned]
+
+
+def run(workspace: Workspace) -> list[str]:
+    return list(execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures)
+
+
+def materializations(instance: dg.DagsterInstance, table: str, day: str) -> list[dg.AssetMaterialization]:
+    wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(table), asset_partitions=[day])
+    found = [
+        record.asset_materialization for record in instance.fetch_materializations(wanted, limit=50).records
+    ]
+    return [one for one in found if one is not None]
+
+
+def failed_days(instance: dg.DagsterInstance, table: str) -> set[str]:
+    storage = instance.event_log_storage
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        dg.AssetKey(table)
+    )
+    failed = set()
+    for day, (run_id, _) in attempts.items():
+        attempt = instance.get_run_by_id(run_id)
+        if attempt is not None and attempt.status is dg.DagsterRunStatus.FAILURE:
+            failed.add(day)
+    return failed
+
+
+def check_passed(instance: dg.DagsterInstance, table: str, name: str) -> bool:
+    [record] = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey(table), name), limit=1
+    )
+    evaluation = (
+        record.event.dagster_event.asset_check_evaluation_data
+        if record.event and record.event.dagster_event
+        else None
+    )
+    return evaluation is not None and evaluation.passed
+
+
+def damage(workspace: Workspace, table: str, day: str) -> bytes:
+    path = workspace.tables / table / f"{day}.parquet"
+    whole = path.read_bytes()
+    rows = pl.read_parquet(path)
+    pl.concat([rows, rows.head(1)]).write_parquet(path)
+    return whole
+
+
+def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(workspace: Workspace) -> None:
+    assert run(workspace) == []
+    with open_instance(workspace) as instance:
+        for table in PARTITIONED:
+            for day in FILLED:
+                [told] = materializations(instance, table, day)
+                rows = read_table(workspace.tables, table, [day])
+                assert told.metadata["dagster/row_count"].value == len(rows)
+                assert told.tags is not None
+                assert told.tags["dagster/data_version"] == workspace.ledger.read(table)[day].content[:16]
+            assert materializations(instance, table, "2025-03-14") == []
+    assert run(workspace) == []
+    chat = workspace.exports / "garden.txt"
+    chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
+    assert run(workspace) == []
+    with open_instance(workspace) as instance:
+        assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
+        assert [len(materializations(instance, "windows", day)) for day in FILLED] == [1, 2]
+
+
+def test_a_broken_day_is_red_alone_until_it_is_right(workspace: Workspace) -> None:
+    assert run(workspace) == []
+    whole = damage(workspace, "windows", "2025-03-13")
+    for _ in range(2):
+        [failure] = run(workspace)
+        assert failure.startswith("windows, check contract_breaches: 1 found")
+        assert failure.endswith("(2025-03-13)")
+        with open_instance(workspace) as instance:
+            assert failed_days(instance, "messages") == set()
+            assert failed_days(instance, "windows") >= {"2025-03-13"}
+            for table in ("windows", "hits", "window_contexts"):
+                assert failed_days(instance, table).isdisjoint({"2025-03-15"})
+            assert not check_passed(instance, "windows", "contract_breaches")
+    (workspace.tables / "windows" / "2025-03-13.parquet").write_bytes(whole)
+    assert run(workspace) == []
+    with open_instance(workspace) as instance:
+        assert {table: failed_days(instance, table) for table in PARTITIONED} == {
+            key: set() for key in PARTITIONED
+        }
+        assert check_passed(instance, "windows", "contract_breaches")
+
+
+def test_the_pass_of_another_day_does_not_hide_a_failure(workspace: Workspace) -> None:
+    assert run(workspace) == []
+    damage(workspace, "windows", "2025-03-13")
+    assert len(run(workspace)) == 1
+    other = execute_job(open_workspace(workspace.root), ["2025-03-15"], lambda _: None)
+    assert other.failures == []
+    with open_instance(workspace) as instance:
+        assert not check_passed(instance, "windows", "contract_breaches")
+
+
+def test_a_day_chosen_by_name_is_told_even_if_it_is_empty(workspace: Workspace) -> None:
+    job = define(workspace).resolve_job_def(JOB)
+    with open_instance(workspace) as instance:
+        result = job.execute_in_process(instance=instance, partition_key="2025-03-14")
+        assert result.success
+        [told] = materializations(instance, "messages", "2025-03-14")
+        assert told.metadata["dagster/row_count"].value == 0
+        assert BY_NAME[1] in result.dagster_run.tags
+        # Neither the day before nor the day after was asked for.
+        assert instance.get_materialized_partitions(dg.AssetKey("windows")) == {"2025-03-14"}
+
+
+def test_one_stage_chosen_alone_is_made_alone(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace()
+    job = define(workspace).resolve_job_def(JOB)
+    with open_instance(workspace) as instance:
+        result = job.execute_in_process(
+            instance=instance, partition_key="2025-03-13", asset_selection=[dg.AssetKey("messages")]
+        )
+        assert result.success
+        assert instance.get_materialized_partitions(dg.AssetKey("messages")) == {"2025-03-13"}
+        assert read_table(workspace.tables, "windows").is_empty()
+        assert (workspace.tables / "backstory.duckdb").is_file()

@@ -1,0 +1,56 @@
+"""The Dagster home: whose it is, what is written into it, and what becomes of runs that were lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.events import DagsterEvent
+
+from backstory.errors import InputError
+from backstory.workspace import Workspace
+from pipelines.definitions import JOB, define
+from pipelines.instance import end_lost_runs, open_instance, prepare_home
+
+
+def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: Workspace) -> None:
+    prepare_home(workspace)
+    settings = workspace.dagster_home / "dagster.yaml"
+    mine = settings.read_text(encoding="utf-8") + "# mine\n"
+    settings.write_text(mine, encoding="utf-8")
+    prepare_home(workspace)
+    assert settings.read_text(encoding="utf-8") == mine
+
+
+def test_the_home_of_an_operator_is_used_as_it_is(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "operator"
+    home.mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    assert prepare_home(workspace)["DAGSTER_HOME"] == str(home)
+    assert list(home.iterdir()) == []
+    assert not workspace.dagster_home.exists()
+    monkeypatch.setenv("DAGSTER_HOME", "relative")
+    with pytest.raises(InputError, match="DAGSTER_HOME is 'relative'"):
+        prepare_home(workspace)
+
+
+def test_a_run_whose_process_is_gone_is_ended(workspace: Workspace) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with open_instance(workspace) as instance:
+        run = instance.create_run_for_job(
+            define(workspace).resolve_job_def(JOB), tags={"dagster/partition": "2025-03-13"}
+        )
+        started = dg.DagsterEventType.PIPELINE_START.value
+        event = DagsterEvent(started, job_name=run.job_name, pid=gone.pid)
+        instance.report_dagster_event(event, run.run_id)
+        assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED  # type: ignore[union-attr]
+    assert end_lost_runs(workspace) == [run.run_id]
+    assert end_lost_runs(workspace) == []
+    with open_instance(workspace) as instance:
+        ended = instance.get_run_by_id(run.run_id)
+        assert ended is not None
+        assert ended.status is dg.DagsterRunStatus.FAILURE
