@@ -15,11 +15,13 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from backstory import pipeline
-from backstory.errors import BackstoryError, InputError
+from backstory.errors import BackstoryError, DamagedTableError, InputError
 from backstory.inspection.checks import Finding, checks_after, make_check
 from backstory.pipeline.stage_report import StageReport
 from backstory.tables import read_table
+from backstory.tables.contracts import empty
 from backstory.tables.partitions import partition_key, partition_range
+from backstory.tables.schemas import Sources
 from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 
@@ -142,8 +144,18 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
         fresh=fresh,
         execution=execution,
         seconds=perf_counter() - started,
-        sources=read_table(workspace.tables, "sources"),
+        sources=_read_sources(workspace, execution),
     )
+
+
+def _read_sources(workspace: Workspace, execution: Execution) -> pl.DataFrame:
+    """Read what became of each file; nothing is known of it where a failed stage left the table damaged."""
+    try:
+        return read_table(workspace.tables, "sources")
+    except DamagedTableError:
+        if not execution.failures:
+            raise
+        return empty(Sources)
 
 
 def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:

@@ -23,7 +23,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.errors import RemovalError, WorkspaceError
+from backstory.errors import DamagedTableError, RemovalError, WorkspaceError
 from backstory.ids import digest, digest_json
 from backstory.messages import ExportFile, conversation_of
 from backstory.messages.archive import ARCHIVE_SCHEMA, read_archive, write_archive
@@ -31,9 +31,11 @@ from backstory.pipeline.inputs import code_version
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages
 from backstory.privacy.pseudonyms import PSEUDONYM
 from backstory.settings import ConversationSettings
-from backstory.tables import hash_partitions, list_partitions, read_table, write_partition
+from backstory.tables import list_partitions, read_table, write_partition
+from backstory.tables.contracts import empty
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import partition_keys
+from backstory.tables.schemas import Messages
 from backstory.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -314,17 +316,21 @@ def _read_intact_messages(workspace: Workspace) -> pl.DataFrame:
 
     The run makes these again from the exports. What they held cannot be compared with the exports.
     """
-    contents = hash_partitions(workspace.tables, "messages")
-    recorded = workspace.ledger.read("messages")
-    damaged = [key for key, entry in recorded.items() if entry.content != contents.get(key, "")]
+    intact = [empty(Messages)]
+    damaged = []
+    for key in list_partitions(workspace.tables, "messages"):
+        try:
+            intact.append(read_table(workspace.tables, "messages", [key]))
+        except DamagedTableError:
+            damaged.append(key)
     if damaged:
         logger.warning(
-            "%d partitions of messages are damaged, the first of them %s: whether messages of them were removed from "
-            "the exports is not known",
+            "messages of %s cannot be compared with the exports, since the file is damaged (%d such files): whether "
+            "the exports have lost messages of these days is not known",
+            damaged[0],
             len(damaged),
-            min(damaged),
         )
-    return read_table(workspace.tables, "messages", [key for key in contents if key not in damaged])
+    return pl.concat(intact)
 
 
 def _as_archived(messages: pl.DataFrame, how: str, *, held: bool) -> pl.DataFrame:

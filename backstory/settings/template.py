@@ -28,7 +28,7 @@ privacy:
 
 partitions:
   grain: day               # hour, day, week or month
-  # start: 2009-01-01      # first day that the Dagster UI offers; by default that of the first message
+  # start: null            # first day that the Dagster UI offers (YYYY-MM-DD); null takes the first message's
 
 windows:
   unit: messages           # messages, tokens, bytes, minutes, hours, or day (one window per day)

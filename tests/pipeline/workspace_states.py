@@ -31,8 +31,12 @@ ANCHOR = """\
 """A second chat, which keeps the span of days the same whatever becomes of the first."""
 
 
+# Edits that remove messages are no question here.
+MIRRORED = SETTINGS.replace("{folder: chats}", "{folder: chats, removals: mirror}")
+
+
 def first_inputs() -> dict[str, str]:
-    inputs = {"backstory.yaml": SETTINGS, "chats/garden.txt": CHAT, "chats/anchor.txt": ANCHOR}
+    inputs = {"backstory.yaml": MIRRORED, "chats/garden.txt": CHAT, "chats/anchor.txt": ANCHOR}
     for file, (title, date, text) in POSTS.items():
         inputs[f"posts/{file}"] = f"---\ntitle: {title}\ndate: {date}\n---\n\n# {title}\n\n{text}\n"
     return inputs

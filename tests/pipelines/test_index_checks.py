@@ -1,7 +1,9 @@
 """What is said of a published index: that it holds every chunk, and how much its HNSW index finds."""
 
+import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from backstory import pipeline, run_pipeline
 from backstory.index import current_version
@@ -39,6 +41,13 @@ def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callab
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["hnsw"]["recall_at_5"] = 0.95
     path.write_text(json.dumps(manifest), encoding="utf-8")
+    [(table, entry)] = [
+        (table, entries["all"])
+        for table, entries in workspace.ledger.read_all().items()
+        if table == "manifest of the index"
+    ]
+    content = hashlib.sha256(path.read_bytes()).hexdigest()
+    workspace.ledger.record(table, {"all": replace(entry, content=content)})
     [(recall, queries, remedy)] = integrity.find_low_recall(workspace).rows()
     assert (recall, queries) == (0.95, SAMPLED_QUERIES)
     assert "index.ef_search" in remedy
