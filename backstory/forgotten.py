@@ -208,7 +208,7 @@ def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten
 
 
 def _ignore(sources: pl.DataFrame, paths: Sequence[str]) -> pl.DataFrame:
-    """Say of files that they are passed over, and nothing of what they hold."""
+    """Say of files that they are skipped, and nothing of what they hold."""
     is_passed = pl.col("source").is_in(paths)
     said = {"status": pl.lit("ignored"), "reason": pl.lit(_REASON), "rows": pl.lit(0), "unread": pl.lit(0)}
     kept = ("source", "folder", *said)

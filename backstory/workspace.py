@@ -134,7 +134,7 @@ def open_workspace(given: Path | None = None, *, accept_removals: bool = False) 
 
 
 def _require_folders_apart(workspace: Workspace) -> None:
-    """Refuse documents in the folder of exports, where every file is an export; the reverse is passed over by rule."""
+    """Refuse documents in the folder of exports, where every file is an export; the reverse is skipped by rule."""
     if workspace.posts.resolve().is_relative_to(workspace.exports.resolve()):
         chats, posts = workspace.settings.conversations.folder, workspace.settings.documents.folder
         raise SettingsError(

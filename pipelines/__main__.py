@@ -33,10 +33,12 @@ def materialize_command(
 @app.command("demo")
 def demo_command(folder: Path) -> None:
     """Copy the example workspace to FOLDER, run the pipeline on it, and count the topics that it covers."""
+    console = Console()
+    # Dagster takes a second or more to load.
+    console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
     from pipelines.demo import prepare_demo, show_demo
     from pipelines.materialization import materialize
 
-    console = Console()
     workspace = prepare_demo(folder)
     outcome = materialize(workspace, None, None, console)
     if not outcome.success:

@@ -23,7 +23,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
     """Choose the Dagster home: the operator's own, else that of the workspace, whose settings are written once.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
 
     Returns:
         The environment variables that make Dagster use this home and this workspace. An operator's ``DAGSTER_HOME``,

@@ -148,8 +148,13 @@ def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
         if told is not None and told.description:
             failures += told.description.split(BETWEEN_FAILURES)
         elif event.step_failure_data.error is not None:
-            failures.append(f"{event.step_key}: {find_told(event.step_failure_data.error).message.strip()}")
+            failures.append(f"{event.step_key}: {_sentence_of(find_told(event.step_failure_data.error))}")
     return failures
+
+
+def _sentence_of(error: SerializableErrorInfo) -> str:
+    """Give the message of an error without the name of its class, which Dagster puts before it."""
+    return (error.message.partition(f"{error.cls_name}: ")[2] or error.message).strip()
 
 
 def find_told(error: SerializableErrorInfo) -> SerializableErrorInfo:

@@ -133,7 +133,7 @@ def cut_pieces(
     """Cut some pieces into sentences, those that stay too long into words, and those into grapheme clusters.
 
     Args:
-        texts: The texts.
+        texts: Any number of texts.
         pieces: The pieces of each text.
         rows: The pieces to cut, by the number of their text.
         limits: Most tokens of a piece, without special tokens, one per text.

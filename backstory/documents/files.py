@@ -106,7 +106,7 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
     Args:
         folder: The folder.
         pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
-        apart: Files and folders that belong to something else, and are passed over where they lie in the folder.
+        apart: Files and folders that belong to something else, and are skipped where they lie in the folder.
 
     Returns:
         Every other file, either by itself or by a folder above it.

@@ -80,7 +80,7 @@ def read_documents(
         previous: Table ``documents`` of an earlier call.
         previous_reading: What that call gave as ``reading``. Where files are read in another way now, all are parsed
             again; else only those that changed.
-        apart: Files and folders that belong to something else, and are passed over where they lie in the folder.
+        apart: Files and folders that belong to something else, and are skipped where they lie in the folder.
         readers: The readers, of which the first that takes a file reads it.
 
     Returns:

@@ -80,7 +80,7 @@ def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
     databases every cell is decoded and searched, too.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         wanted: What to search for.
 
     Returns:

@@ -34,7 +34,7 @@ def find_contract_breaches(workspace: Workspace, table: str, partitions: Partiti
 
     Args:
         workspace: A workspace with tables.
-        table: Name of the table.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         partitions: Keys of the partitions to check, or None for all.
 
     Returns:

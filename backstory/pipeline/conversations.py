@@ -64,7 +64,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
     """Say which partitions the chat exports span, without gaps.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
 
     Returns:
         Keys from the first message's partition to the last one's.
@@ -109,7 +109,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     """Read the exports into ``messages``, what cannot be read into ``quarantine``, and every file into ``sources``.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         partitions: Keys of the wanted partitions.
 
     Returns:
@@ -199,7 +199,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     and have not changed since are not read again.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         partitions: Keys to look at, or None for all.
 
     Returns:

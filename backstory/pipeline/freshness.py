@@ -20,7 +20,7 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     published snapshot is hashed, and nothing is believed of a file's size or time.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         partitions: Keys of the wanted partitions.
 
     Returns:

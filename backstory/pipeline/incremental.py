@@ -42,8 +42,8 @@ def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl
     """Read partitions that a stage is made from; one that was never made is not taken for an empty one.
 
     Args:
-        workspace: The workspace.
-        table: Name of the table.
+        workspace: An open workspace.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         partitions: Keys of the partitions.
 
     Returns:
@@ -83,8 +83,8 @@ def find_pending(workspace: Workspace, table: str, inputs: Mapping[str, str]) ->
     """Say which partitions of a table would be made.
 
     Args:
-        workspace: The workspace.
-        table: Name of the table.
+        workspace: An open workspace.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         inputs: Hash of the inputs of each wanted partition.
 
     Returns:
@@ -121,8 +121,8 @@ def materialize_partitions(
     of a group is written.
 
     Args:
-        workspace: The workspace.
-        table: Name of the table.
+        workspace: An open workspace.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         inputs: Hash of the inputs of each wanted partition.
         compute: Gives the rows of the partitions that it is asked for.
         weigh: Gives the rows that each partition is made from, to bound the groups by the setting
@@ -202,7 +202,7 @@ def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most
     """Cut a list of partitions into runs of limited weight.
 
     Args:
-        partitions: The keys.
+        partitions: Keys of partitions, in order.
         weights: Weight of each; 0 for one that is absent.
         most: Most weight of a run; a partition that is heavier is a run of its own.
 

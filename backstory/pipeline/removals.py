@@ -105,7 +105,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     In the added messages ``seq`` is below 0: their place in an export is no longer known.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         reading: What the exports hold.
         files: The exports.
 
@@ -175,7 +175,7 @@ def refuse_removals(
     """Stop a run that would remove messages, unless that was accepted or is what the settings ask for.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         reading: What the tables would hold.
         files: The exports.
         partitions: Keys of the partitions that would be written.
@@ -205,7 +205,7 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
     """Empty the partitions of all tables that lie before the first message or after the last one.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         messages: All messages.
 
     Returns:
@@ -397,7 +397,7 @@ def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFr
     """Stop a run that finds none of the documents which an earlier run read, such as in a folder on a lost disk.
 
     Args:
-        workspace: The workspace.
+        workspace: An open workspace.
         before: Table ``documents`` of the earlier run.
         now: What the table would hold.
 

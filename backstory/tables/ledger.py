@@ -123,7 +123,7 @@ class Ledger:
         """Say which partitions must be materialized.
 
         Args:
-            table: Name of the table.
+            table: A name of :data:`backstory.tables.schemas.TABLES`.
             inputs: Hash of the present inputs of each wanted partition.
             contents: Hash of the present file of each partition that has one.
 

@@ -85,7 +85,7 @@ def write_partitions(
 
     Args:
         root: Folder of the tables.
-        table: Name of the table.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         frames: All rows of each partition by its key.
 
     Returns:
@@ -122,7 +122,7 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
     Args:
         root: Folder of the tables.
-        table: Name of the table.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         partitions: Keys of the wanted partitions; None for all of them.
 
     Returns:
@@ -147,7 +147,7 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
     Args:
         root: Folder of the tables.
-        table: Name of the table.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
         partitions: Keys of the wanted partitions; None for all of those present when the query runs.
 
     Returns:
@@ -279,7 +279,7 @@ def hash_partitions(root: Path, table: str) -> dict[str, str]:
 
     Args:
         root: Folder of the tables.
-        table: Name of the table.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
 
     Returns:
         The hash by key, for each partition that has a file.

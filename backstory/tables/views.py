@@ -1,4 +1,4 @@
-"""The tables as views over their files, for whoever reads them in SQL or through Ibis."""
+"""The tables as views over their files, for readers in SQL or through Ibis."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def write_views(root: Path) -> Path:
 
     The views name the files by absolute path and glob, so that the database can be opened from any folder
     and sees partitions written later. Call it again after the folder was moved. It is replaced by renaming,
-    so that whoever has it open is neither blocked nor blocking. As with :func:`connect`, a query during which
-    one of its files is replaced can fail and is to be run again.
+    so that a process that has it open neither waits nor makes others wait. As with :func:`connect`, a query during
+    which one of its files is replaced can fail and is to be run again.
 
     Args:
         root: Folder of the tables; made if absent.
