@@ -1,7 +1,7 @@
-"""One run over a workspace, whoever executes its stages: which partitions, whether there is anything to do, the checks.
+"""One run over a workspace: choose partitions, skip the run if nothing changed, execute stages and checks.
 
 ``backstory run`` executes the stages in its own process (:func:`execute_stages`), and ``python -m pipelines`` as a
-Dagster job; everything else of a run is here.
+Dagster job; both share the rest of a run, which is in this module.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 
 UNFINISHED_STATUSES: Final = ("set_aside", "failed")
-"""Statuses of files that wait for a person; a run that is done says so by its exit code."""
+"""Statuses of files that need a person's attention; the exit code of a finished run reports them."""
 
 Tell: TypeAlias = Callable[[StageReport | Finding], None]
-"""Is given each stage's report and each check's finding as soon as there is one."""
+"""Callback for each stage's report and each check's finding, called as soon as there is one."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What executing the stages gave.
+    """Result of executing the stages.
 
     Attributes:
-        reports: One report for each stage that was done.
-        findings: One for each check that was made.
-        failures: What stopped the run, one sentence each; none if every stage was done.
+        reports: One report for each finished stage.
+        findings: One finding for each executed check.
+        failures: What stopped the run, one sentence each; empty if every stage finished.
     """
 
     reports: Sequence[StageReport] = ()
@@ -52,12 +52,12 @@ Execute: TypeAlias = Callable[[Workspace, Sequence[str], Tell], Execution]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did.
+    """Result of a run.
 
     Attributes:
         partitions: Number of wanted partitions.
-        fresh: Whether nothing had changed, so that no stage was executed.
-        execution: What the stages and checks gave; empty if nothing had changed.
+        fresh: Whether nothing had changed, so that all stages were skipped.
+        execution: Result of the stages and checks; empty if nothing had changed.
         seconds: Wall-clock time.
         sources: Table ``sources`` after the run.
     """
@@ -70,12 +70,12 @@ class Outcome:
 
     @property
     def success(self) -> bool:
-        """Whether every stage was done and no blocking check found anything."""
+        """Whether every stage finished and no blocking check found a problem."""
         return not self.execution.failures
 
     @property
     def computed(self) -> int:
-        """Partitions that were made, over all tables."""
+        """Number of rebuilt partitions over all tables."""
         return sum(report.computed for report in self.execution.reports)
 
     @property
@@ -84,13 +84,13 @@ class Outcome:
         return self.sources.filter(pl.col("status").is_in(UNFINISHED_STATUSES))
 
     def total(self, figure: str) -> int:
-        """Add up a figure that stages count, such as ``embedding_tokens``; 0 if none does."""
+        """Add up a figure that stages count, such as ``embedding_tokens``; 0 if no stage counts it."""
         values = [report.counts.get(figure, 0) for report in self.execution.reports]
         return sum(int(value) for value in values if isinstance(value, int | float))
 
 
 def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
-    """Say which partitions a range of days means.
+    """List the partitions of a range of days.
 
     Args:
         workspace: An open workspace.
@@ -121,7 +121,7 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
 
 
 def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute) -> Outcome:
-    """Make every table for some partitions, unless nothing has changed since they were last made.
+    """Build every table for some partitions, unless nothing has changed since the last run.
 
     Args:
         workspace: An open workspace.
@@ -130,12 +130,12 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
         execute: Executes the stages and checks, such as :func:`execute_stages`.
 
     Returns:
-        What was done. A stage that could not be done is in it, not raised.
+        The outcome. A failed stage is reported in it, not raised.
     """
     started = perf_counter()
     fresh = pipeline.is_fresh(workspace, partitions)
     execution = Execution() if fresh else execute(workspace, partitions, tell)
-    # Also when nothing has changed: the folder may have been moved, or the file of the views be gone or damaged.
+    # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
     write_views(workspace.tables)
     if not fresh and not execution.failures:
         pipeline.record_run(workspace, partitions)
@@ -149,7 +149,7 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
 
 
 def _read_sources(workspace: Workspace, execution: Execution) -> pl.DataFrame:
-    """Read what became of each file; nothing is known of it where a failed stage left the table damaged."""
+    """Read the status of each file; empty if a failed stage left the table damaged."""
     try:
         return read_table(workspace.tables, "sources")
     except DamagedTableError:
@@ -167,7 +167,7 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
         tell: Is given reports and findings as they come.
 
     Returns:
-        What was done, up to the first stage that failed or blocking check that found something.
+        The result up to the first failed stage, or the first blocking check that found a problem.
     """
     reports: list[StageReport] = []
     findings: list[Finding] = []
@@ -187,7 +187,7 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
 
 
 def list_failures(findings: Sequence[Finding]) -> list[str]:
-    """Give a sentence for each blocking check that found something."""
+    """Return a sentence for each blocking check that found a problem."""
     return [
         f"{finding.check.table}, check {finding.check.name}: {finding.message}"
         for finding in findings

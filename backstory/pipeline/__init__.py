@@ -1,4 +1,4 @@
-"""The stages of the pipeline over a workspace: each reads tables, calls the library, writes one table."""
+"""The stages of the pipeline over a workspace: each stage reads tables, calls the library and writes one table."""
 
 from backstory.pipeline.conversations import (
     find_partitions,

@@ -1,4 +1,4 @@
-"""Which days of the chats have changed since someone last asked, told by their messages and not by files or clocks."""
+"""Which partitions of the chats changed since an earlier look, found by hashing messages, not files or clocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from backstory.workspace import Workspace
 
 
 def fingerprint_chats(workspace: Workspace) -> str:
-    """Hash the chat exports, and the settings that they are read with."""
+    """Hash the chat exports, and the settings that decide how they are read."""
     return exports_fingerprint(workspace)
 
 
 def fingerprint_documents(workspace: Workspace) -> str:
-    """Hash every file of the documents, and its path."""
+    """Hash the path and content of every document file."""
     return hash_posts(workspace.posts, list_other_parts(workspace))
 
 
@@ -36,7 +36,7 @@ def hash_partitions(workspace: Workspace) -> dict[str, str]:
 
     Raises:
         ExportError: An export as a whole cannot be read.
-        InputError: A few messages lie more than a year from all others.
+        InputError: A few messages are more than a year away from all other messages.
     """
     settings = workspace.settings
     messages = read_exports(workspace.exports, settings.conversations).messages
@@ -52,15 +52,15 @@ def hash_partitions(workspace: Workspace) -> dict[str, str]:
 
 
 def find_changed(workspace: Workspace, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Say in which partitions messages have come, gone or changed.
+    """List the partitions in which messages were added, removed or edited.
 
     Args:
         workspace: An open workspace.
-        before: An earlier answer of :func:`hash_partitions`.
-        now: The present one.
+        before: Earlier result of :func:`hash_partitions`.
+        now: Current result of :func:`hash_partitions`.
 
     Returns:
-        Keys in order. Where windows overlap, the partition after a changed one has changed, too, if it has messages.
+        Keys in order. Where windows overlap, a partition with messages also counts as changed after a changed one.
     """
     keys = sorted({*before, *now})
     changed = {key for key in keys if before.get(key) != now.get(key)}
@@ -71,15 +71,15 @@ def find_changed(workspace: Workspace, before: Mapping[str, str], now: Mapping[s
 
 
 def join_ranges(partitions: Sequence[str], calendar: Sequence[str], most: int) -> list[tuple[str, str]]:
-    """Join partitions to ranges, across gaps where there would be too many ranges: an unchanged day costs little.
+    """Join partitions to ranges. Too many ranges are joined across gaps, since an unchanged day is cheap.
 
     Args:
-        partitions: Some keys of the calendar.
+        partitions: Keys to join, all of them in ``calendar``.
         calendar: All keys between the first and the last, in order.
-        most: Most ranges.
+        most: Maximum number of ranges.
 
     Returns:
-        First and last key of each range, in order; the widest gaps lie between them.
+        First and last key of each range, in order. The widest gaps remain between ranges.
     """
     places = {key: place for place, key in enumerate(calendar)}
     wanted = sorted(partitions, key=places.__getitem__)

@@ -1,4 +1,4 @@
-"""Messages, windows and query chunks of a workspace."""
+"""Stages for the messages, windows and query chunks of a workspace."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ _PRIVACY = "privacy"
 _EXPORTS = "exports"
 
 EXPORT_SOURCES = "conversations"
-"""Partition of the table ``sources`` that holds the folder of exports."""
+"""Partition of the table ``sources`` for the files in the folder of exports."""
 
 logger = logging.getLogger(__name__)
 
 
 def find_partitions(workspace: Workspace) -> list[str]:
-    """Say which partitions the chat exports span, without gaps.
+    """List the partitions that the chat exports span, without gaps.
 
     Args:
         workspace: An open workspace.
@@ -70,8 +70,8 @@ def find_partitions(workspace: Workspace) -> list[str]:
         Keys from the first message's partition to the last one's.
 
     Raises:
-        WorkspaceError: There is no message to read; the message says why of each file.
-        InputError: A few messages lie more than a year from all others; the message names them.
+        WorkspaceError: There is no message to read. The error gives the reason for each file.
+        InputError: A few messages are more than a year away from all other messages. The error names them.
     """
     workspace.ledger.set_aside_if_damaged()
     settings = workspace.settings.partitions
@@ -84,7 +84,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
             require_no_lone_messages(read.messages)
         keys = partition_keys(timestamps, settings.grain)
         if keys.is_empty():
-            # What earlier runs read is still in the tables; a run over it says so.
+            # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
             if stored := list_partitions(workspace.tables, "messages"):
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
@@ -96,7 +96,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
 
 
 def known_first_partition(workspace: Workspace) -> str | None:
-    """Give the partition of the first message as the last run found it; None before the first run."""
+    """Return the partition of the first message in the last run, or None before the first run."""
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None:
         return None
@@ -106,7 +106,7 @@ def known_first_partition(workspace: Workspace) -> str | None:
 
 
 def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Read the exports into ``messages``, what cannot be read into ``quarantine``, and every file into ``sources``.
+    """Read the exports into ``messages``, unreadable lines into ``quarantine``, and every file into ``sources``.
 
     Args:
         workspace: An open workspace.
@@ -116,10 +116,10 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         What was done.
 
     Raises:
-        WorkspaceError: There are files and not one message can be read; ``sources`` is written all the same.
-        PrivacyError: A real name is left in a message, or the key of the pseudonyms is not the one that was used
-            before; nothing is written.
-        RemovalError: Messages would be lost that an earlier run read; nothing is written.
+        WorkspaceError: There are files, but no message can be read. ``sources`` is written nevertheless.
+        PrivacyError: A message still holds a real name, or the key of the pseudonyms differs from the one used
+            before. Nothing is written.
+        RemovalError: The run would lose messages that an earlier run read. Nothing is written.
     """
     counts: dict[str, int | float | str] = {}
     files = find_exports(workspace.exports)
@@ -137,7 +137,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         is_emptied = bool(list_partitions(workspace.tables, "messages"))
         begin_writing(workspace, reading, files)
         _write_quarantine(workspace, quarantine)
-        # Last, since its entry vouches for the quarantine, too.
+        # Last, because its ledger entry also confirms the quarantine.
         fingerprint, fingerprint_after = (_fingerprint(workspace, found) for found in (files, files_after))
         inputs = fingerprint if fingerprint_after == fingerprint else ""
         write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
@@ -164,7 +164,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         return split_by_partition(read_messages()[0].filter(pl.col("partition").is_in(pending)), pending)
 
     if is_archive_stale(workspace, files):
-        read_messages()  # the archive, which the partitions are made from, takes in what the exports hold
+        read_messages()  # updates the archive, from which the partitions are built
     fingerprint = _fingerprint(workspace, files)
     if not _are_files_accounted_for(workspace, fingerprint):
         workspace.ledger.forget("messages", partitions)
@@ -183,7 +183,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
 
 def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Say which partitions :func:`materialize_messages` would make; all of them where the key cannot be used."""
+    """List the partitions that :func:`materialize_messages` would build: all of them if the key is unusable."""
     files = find_exports(workspace.exports)
     fingerprint = _fingerprint(workspace, files)
     is_known = _are_files_accounted_for(workspace, fingerprint) and _is_secret_known(workspace)
@@ -193,17 +193,17 @@ def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> li
 
 
 def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
-    """Look for authors' real names in the stored messages, which everything else is made of.
+    """Search the stored messages, from which all other tables are built, for authors' real names.
 
-    The names are read from the exports again, since nothing else holds them. Partitions that were proven clean
-    and have not changed since are not read again.
+    The names are read from the exports, because nothing else holds them. Partitions that passed before and
+    have not changed since are skipped.
 
     Args:
         workspace: An open workspace.
-        partitions: Keys to look at, or None for all.
+        partitions: Keys to search, or None for all.
 
     Returns:
-        ``column`` and ``message_id`` of every breach, never the name; no rows when there is none, or when
+        ``column`` and ``message_id`` of every breach, never the name. No rows if there is no breach, or if
         pseudonyms are switched off.
     """
     wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, "messages")
@@ -224,7 +224,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
 
 
 def find_pending_windows(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Say which partitions :func:`materialize_windows` would make."""
+    """List the partitions that :func:`materialize_windows` would build."""
     return find_pending(workspace, "windows", _inputs_of_windows(workspace, partitions))
 
 
@@ -249,7 +249,7 @@ def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> Stag
 
 
 def find_pending_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Say which partitions :func:`materialize_window_chunks` would make."""
+    """List the partitions that :func:`materialize_window_chunks` would build."""
     return find_pending(workspace, "window_chunks", _inputs_of_window_chunks(workspace, partitions))
 
 
@@ -279,7 +279,7 @@ def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -
 
 
 def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports, how they are read, and what is added to them or left out of them."""
+    """Hash the chat exports, the settings that read them, and the archived and forgotten messages."""
     return _fingerprint(workspace, find_exports(workspace.exports))
 
 
@@ -289,10 +289,10 @@ def _fingerprint_extent(workspace: Workspace) -> str:
 
 
 def read_as_stored(workspace: Workspace) -> Reading:
-    """Read the exports as the table ``messages`` would hold them, were nothing kept that they no longer hold.
+    """Read the exports in the form of the table ``messages``, without archived messages.
 
     Raises:
-        PrivacyError: A real name is left in a message.
+        PrivacyError: A message still holds a real name.
     """
     return _read_as_stored(workspace, _read_exports(workspace))[0]
 
@@ -304,14 +304,14 @@ def _fingerprint(workspace: Workspace, files: Sequence[ExportFile]) -> str:
 
 
 def _read_exports(workspace: Workspace) -> ExportRead:
-    """Read the exports without what was forgotten."""
+    """Read the exports without forgotten conversations and members."""
     settings = workspace.settings.conversations
     read = read_exports(workspace.exports, settings)
     return leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
 
 
 def _read_as_stored(workspace: Workspace, read: ExportRead) -> tuple[Reading, pl.DataFrame]:
-    """Give messages and sources without real names and with ids, and the quarantine."""
+    """Return messages and sources with ids and without real names, and the quarantine."""
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
     if workspace.settings.privacy.pseudonyms:
@@ -363,7 +363,7 @@ def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame,
 
 
 def _number_equal_sources(sources: pl.DataFrame) -> pl.DataFrame:
-    """Keep files apart whose names are one person's in two spellings."""
+    """Number files that get the same name because they spell one person's name in two ways."""
     number = pl.int_range(1, pl.len() + 1).over("source")
     return sources.with_columns(
         pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number)).alias("source")
@@ -374,13 +374,13 @@ def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
     for key in list_partitions(workspace.tables, "quarantine"):
         groups.setdefault(key, quarantine.clear())
-    # Its file names are hashes of sources: those of exports that are gone are forgotten with their entries.
+    # Its file names are hashes of sources. Entries of deleted exports are removed together with their files.
     workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
     write_beside(workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "")
 
 
 def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
-    """Say whether ``sources`` and ``quarantine`` were written from these exports, and are as they were written."""
+    """Check whether ``sources`` and ``quarantine`` were written from these exports and are intact."""
     entry = workspace.ledger.read("sources").get(EXPORT_SOURCES)
     if entry is None or entry.inputs != fingerprint:
         return False
@@ -395,12 +395,12 @@ def _is_secret_known(workspace: Workspace) -> bool:
         if workspace.settings.privacy.pseudonyms:
             load_secret(workspace.secret, workspace.ledger, workspace.tables)
     except BackstoryError:
-        return False  # the stage says why
+        return False  # the stage raises the error with its reason
     return True
 
 
 def _inputs_of_windows(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
-    """Hash the messages of each partition, and where windows overlap those of the one before."""
+    """Hash the messages of each partition, and those of the previous partition where windows overlap."""
     settings = workspace.settings
     depends = hash_dependencies(workspace, "windows")
     overlaps = bool(settings.windows.overlap)
@@ -420,7 +420,7 @@ def _inputs_of_window_chunks(workspace: Workspace, partitions: Sequence[str]) ->
 def _read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
     grain = workspace.settings.partitions.grain
     wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
-    # The partition before the first one may never have been made, and those that are wanted must have been.
+    # The partition before the first one may not exist. The wanted partitions must exist.
     made = workspace.ledger.read("messages")
     messages = read_made(workspace, "messages", [key for key in wanted if key in made or key in partitions])
     return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))

@@ -1,4 +1,4 @@
-"""Documents, their chunks and the search index of a workspace."""
+"""Stages for the documents, their chunks and the search index of a workspace."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ _MANIFEST = "manifest of the index"
 _DOCUMENTS = "documents"
 _LANGUAGES = "document_languages"
 _REVISION_OF_LANGUAGES = "1"
-"""To be changed with what the language of a document is told by."""
+"""Version of the language detection. Change it when the detection changes."""
 _NAMED = 5
 
 
 def materialize_documents(workspace: Workspace) -> StageReport:
-    """Read the documents' files; revisions, tombstones and errors are rows, and every file is one of ``sources``.
+    """Read the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
 
-    Every file is hashed on every run, and only changed ones are parsed. A folder of documents that is not there, or
-    holds none, is said in the counts as ``notice``: windows are then given no context.
+    Every file is hashed on every run, and only changed files are parsed. If the folder is absent or empty, the
+    counts hold a ``notice``, because windows then get no context.
 
     Raises:
-        RemovalError: All documents that an earlier run read are gone at once; nothing is written.
+        RemovalError: All documents that an earlier run read are gone. Nothing is written.
     """
     settings = workspace.settings.documents
     known = workspace.ledger.read(_READING).get(WHOLE)
@@ -90,7 +90,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
     is_another = known is None or known.inputs != read.reading
     if is_another:
-        # A process that is killed here must not leave documents of one reading under the name of another.
+        # A process killed here must not leave documents recorded under the inputs of another reading.
         workspace.ledger.forget(_READING, [WHOLE])
     counts = _count_documents(workspace, read)
     report = materialize_partitions(
@@ -107,7 +107,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
 
 def find_pending_documents(workspace: Workspace) -> list[str]:
-    """Say whether :func:`materialize_documents` would write anything."""
+    """Check whether :func:`materialize_documents` would write anything."""
     inputs = _inputs_of_documents(workspace)
     sources = workspace.ledger.read("sources").get(_DOCUMENTS)
     written = hash_partitions(workspace.tables, "sources").get(_DOCUMENTS, "")
@@ -124,13 +124,13 @@ def _inputs_of_documents(workspace: Workspace) -> str:
 
 
 def list_other_parts(workspace: Workspace) -> list[Path]:
-    """List what is no document even where the workspace itself is the folder of documents."""
+    """List the paths that are not documents, even if the workspace itself is the folder of documents."""
     made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
     return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]
 
 
 def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
-    """Fill in the languages of the files in ``sources``; a document's is told again where its content is another."""
+    """Fill in the languages of the files in ``sources``. Only changed documents are detected again."""
     documents = (
         read.documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
     )
@@ -178,7 +178,7 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
 
 
 def materialize_document_chunks(workspace: Workspace) -> StageReport:
-    """Cut the documents that are searched; unchanged revisions keep their chunks."""
+    """Cut the searched documents into chunks. Unchanged revisions keep their chunks."""
     settings = workspace.settings.chunks
     embedder = workspace.embedder
     inputs = _inputs_of_document_chunks(workspace)
@@ -202,7 +202,7 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
 
 
 def find_pending_document_chunks(workspace: Workspace) -> list[str]:
-    """Say whether :func:`materialize_document_chunks` would write anything."""
+    """Check whether :func:`materialize_document_chunks` would write anything."""
     return find_pending(workspace, "document_chunks", {WHOLE: _inputs_of_document_chunks(workspace)})
 
 
@@ -229,7 +229,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         log_report(report)
         return report
     if known is not None and find_manifest_damage(workspace):
-        # A snapshot without a manifest is built again; one with a wrong manifest would vouch for itself.
+        # A snapshot without a manifest is rebuilt. One with a wrong manifest would pass its own checks.
         (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
     chunks = read_made(workspace, "document_chunks", [WHOLE])
     with show_progress("embedding documents") as progress:
@@ -266,7 +266,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
 
 
 def find_pending_index(workspace: Workspace) -> list[str]:
-    """Say whether :func:`materialize_search_index` would publish anything: every file of the snapshot is hashed."""
+    """Check whether :func:`materialize_search_index` would publish a snapshot. Hashes every file of the snapshot."""
     known = workspace.ledger.read("search_index").get(WHOLE)
     if known is None or known.inputs != _inputs_of_index(workspace):
         return [WHOLE]
@@ -277,10 +277,10 @@ def find_pending_index(workspace: Workspace) -> list[str]:
 
 
 def find_manifest_damage(workspace: Workspace) -> str | None:
-    """Say whether the manifest, which vouches for every other file of the published snapshot, is not as it was written.
+    """Check the manifest of the published snapshot, which holds the checksums of all its other files.
 
     Returns:
-        What is wrong, and what to do; None also if nothing is published.
+        What is wrong and what to do, or None if the manifest is intact or nothing is published.
     """
     recorded = workspace.ledger.read(_MANIFEST).get(WHOLE)
     if recorded is None or recorded.inputs != current_version(workspace.index):

@@ -13,18 +13,18 @@ _RUNS = "runs"
 
 
 def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
-    """Say whether every stage was made from what there is now, every output is intact, and the checks have passed.
+    """Check whether every stage is up to date, every output is intact, and the checks have passed.
 
-    Each stage says itself what it would make, by the entries that it recorded: whatever runs lie between, partial,
-    killed or of other settings, only what the entries say counts. Every byte of exports, documents, tables and of the
-    published snapshot is hashed, and nothing is believed of a file's size or time.
+    Each stage compares its ledger entries with its current inputs. Earlier runs that were partial, killed or had other
+    settings therefore need no special case. Every byte of exports, documents, tables and the published snapshot is
+    hashed; sizes and modification times of files are not trusted.
 
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions.
 
     Returns:
-        True if a run would make nothing, and these very tables passed their checks.
+        True if a run would rebuild nothing and the current tables passed their checks.
     """
     workspace.ledger.set_aside_if_damaged()
     known = workspace.ledger.read(_RUNS).get(_range(partitions))
@@ -34,7 +34,7 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
 
 
 def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:
-    """Note that the tables, as they are recorded now, have passed the checks for these partitions."""
+    """Record that the tables in their current state passed the checks for these partitions."""
     entry = Entry("", _recorded_state(workspace, partitions), len(partitions))
     workspace.ledger.record(_RUNS, {_range(partitions): entry})
 
@@ -44,7 +44,7 @@ def _range(partitions: Sequence[str]) -> str:
 
 
 def _recorded_state(workspace: Workspace, partitions: Sequence[str]) -> str:
-    """Hash what is recorded of the partitions, and of every table that has none."""
+    """Hash the ledger entries of the partitions, and of every table without partitions."""
     entries = workspace.ledger.read_all()
     partitioned = {stage.table for stage in STAGES if stage.partitioned}
     whole = {name for stage in STAGES for name in stage.writes_beside} | {

@@ -1,4 +1,4 @@
-"""How every table is made: only the partitions whose inputs changed, each file at once."""
+"""Incremental builds: only partitions whose inputs changed are rebuilt, and each file is replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 
 WHOLE = "all"
-"""Partition of a table that has none."""
+"""Key of the only partition of a table without partitions."""
 
 _PREVIEW_ROWS = 5
 _MADE_BY = "made by"
@@ -33,13 +33,13 @@ Weigh = Callable[[list[str]], Mapping[str, int]]
 
 
 def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
-    """Give the hash of the rows of each partition: empty for one without rows, ``not made`` for one never made."""
+    """Return a hash of each partition's rows: empty for no rows, ``not made`` for a partition never built."""
     entries = workspace.ledger.read(table)
     return {key: entries[key].content if key in entries else _NOT_MADE for key in partitions}
 
 
 def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl.DataFrame:
-    """Read partitions that a stage is made from; one that was never made is not taken for an empty one.
+    """Read the input partitions of a stage. A partition that was never built is an error, not an empty table.
 
     Args:
         workspace: An open workspace.
@@ -50,8 +50,8 @@ def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl
         Their rows, as :func:`backstory.tables.read_table` gives them.
 
     Raises:
-        WorkspaceError: A partition was never made, or a process was killed while it wrote it.
-        DamagedTableError: A file is absent, damaged, or not the one that was written.
+        WorkspaceError: A partition was never built, or a process was killed while writing it.
+        DamagedTableError: A file is absent, damaged, or differs from the one that was written.
     """
     entries = workspace.ledger.read(table)
     absent = [key for key in partitions if key not in entries]
@@ -65,10 +65,10 @@ def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl
 
 
 def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
-    """Read what a stage made before, to take unchanged rows over from it.
+    """Read the previous output of a stage, so that its unchanged rows can be reused.
 
     Returns:
-        All rows of the table; None if they are not recorded or damaged, which is said in the log.
+        All rows of the table; None if they are not recorded or are damaged, which is logged.
     """
     if WHOLE not in workspace.ledger.read(table):
         return None
@@ -80,7 +80,7 @@ def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
 
 
 def find_pending(workspace: Workspace, table: str, inputs: Mapping[str, str]) -> list[str]:
-    """Say which partitions of a table would be made.
+    """List the partitions of a table that a run would rebuild.
 
     Args:
         workspace: An open workspace.
@@ -88,14 +88,14 @@ def find_pending(workspace: Workspace, table: str, inputs: Mapping[str, str]) ->
         inputs: Hash of the inputs of each wanted partition.
 
     Returns:
-        Those whose inputs changed, or whose file is not the one that was written, in the order of ``inputs``.
+        Partitions whose inputs changed, or whose file differs from the one written, in the order of ``inputs``.
     """
     contents = hash_partitions(workspace.tables, table)
     return workspace.ledger.pending(table, _with_columns(table, inputs), contents)
 
 
 def write_beside(workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: str) -> None:
-    """Write partitions of a table that a stage writes in passing, and record what they were made from."""
+    """Write partitions of a stage's secondary table, and record their inputs."""
     workspace.ledger.forget(table, frames)
     written = write_partitions(workspace.tables, table, frames)
     workspace.ledger.record(
@@ -113,22 +113,21 @@ def materialize_partitions(
     read_inputs_again: Callable[[], Mapping[str, str]] | None = None,
     counts: dict[str, int | float | str] | None = None,
 ) -> StageReport:
-    """Make the partitions of a table whose inputs changed, or whose file is not the one that was written.
+    """Rebuild the partitions of a table whose inputs changed, or whose file differs from the one written.
 
-    They are made in groups of neighbouring partitions, and each group is written and recorded before the next
-    is made: memory does not grow with the range, and a process that is killed loses one group at most. What
-    is made of a partition does not depend on its group. Entries of the ledger are removed before the first file
-    of a group is written.
+    Neighbouring partitions are built in groups. Each group is written and recorded before the next one starts, so
+    that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
+    do not depend on its group. Ledger entries of a group are removed before its first file is written.
 
     Args:
         workspace: An open workspace.
         table: A name of :data:`backstory.tables.schemas.TABLES`.
         inputs: Hash of the inputs of each wanted partition.
-        compute: Gives the rows of the partitions that it is asked for.
-        weigh: Gives the rows that each partition is made from, to bound the groups by the setting
-            ``partitions.rows_at_once``; None to make all at once.
-        read_inputs_again: For inputs that may change while they are read: gives ``inputs`` as they are once rows
-            have been computed. A partition whose inputs differ by then is written, and made again by the next run.
+        compute: Returns the rows of the given partitions.
+        weigh: Returns the number of input rows of each partition, so that the setting
+            ``partitions.rows_at_once`` can limit the groups; None to build all at once.
+        read_inputs_again: For inputs that may change while they are read: returns ``inputs`` after the rows
+            were computed. A partition whose inputs changed meanwhile is written, and rebuilt by the next run.
         counts: Figures of the stage; ``compute`` may add to it.
 
     Returns:
@@ -169,7 +168,7 @@ def materialize_partitions(
 
 
 def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
-    """Say whether a table was last made by the present version of its stage, so that its rows may be taken over."""
+    """Check whether the current version of its stage built the table, so that its rows can be reused."""
     known = workspace.ledger.read(_MADE_BY).get(table)
     return known is not None and known.inputs == code_version(table)
 
@@ -180,7 +179,7 @@ def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:
-    """Remove the partitions of another calendar grain, whose rows would stand beside the same rows of this one."""
+    """Remove the partitions of another calendar grain, whose rows would duplicate those of the current grain."""
     grain = workspace.settings.partitions.grain
     known = workspace.ledger.read(_MADE_BY).get(table)
     if WHOLE in wanted or known is None or known.content == grain:
@@ -204,7 +203,7 @@ def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most
     Args:
         partitions: Keys of partitions, in order.
         weights: Weight of each; 0 for one that is absent.
-        most: Most weight of a run; a partition that is heavier is a run of its own.
+        most: Maximum weight of a run; a heavier partition forms a run alone.
 
     Returns:
         The runs, which are the given list when joined.
@@ -222,7 +221,7 @@ def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most
 
 
 def rows_of(workspace: Workspace, table: str) -> Weigh:
-    """Weigh partitions by the rows that a table has for them."""
+    """Return a function that weighs partitions by their number of rows in a table."""
 
     def weigh(partitions: list[str]) -> Mapping[str, int]:
         entries = workspace.ledger.read(table)
@@ -232,7 +231,7 @@ def rows_of(workspace: Workspace, table: str) -> Weigh:
 
 
 def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
-    """Add a group's figures to those of the groups before it; words that differ are listed."""
+    """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
     for name, value in more.items():
         known = counts.get(name)
         if isinstance(value, str):

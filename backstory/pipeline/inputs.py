@@ -1,7 +1,7 @@
 """What each stage depends on besides the tables that it reads: its settings, its models and its own code.
 
-A stage is named by the table that it writes. A setting that is not read, because another one switches it off, is not
-among its inputs, so that changing it makes nothing again.
+A stage is named by the table that it writes. A setting that another setting switches off is not an input, so that
+changing it rebuilds nothing.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "window_contexts": 4,
     }
 )
-"""Version of the code of each stage. Raise it when the code makes other rows of the same inputs.
+"""Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
 
-That of the index is the format of a snapshot, which is part of the snapshot's name.
+The version of the index is the snapshot format, which is part of the snapshot's name.
 """
 
 _SERVING_STAGES = ("window_chunks", "hits", "decisions", "window_contexts")
 
 
 def code_version(table: str) -> str:
-    """Give the version of the code of the stage that writes a table."""
+    """Return the version of the code of the stage that writes a table."""
     return str(CODE_VERSIONS[table])
 
 
@@ -54,7 +54,7 @@ def hash_dependencies(workspace: Workspace, table: str) -> str:
         table: The table that the stage writes.
 
     Returns:
-        A hash that differs when the stage may make other rows of the same tables.
+        A hash that changes when the stage may give other rows for the same tables.
     """
     models = [workspace.embedder.id] if table not in ("messages", "documents") else []
     snapshot = [current_version(workspace.index)] if table in ("hits", "contexts", "window_contexts") else []
@@ -63,20 +63,20 @@ def hash_dependencies(workspace: Workspace, table: str) -> str:
 
 
 def read_by(workspace: Workspace, table: str) -> SettingsRead:
-    """Give the settings that a stage reads.
+    """Return the settings that a stage reads.
 
     Args:
         workspace: An open workspace.
         table: The table that the stage writes.
 
     Returns:
-        Their effective values: defaults that the embedder decides are filled in, limits that it lowers are lowered.
+        Effective values: the embedder's defaults are filled in, and its lower limits are applied.
     """
     return _READERS[table](workspace)
 
 
 def read_by_serving(workspace: Workspace) -> SettingsRead:
-    """Give the settings that decide, for given windows and documents, what a window is served."""
+    """Return the settings that decide which context a window gets for given windows and documents."""
     read: SettingsRead = {}
     for table in _SERVING_STAGES:
         read |= read_by(workspace, table)
@@ -84,14 +84,14 @@ def read_by_serving(workspace: Workspace) -> SettingsRead:
 
 
 def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSettings:
-    """Put defaults in place of the settings of an HNSW index where so few rows get none.
+    """Reset the HNSW settings to their defaults if there are too few rows for an HNSW index.
 
     Args:
         settings: The settings of the workspace.
         rows: Number of chunks to index.
 
     Returns:
-        What a snapshot is built and named by.
+        The settings that a snapshot is built with and named after.
     """
     if 0 < rows >= settings.ann_min_rows:
         return settings
@@ -177,7 +177,7 @@ def _decisions(workspace: Workspace) -> SettingsRead:
 
 
 def _reranker(workspace: Workspace) -> SettingsRead:
-    """Name the reranker and what it is shown; not how it is reached, which changes no order."""
+    """Return the settings of the reranker and its input. Its address changes no ranking and is left out."""
     if workspace.reranker is None:
         return {}
     settings = workspace.settings.rerank
@@ -194,7 +194,7 @@ def _no_settings(_: Workspace) -> SettingsRead:
 
 
 def _window_contexts(workspace: Workspace) -> SettingsRead:
-    """Name what the text and the advice of a row are written by."""
+    """Return the settings that decide the text and the advice of a row."""
     settings = workspace.settings
     if not settings.rag.enabled:
         return _rag(workspace, "enabled")

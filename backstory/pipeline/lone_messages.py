@@ -1,4 +1,4 @@
-"""Messages that lie so far from all others that a clock was probably wrong: asked about, not run."""
+"""Messages so far in time from all other messages that a clock was probably wrong; they stop the run."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import polars as pl
 from backstory.errors import InputError
 
 LONGEST_GAP: Final = timedelta(days=366)
-"""Silence after which a few messages are taken for those of a wrong clock."""
+"""Gap beyond which a few messages are assumed to come from a wrong clock."""
 
 MOST_LONE: Final = 3
-"""Most messages that are taken for those of a wrong clock; at most a tenth of all."""
+"""Maximum number of messages that are assumed to come from a wrong clock; also at most a tenth of all."""
 
 
 def require_no_lone_messages(messages: pl.DataFrame) -> None:
-    """Refuse messages whose first or last few are more than a year from all others.
+    """Raise if the first or last few messages are more than a year away from all other messages.
 
     Args:
         messages: ``timestamp`` and ``source`` of all messages, in any order.
 
     Raises:
-        InputError: There are such messages; it names the file and date of each, and what to do.
+        InputError: There are such messages. The error names the file and date of each, and what to do.
     """
     lone = find_lone_messages(messages)
     if lone.is_empty():
@@ -46,7 +46,7 @@ def find_lone_messages(messages: pl.DataFrame) -> pl.DataFrame:
         messages: ``timestamp`` and further columns of all messages.
 
     Returns:
-        Their rows in the order of time; no rows where there are none.
+        The rows of these messages in the order of time.
     """
     ordered = messages.sort("timestamp", maintain_order=True)
     most = min(MOST_LONE, len(ordered) // 10)

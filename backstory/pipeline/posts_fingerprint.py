@@ -1,4 +1,4 @@
-"""What the folder of documents holds now, as one hash."""
+"""One hash of the current content of the folder of documents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 def hash_posts(folder: Path, apart: Collection[Path]) -> str:
-    """Hash every byte of a folder of documents; nothing is believed of a file's size or time.
+    """Hash every byte of a folder of documents. Sizes and modification times of files are not trusted.
 
     Args:
         folder: The folder.
-        apart: Files and folders in it that belong to something else.
+        apart: Files and folders inside it that are not documents, and are skipped.
 
     Returns:
         A hash that differs when a file was added, removed, renamed or edited.
@@ -26,9 +26,9 @@ def hash_posts(folder: Path, apart: Collection[Path]) -> str:
 
 
 def _hash_files(root: str, apart: Collection[str]) -> Iterator[str]:
-    """Give path and hash of every file; in one thread, since more of them take longer for small files."""
+    """Yield path and hash of every file. One thread, because several are slower for small files."""
     for place, folders, names in os.walk(root):
-        # A Path for each of thousands of files takes as long as its hash.
+        # Creating a Path for each of thousands of files takes as long as hashing it.
         folders[:] = [name for name in folders if os.path.join(place, name) not in apart]  # noqa: PTH118
         for name in names:
             path = os.path.join(place, name)  # noqa: PTH118
@@ -40,7 +40,7 @@ def _hash_file(path: str) -> str:
     try:
         return _hash_content(path)
     except OSError as error:
-        return f"not readable: {error.strerror}"  # reading the documents says so of the file
+        return f"not readable: {error.strerror}"  # reading the documents reports this file
 
 
 def _hash_content(path: str) -> str:

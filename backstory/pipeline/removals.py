@@ -1,13 +1,13 @@
-"""What a run would take out of the tables because the inputs no longer hold it, and what is kept all the same.
+"""Messages that a run would remove from the tables because the inputs no longer hold them, and those that are kept.
 
-The rule, by the messages that the tables hold and the exports do not:
+A message that is in the tables but not in the exports is classified like this:
 
-- A message of an export whose bytes are those of the last complete run is not removed by anybody: another setting or
-  another version reads it differently.
-- A message that stands elsewhere now is moved (a renamed export), one whose place in its conversation (time and author)
-  holds another text is edited, and one whose text stands at most 26 hours apart was read by another clock.
-- Every other one is removed. ``conversations.removals`` says for each conversation what follows: the run stops
-  (``ask``), the tables lose it (``mirror``), or it comes back from the archive (``keep``).
+- If its export is byte-identical to the last complete run, nobody removed the message: another setting or another
+  version of Backstory reads it differently.
+- If it is now in another place, it was moved (a renamed export). If the same time and author now have another text, it
+  was edited. If the same text is at most 26 hours away, it was read in another time zone.
+- Otherwise it was removed. ``conversations.removals`` decides for each conversation: the run stops (``ask``), the
+  tables drop the message (``mirror``), or it is restored from the archive (``keep``).
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ _ORDER = ("timestamp", "source", "seq")
 
 @dataclass(frozen=True)
 class Reading:
-    """What one look at the exports gave.
+    """Result of reading the exports once.
 
     Attributes:
         messages: Rows as the table ``messages`` holds them.
         origins: ``file`` (path below the folder of exports, with real names), and the ``source`` and
             ``conversation_id`` of its messages in the table; one row per pair.
         sources: Rows of ``sources``.
-        names: Real names of people; none where the tables hold real names.
-        archive: What the archive of the kept conversations is to hold; None to leave it as it is.
+        names: Real names of people; empty if the tables hold real names.
+        archive: New content of the archive of kept conversations; None to leave the archive unchanged.
     """
 
     messages: pl.DataFrame
@@ -74,14 +74,14 @@ class Reading:
 
 
 def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
-    """Find messages that are gone: neither there, nor moved, edited or read by another clock.
+    """Find messages that were removed: not present, moved, edited or read in another time zone.
 
     Args:
         before: Messages of an earlier reading, in the columns of the table.
         now: All messages of this reading.
 
     Returns:
-        The rows of ``before`` that nothing stands for.
+        The rows of ``before`` without a counterpart in ``now``.
     """
     missing = before.join(now, on="message_id", how="anti", maintain_order="left")
     added = now.join(before, on="message_id", how="anti", maintain_order="left")
@@ -100,9 +100,9 @@ def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
 
 
 def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> Reading:
-    """Add what only the archive holds of the conversations that are kept, and say what it is to hold from now on.
+    """Add the messages of kept conversations that only the archive holds, and set the archive's new content.
 
-    In the added messages ``seq`` is below 0: their place in an export is no longer known.
+    Added messages have a negative ``seq``, because their position in an export is no longer known.
 
     Args:
         workspace: An open workspace.
@@ -136,7 +136,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
             find_missing(base.select(columns), reading.messages)["message_id"].implode()
         )
     )
-    # Before the messages of the exports where they share a minute, since an export loses its beginning.
+    # Within the same minute, archived messages come first, because an export loses its oldest messages.
     place = pl.int_range(pl.len()) - pl.len().cast(pl.Int64)
     only = only.with_columns(place.over("conversation_id").alias("seq"))
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
@@ -146,7 +146,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
 
 
 def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
-    """Say whether messages of these exports may have to go into the archive."""
+    """Check whether messages of these exports may be missing from the archive."""
     settings = workspace.settings.conversations
     policies = {settings.removals, *(override.removals for override in settings.overrides.values())}
     known = workspace.ledger.read(_ARCHIVED).get(_EXPORTS)
@@ -154,12 +154,12 @@ def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
 
 
 def hash_exports(workspace: Workspace, files: Sequence[ExportFile]) -> str:
-    """Hash the exports and how they are read, but not what is kept or left out of them."""
+    """Hash the exports and how they are read, but not which messages are archived or forgotten."""
     return digest([hash_reading(workspace), *(_sign(workspace, file) for file in files)])
 
 
 def hash_reading(workspace: Workspace) -> str:
-    """Hash what decides, besides an export's bytes, how its messages are read."""
+    """Hash everything except an export's bytes that decides how its messages are read."""
     settings = workspace.settings
     no_reading = {"folder", "removals", "read_seconds", "read_megabytes"}
     how = settings.conversations.model_dump(mode="json", exclude=no_reading)
@@ -172,7 +172,7 @@ def hash_reading(workspace: Workspace) -> str:
 def refuse_removals(
     workspace: Workspace, reading: Reading, files: Sequence[ExportFile], partitions: Sequence[str]
 ) -> None:
-    """Stop a run that would remove messages, unless that was accepted or is what the settings ask for.
+    """Stop a run that would remove messages, unless the caller or the settings allow it.
 
     Args:
         workspace: An open workspace.
@@ -181,7 +181,7 @@ def refuse_removals(
         partitions: Keys of the partitions that would be written.
 
     Raises:
-        RemovalError: Messages would be lost; says which conversations, days and files, and how to go on.
+        RemovalError: The run would lose messages. The error names the conversations, days and files, and what to do.
     """
     if workspace.accept_removals:
         return
@@ -202,7 +202,7 @@ def refuse_removals(
 
 
 def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
-    """Empty the partitions of all tables that lie before the first message or after the last one.
+    """Empty the partitions of all tables before the first message or after the last one.
 
     Args:
         workspace: An open workspace.
@@ -213,7 +213,7 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
     """
     first, last = _span(workspace, messages)
     dropped = 0
-    # The messages come last: a process that is killed before finds the same partitions again.
+    # The table of messages comes last, so that a run after a killed process finds the same partitions.
     for table in reversed(PARTITIONED):
         outside = [key for key in list_partitions(workspace.tables, table) if key < first or key > last]
         workspace.ledger.forget(table, outside)
@@ -224,7 +224,7 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> int:
 
 
 def begin_writing(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> None:
-    """Write the archive, and note that the tables are about to hold files other than those of the last complete run."""
+    """Write the archive, and record that the tables no longer match the files of the last complete run."""
     if reading.archive is not None:
         write_archive(workspace.archive, reading.archive)
         archived = Entry(hash_exports(workspace, files), "", len(reading.archive))
@@ -237,7 +237,7 @@ def begin_writing(workspace: Workspace, reading: Reading, files: Sequence[Export
 
 
 def end_writing(workspace: Workspace, files: Sequence[ExportFile], partitions: Sequence[str]) -> None:
-    """Note which files the tables hold, where every partition that has messages was among those that were written."""
+    """Record which files the tables hold, if every partition with messages was written."""
     if set(list_partitions(workspace.tables, "messages")) <= set(partitions):
         how = hash_reading(workspace)
         entries = {_key(file): Entry(_sign(workspace, file), how, 0) for file in files if file.sha256}
@@ -245,7 +245,7 @@ def end_writing(workspace: Workspace, files: Sequence[ExportFile], partitions: S
 
 
 def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str, str]:
-    """Say what holds for each conversation that is read or named in the settings, by its id in the tables."""
+    """Return the removal policy of each conversation that was read or is in the settings, by its id in the tables."""
     found: dict[str, set[str]] = defaultdict(set)
     for name, override in settings.overrides.items():
         found[name].add(override.removals or settings.removals)
@@ -256,7 +256,7 @@ def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str
 
 
 def _unchanged(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> list[str]:
-    """Give the sources, as the table names them, whose bytes are those of the last complete run."""
+    """Return the sources, as named in the table, that are byte-identical to the last complete run."""
     known = workspace.ledger.read(_FILES)
     same = [
         file.source
@@ -276,13 +276,13 @@ def _key(file: ExportFile) -> str:
 
 
 def _span(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
-    """Give the keys of the first and the last partition that has messages; without any, no key lies between them."""
+    """Return the keys of the first and last partition with messages; without messages, an empty range."""
     keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain)
     return (str(keys.min()), str(keys.max())) if len(keys) else ("~", "")
 
 
 def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
-    """Read the archive without real names, also of people whose names became known later."""
+    """Read the archive, and replace real names, including those that became known after it was written."""
     archived = read_archive(workspace.archive)
     if not workspace.settings.privacy.pseudonyms or archived.is_empty():
         return archived
@@ -304,7 +304,7 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _read_stored(workspace: Workspace, how: str, conversations: set[str]) -> pl.DataFrame:
-    """Read what the tables hold of conversations that are not archived yet, if it was read in the same way."""
+    """Read the stored messages of conversations not archived yet, if they were read with the same settings."""
     entries = workspace.ledger.read(_FILES).values()
     stored = _read_intact_messages(workspace)
     same = bool(entries) and all(entry.content == how for entry in entries)
@@ -312,9 +312,9 @@ def _read_stored(workspace: Workspace, how: str, conversations: set[str]) -> pl.
 
 
 def _read_intact_messages(workspace: Workspace) -> pl.DataFrame:
-    """Read the stored messages, without the partitions whose files are not those that were written.
+    """Read the stored messages, without partitions whose files differ from those written.
 
-    The run makes these again from the exports. What they held cannot be compared with the exports.
+    The run rebuilds these partitions from the exports. Their old content cannot be compared with the exports.
     """
     intact = [empty(Messages)]
     damaged = []
@@ -339,7 +339,7 @@ def _as_archived(messages: pl.DataFrame, how: str, *, held: bool) -> pl.DataFram
 
 
 def _is_read_by_another_clock(missing: pl.DataFrame, added: pl.DataFrame) -> pl.Series:
-    """Say of each missing message whether an added one of the same text is near in time, each counted once."""
+    """Check for each missing message whether an added one has the same text at a near time, one to one."""
     times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     for kind, text, moment in added.sort("timestamp").select("kind", "text", "timestamp").iter_rows():
         if text:
@@ -394,7 +394,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> None:
-    """Stop a run that finds none of the documents which an earlier run read, such as in a folder on a lost disk.
+    """Stop a run that finds none of the documents of an earlier run, for example because a disk is not mounted.
 
     Args:
         workspace: An open workspace.
@@ -402,7 +402,7 @@ def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFr
         now: What the table would hold.
 
     Raises:
-        RemovalError: All documents that were served are gone, and there is no other.
+        RemovalError: All documents of the earlier run are gone, and there is no other document.
     """
     served = before.filter(pl.col("status") == "ok").join(now, on="document_id", how="semi")
     left = now.filter(pl.col("status").is_in(["ok", "error"]))

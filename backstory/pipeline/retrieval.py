@@ -1,4 +1,4 @@
-"""Hits, decisions and contexts of a workspace."""
+"""Stages for the hits, decisions and contexts of a workspace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TABLES_READ: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 
 
 def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Embed the query chunks that are not in the cache, and search for all of a group at once."""
+    """Embed the query chunks that are not cached, and search for all chunks of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
     inputs = _inputs(workspace, "hits", partitions)
@@ -69,7 +69,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Judge every hit, and let the reranker have the last word where one is set."""
+    """Keep or drop every hit, and let the reranker decide the final order if one is configured."""
     settings = workspace.settings
     reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
@@ -94,7 +94,7 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
 
         if reranker is None:
             return _materialize(workspace, "decisions", inputs, compute, counts)
-        # What a reranker has done cost calls or minutes, so it is written before the next few partitions are begun.
+        # Reranking is expensive, so each small group is written before the next one starts.
         share = ceil(workspace.settings.partitions.rows_at_once / settings.rerank.threads)
         rows = rows_of(workspace, "window_chunks")
 
@@ -187,7 +187,7 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
 
 
 def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
-    """Plan the queries of windows; their vectors are computed where the cache does not hold them."""
+    """Plan the queries of windows, and compute the vectors that are not cached."""
     with show_progress("embedding query chunks") as progress:
         embedded = embed_texts(
             workspace.embedder,
@@ -213,7 +213,7 @@ def _materialize(
 
 @contextmanager
 def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
-    """Give a function that opens the index when it is first needed, for all groups of a stage."""
+    """Yield a function that opens the index on first use, once for all groups of a stage."""
     with ExitStack() as stack:
 
         @cache
@@ -226,12 +226,12 @@ def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
 
 
 def find_pending_retrieval(workspace: Workspace, table: str, partitions: Sequence[str]) -> list[str]:
-    """Say which partitions of ``hits``, ``decisions``, ``contexts`` or ``window_contexts`` would be made."""
+    """Say which partitions of ``hits``, ``decisions``, ``contexts`` or ``window_contexts`` would be rebuilt."""
     return find_pending(workspace, table, _inputs(workspace, table, partitions))
 
 
 def _inputs(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
-    """Hash for each partition of the table that is made what it is made from."""
+    """Hash the inputs of each partition of the table."""
     depends = hash_dependencies(workspace, table)
     contents = [content_of(workspace, read, partitions) for read in _TABLES_READ[table]]
     return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}

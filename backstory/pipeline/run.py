@@ -1,4 +1,4 @@
-"""All stages one after another: what a script or a service calls."""
+"""Runs all stages one after another, for scripts and services."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) -> list[StageReport]:
     """Materialize every table of a workspace, in the order in which data flows.
 
-    The checks of ``backstory run`` are not made; see :mod:`backstory.runner`.
+    The checks of ``backstory run`` are not part of it; see :mod:`backstory.runner`.
 
     Args:
         workspace: An open workspace.
@@ -27,7 +27,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         One report per stage.
 
     Raises:
-        BackstoryError: A stage could not be done; what the earlier ones wrote stays.
+        BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
     reports = [stage.make(workspace, keys) for stage in STAGES]

@@ -26,10 +26,10 @@ class StageReport:
         table: The table that the stage writes.
         rows: Rows of the wanted partitions, whether written now or earlier.
         partitions: Number of wanted partitions (1 for a table without partitions).
-        computed: Number of partitions that were made now; the others were unchanged.
+        computed: Number of partitions that this run rebuilt; the rest were unchanged.
         seconds: Wall-clock time.
         counts: Further figures by name.
-        preview: Some of the rows that were made now.
+        preview: Some of the rebuilt rows.
     """
 
     table: str
@@ -42,12 +42,12 @@ class StageReport:
 
     @property
     def unchanged(self) -> bool:
-        """Whether nothing had to be made."""
+        """Whether nothing had to be rebuilt."""
         return self.computed == 0
 
 
 def log_report(report: StageReport) -> None:
-    """Log what a stage did, with its counts, and the report itself for handlers that format it."""
+    """Log what a stage did, with its counts. The record carries the report for handlers that format it."""
     logger.info(
         "materialized table=%s rows=%d partitions=%d computed=%d seconds=%.2f %s",
         report.table,

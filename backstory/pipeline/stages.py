@@ -1,4 +1,4 @@
-"""The plan of a run: which stages there are, what each reads and writes, in the order in which data flows."""
+"""The plan of a run: all stages in the order in which data flows, with what each reads and writes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Stage:
 
     Attributes:
         table: The table that it writes, or ``search_index``.
-        make: Materializes it for some partitions; a table without partitions is made whole, whatever they are.
-        find_pending: Says which partitions ``make`` would make: those whose inputs are not the recorded ones, or
-            whose file is not the one that was written.
-        reads: The tables that it reads; those of :attr:`reads_previous`, too.
+        make: Materializes the table for some partitions. A table without partitions is always built whole.
+        find_pending: Lists the partitions that ``make`` would rebuild: their inputs differ from the recorded ones,
+            or their file differs from the one written.
+        reads: The tables that it reads, including those of :attr:`reads_previous`.
         partitioned: Whether the table has the calendar partitions of the workspace.
-        reads_previous: Of the tables that it reads, those of which it also reads the partition before.
-        writes_beside: Further tables that are written in passing; they have no calendar partitions.
+        reads_previous: Tables of which it also reads the previous partition.
+        writes_beside: Secondary tables that it also writes; they have no calendar partitions.
     """
 
     table: str
@@ -72,7 +72,7 @@ def _pending_retrieval(table: str) -> FindPending:
 
 
 def _with_ledger(make: MakePartitions) -> MakePartitions:
-    """Let a stage begin with a ledger that can be read, whoever calls it."""
+    """Make a stage replace a damaged ledger before it starts."""
 
     def make_with_ledger(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
         workspace.ledger.set_aside_if_damaged()
