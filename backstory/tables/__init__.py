@@ -1,4 +1,4 @@
-"""The tables: schemas and contracts, partitions, Parquet files, views, and the ledger of what was made from what."""
+"""The tables: schemas and contracts, partitions, Parquet files, views, and the ledger of inputs and outputs."""
 
 from backstory.tables.parquet import (
     WrittenPartition,

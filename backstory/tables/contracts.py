@@ -12,7 +12,7 @@ from backstory.tables.schemas import Table
 
 
 def polars_schema(model: type[Table]) -> pl.Schema:
-    """Give the Polars schema of a table.
+    """Return the Polars schema of a table.
 
     Args:
         model: One of the models of this module.
@@ -25,7 +25,7 @@ def polars_schema(model: type[Table]) -> pl.Schema:
 
 
 class Column(NamedTuple):
-    """What is known of one column of a table."""
+    """Description of one column of a table."""
 
     name: str
     dtype: pl.DataType
@@ -80,7 +80,7 @@ def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
         The frame, unchanged.
 
     Raises:
-        ContractError: The contract is broken; the message lists the failed checks and some of the values.
+        ContractError: The contract is broken. The error lists the failed checks and some of the values.
     """
     try:
         return model.validate(frame, lazy=True)

@@ -1,4 +1,4 @@
-"""What has been materialized from which inputs, so that unchanged work is not done again.
+"""Records which inputs each partition was built from, so that unchanged partitions are skipped.
 
 SQLite, because several processes materialize different partitions at the same time.
 """
@@ -22,7 +22,7 @@ LEDGER_FILE: Final = "ledger.sqlite"
 """Name of the ledger in the folder of the tables."""
 
 DAMAGED_SUFFIX: Final = ".damaged"
-"""What is added to the name of a file that was damaged and has been made again."""
+"""Suffix of a damaged file that was moved aside and rebuilt."""
 
 # Ledgers of earlier releases, which recorded no checksums, had one table `partitions`.
 _SCHEMA = """
@@ -49,7 +49,7 @@ class Entry:
     """One materialized partition.
 
     Attributes:
-        inputs: Hash of everything that the partition was made from.
+        inputs: Hash of everything that the partition was built from.
         content: Hash of the file that was written; empty for no rows.
         rows: Number of rows.
     """
@@ -62,16 +62,16 @@ class Entry:
 class Ledger:
     """Reads and writes the entries of one workspace.
 
-    An entry is removed before the file of its partition is written, and recorded after the file is in place. So a
-    process that is killed between the two does the work again, even if what it was made from is put back meanwhile.
-    Every entry carries a checksum, and none is believed whose checksum is wrong.
+    An entry is removed before the file of its partition is written, and recorded after the file is in place. If a
+    process is killed between the two, the next run rebuilds the partition, even if its inputs were restored meanwhile.
+    Every entry carries a checksum, and an entry with a wrong checksum is an error.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, table: str) -> dict[str, Entry]:
-        """Give the entries of a table by partition.
+        """Return the entries of a table by partition.
 
         Raises:
             LedgerError: The ledger is damaged.
@@ -82,7 +82,7 @@ class Ledger:
         return self._read(query, (table,)).get(table, {})
 
     def read_all(self) -> dict[str, dict[str, Entry]]:
-        """Give all entries by table and partition.
+        """Return all entries by table and partition.
 
         Raises:
             LedgerError: The ledger is damaged.
@@ -106,7 +106,7 @@ class Ledger:
             connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, table: str, partitions: Iterable[str]) -> None:
-        """Remove the entries of partitions, so that they are materialized again.
+        """Remove the entries of partitions, so that the next run rebuilds them.
 
         Raises:
             LedgerError: The ledger is damaged.
@@ -120,15 +120,15 @@ class Ledger:
             )
 
     def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
-        """Say which partitions must be materialized.
+        """List the partitions that must be rebuilt.
 
         Args:
             table: A name of :data:`backstory.tables.schemas.TABLES`.
-            inputs: Hash of the present inputs of each wanted partition.
-            contents: Hash of the present file of each partition that has one.
+            inputs: Hash of the current inputs of each wanted partition.
+            contents: Hash of the current file of each partition that has one.
 
         Returns:
-            The wanted partitions whose inputs changed, or whose file is not the one that was written, in the order
+            The wanted partitions whose inputs changed, or whose file differs from the one written, in the order
             of ``inputs``.
 
         Raises:
@@ -142,7 +142,7 @@ class Ledger:
         ]
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; all of it is read."""
+        """Read the whole file, and return what is wrong with it, or None."""
         if not self._path.is_file():
             return None
         try:
@@ -154,7 +154,7 @@ class Ledger:
         return None if found == "ok" else self._damaged(found)
 
     def set_aside_if_damaged(self) -> None:
-        """Move a damaged ledger out of the way, so that everything is made again; say so in the log."""
+        """Move a damaged ledger aside and log it, so that everything is rebuilt."""
         if self.find_damage() is None:
             return
         folder = os.open(self._path.parent, os.O_RDONLY)
@@ -162,7 +162,7 @@ class Ledger:
             lock(folder)
             damage = self.find_damage()
             if damage is None:
-                return  # another process was first
+                return  # another process has already moved it
             aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
             self._path.replace(aside)
             for suffix in ("-wal", "-shm"):
@@ -201,7 +201,7 @@ class Ledger:
             raise
 
     def _open_to_read(self) -> sqlite3.Connection:
-        """Open the file for someone who may not write beside it, as SQLite must where nobody else has it open."""
+        """Open the file, also for a user without write access to its folder, which SQLite would otherwise need."""
         in_use = self._path.with_name(f"{self._path.name}-wal").exists()
         mode = "mode=ro" if in_use else "mode=ro&immutable=1"
         return sqlite3.connect(f"{self._path.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)

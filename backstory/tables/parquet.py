@@ -1,4 +1,4 @@
-"""Reads and writes partitions of a table: one Parquet file each, replaced at once and only if it changed."""
+"""Reads and writes partitions of a table: one Parquet file each, replaced atomically and only if it changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backstory.tables.schemas import TABLES, Table
 logger = logging.getLogger(__name__)
 
 WHOLE = "all"
-"""Partition of a table that has none."""
+"""Key of the only partition of a table without partitions."""
 
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 # Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
@@ -34,14 +34,14 @@ _REMEDY = "`backstory run` makes it again"
 
 @dataclass(frozen=True)
 class WrittenPartition:
-    """What writing one partition did.
+    """Result of writing one partition.
 
     Attributes:
-        path: Its file, which is absent when there are no rows.
+        path: Path of its file, which does not exist if there are no rows.
         rows: Number of rows.
         size: Size of the file in bytes, 0 for no rows.
         content_hash: Hash of the file; empty for no rows.
-        changed: Whether the file differs from the one before.
+        changed: Whether the file differs from the previous one.
     """
 
     path: Path
@@ -52,20 +52,20 @@ class WrittenPartition:
 
 
 def write_partition(root: Path, table: str, partition: str | None, frame: pl.DataFrame) -> WrittenPartition:
-    """Replace one partition of a table, at once.
+    """Replace one partition of a table atomically.
 
     The rows go to a hidden file in the same folder, which is flushed to disk and renamed. A reader sees the
-    old partition or the new one. A process killed on the way leaves only that hidden file, which readers pass
-    over and the next writer of the partition overwrites. Writers of one partition wait for each other.
+    old partition or the new one. A killed process leaves only that hidden file. Readers skip it, and the next
+    writer of the partition overwrites it. Writers of one partition wait for each other.
 
     Args:
         root: Folder of the tables.
         table: Name of the table, one of :data:`backstory.tables.schemas.TABLES`.
         partition: Key of the partition; None for a table without partitions.
-        frame: All rows of the partition, in the order to keep. No rows remove the file.
+        frame: All rows of the partition, in the order to keep. Without rows, the file is removed.
 
     Returns:
-        What was done. Equal rows leave the file untouched.
+        What was done. If the rows are equal, the file is not touched.
 
     Raises:
         InputError: The table or the partition's key is not valid.
@@ -80,8 +80,8 @@ def write_partitions(
 ) -> dict[str, WrittenPartition]:
     """Replace partitions of a table one after another, each as :func:`write_partition` does.
 
-    Their rows are checked together before the first is written: a check costs milliseconds however few rows it
-    is given, so that a year of days checked one by one takes longer than all that makes their rows.
+    The rows of all partitions are checked together before the first is written. One check takes milliseconds even
+    for few rows, so that checking a year day by day would take longer than computing the rows.
 
     Args:
         root: Folder of the tables.
@@ -106,7 +106,7 @@ def write_partitions(
 
 
 def list_partitions(root: Path, table: str) -> list[str]:
-    """Give the keys of the partitions that have rows, in order."""
+    """Return the keys of the partitions that have rows, in order."""
     _model(table)
     try:
         return sorted(path.stem for path in (root / table).iterdir() if _is_partition_file(path))
@@ -117,8 +117,8 @@ def list_partitions(root: Path, table: str) -> list[str]:
 def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
     """Read partitions of a table.
 
-    Every file is compared with the checksum that the ledger of the same folder has for it: a partition that was
-    written with rows is never taken for an empty one, and a file that was changed since is not believed.
+    Every file is compared with the checksum that the ledger of the same folder has for it: a missing
+    file of a partition with rows is an error, and so is a file that was changed since it was written.
 
     Args:
         root: Folder of the tables.
@@ -126,8 +126,8 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
         partitions: Keys of the wanted partitions; None for all of them.
 
     Returns:
-        Their rows, partition by partition in the order of their keys; no rows where a partition has none, or was
-        never made.
+        Their rows, partition by partition in the order of their keys; a partition that is empty
+        or was never built adds no rows.
 
     Raises:
         InputError: The table or a partition's key is not valid.
@@ -140,7 +140,7 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
 
 def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
-    """Read partitions of a table lazily: only the columns and rows that the query needs are kept.
+    """Read partitions of a table lazily, and keep only the columns and rows that the query needs.
 
     Polars' own scan opens a file twice, and fails or mixes two versions when it is replaced in between; here
     every file is opened once, while the query runs.
@@ -215,7 +215,7 @@ def _read_files(
     schema = polars_schema(_model(table))
     recorded = Ledger(root / LEDGER_FILE).read(table)
     filled = {key for key, entry in recorded.items() if entry.rows}
-    # Of all partitions, those that have a file, and those that must have one.
+    # All partitions that have a file or, according to the ledger, must have one.
     keys = filled.union(list_partitions(root, table)) if partitions is None else set(partitions)
     for key in sorted(keys):
         file = _open_written(root, table, key, recorded.get(key))
@@ -223,7 +223,7 @@ def _read_files(
             continue
         with file:
             try:
-                # Read through this one handle: what is open stays whole when another file takes its name.
+                # Read through this one handle: an open file stays complete when another file replaces it.
                 found = pl.read_parquet_schema(file)
                 if dict(found) != dict(schema):
                     raise ContractError(
@@ -236,10 +236,10 @@ def _read_files(
 
 
 def _open_written(root: Path, table: str, key: str, entry: Entry | None) -> BufferedReader | None:
-    """Open the file of a partition if it is the one that was recorded, or if none was.
+    """Open the file of a partition if it matches its ledger entry or has no entry.
 
-    A writer forgets the entry before it replaces the file, so that file and entry may differ for a moment: they are
-    looked at again, until nothing changes between two looks.
+    A writer removes the entry before it replaces the file, so that file and entry may differ for a moment. The check
+    is therefore repeated until nothing changes between two attempts.
 
     Returns:
         The file at its beginning, or None if there is none and none is recorded.
@@ -268,7 +268,7 @@ def _open_if_present(path: Path) -> BufferedReader | None:
 
 
 def _hash_open_file(file: BufferedReader | BufferedRandom) -> str:
-    """Hash a file as the ledger records it, and go back to its beginning."""
+    """Hash a file as the ledger records it, and seek back to its start."""
     content_hash = hashlib.file_digest(file, "sha256").hexdigest()[:_HASH_DIGITS]
     file.seek(0)
     return content_hash
@@ -305,14 +305,14 @@ def _remove_file(path: Path) -> bool:
 
 
 def replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
-    """Write a Parquet file beside its place and move it there; an equal one is left untouched.
+    """Write a temporary Parquet file and move it into place, unless the existing file is equal.
 
     Args:
         path: The file.
         frame: Its rows.
 
     Returns:
-        Hash of the content, and whether it differs from the file before.
+        Hash of the content, and whether it differs from the previous file.
     """
     with exclusive_temporary(path) as file:
         frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)

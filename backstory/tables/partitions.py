@@ -28,7 +28,7 @@ _KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}))?")
 
 
 def partition_key(moment: datetime, grain: Grain) -> str:
-    """Name the partition that a moment is in.
+    """Return the key of the partition that contains a moment.
 
     Args:
         moment: A datetime with a time zone.
@@ -50,7 +50,7 @@ def partition_keys(timestamps: pl.Series, grain: Grain) -> pl.Series: ...
 @overload
 def partition_keys(timestamps: pl.Expr, grain: Grain) -> pl.Expr: ...
 def partition_keys(timestamps: pl.Series | pl.Expr, grain: Grain) -> pl.Series | pl.Expr:
-    """Name the partitions that timestamps are in.
+    """Return the keys of the partitions that contain timestamps.
 
     Args:
         timestamps: Datetimes with a time zone, as a series or an expression.
@@ -78,7 +78,7 @@ def partition_keys(timestamps: pl.Series | pl.Expr, grain: Grain) -> pl.Series |
 
 
 def partition_bounds(key: str, grain: Grain) -> tuple[datetime, datetime]:
-    """Say when a partition begins and ends.
+    """Return the start and end of a partition.
 
     Args:
         key: Key of the partition.
@@ -95,7 +95,7 @@ def partition_bounds(key: str, grain: Grain) -> tuple[datetime, datetime]:
 
 
 def previous_partition(key: str, grain: Grain) -> str:
-    """Name the partition before another one.
+    """Return the key of the previous partition.
 
     Args:
         key: Key of a partition.
@@ -160,7 +160,7 @@ def _floor(moment: datetime, grain: Grain) -> datetime:
 
 def _step(start: datetime, grain: Grain, *, forward: bool) -> datetime:
     if grain == "month":
-        # From the first of a month, 32 days on is in the next month and one day back is in the one before.
+        # From the first of a month, 32 days later is in the next month, and one day earlier in the previous one.
         return _floor(start + (timedelta(days=32) if forward else timedelta(days=-1)), grain)
     length = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[grain]
     return start + length if forward else start - length

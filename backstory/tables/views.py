@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 VIEWS_FILE = "backstory.duckdb"
 _RECORDED = "views"
 
-# DuckDB's `*.parquet` matches it, so that a view is never without a file; other tools take it for hidden.
+# DuckDB's `*.parquet` matches it, so that a view always finds a file. Other tools skip it as hidden.
 _SCHEMA_FILE = ".schema.parquet"
 
 
 def connect(root: Path) -> ibis.BaseBackend:
-    """Open the tables through Ibis: a DuckDB in memory with one view per table, over the files in place.
+    """Open the tables through Ibis: an in-memory DuckDB with one view per table over its files.
 
     DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
     with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
@@ -54,18 +54,18 @@ def connect(root: Path) -> ibis.BaseBackend:
 
 
 def write_views(root: Path) -> Path:
-    """Write the database file that holds nothing but one view per table.
+    """Write a database file that holds only one view per table.
 
     The views name the files by absolute path and glob, so that the database can be opened from any folder
-    and sees partitions written later. Call it again after the folder was moved. It is replaced by renaming,
-    so that a process that has it open neither waits nor makes others wait. As with :func:`connect`, a query during
-    which one of its files is replaced can fail and is to be run again.
+    and sees partitions written later. Call this again after the folder was moved. The file is replaced by
+    renaming, so that a process that has it open blocks nobody. As with :func:`connect`, a query can fail if one of
+    its files is replaced meanwhile; run it again.
 
     Args:
-        root: Folder of the tables; made if absent.
+        root: Folder of the tables; created if absent.
 
     Returns:
-        Path of the database file, which is untouched when it is as it was written and its views are right.
+        Path of the database file, which is not touched if it is intact and its views are correct.
 
     Raises:
         OSError: The disk is full.
@@ -95,13 +95,13 @@ def write_views(root: Path) -> Path:
 
 
 def find_views_damage(root: Path) -> str | None:
-    """Say what is wrong with the file of the views, or None.
+    """Check the file of the views.
 
     Args:
         root: Folder of the tables.
 
     Returns:
-        What is wrong, and what to do.
+        What is wrong and what to do, or None if the file is intact.
 
     Raises:
         LedgerError: The ledger is damaged.
@@ -127,7 +127,7 @@ def _view_sql(root: Path, table: str) -> str:
 
 
 def _require_views(path: Path) -> None:
-    """Read back what was built: DuckDB closes a database that it could not write whole without an error."""
+    """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
     with closing(duckdb.connect(path, read_only=True)) as connection:
         found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     if {name for (name,) in found} != set(TABLES):
