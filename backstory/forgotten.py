@@ -1,4 +1,4 @@
-"""What must not be read again though the inputs still hold it: the list that ``backstory forget`` writes."""
+"""The list that ``backstory forget`` writes: what must not be read, even if the inputs still hold it."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _TOKEN_DIGITS = 8
 
 @dataclass(frozen=True)
 class Forgotten:
-    """Hashes of what was forgotten, so that the list itself does not hold it.
+    """The forgotten names as hashes, so that the list itself reveals none of them.
 
-    Names are hashed and not pseudonyms, so that the list survives another secret and another setting
-    ``privacy.pseudonyms``.
+    Real names are hashed, not pseudonyms, so that the list stays valid when the secret or the setting
+    ``privacy.pseudonyms`` changes.
 
     Attributes:
-        salt: Makes the hashes differ from those of every other workspace.
-        hashes: Of conversations, members and documents.
+        salt: Random bytes that make the hashes differ between workspaces.
+        hashes: Hashes of conversations, members and documents.
     """
 
     salt: str = ""
     hashes: frozenset[str] = field(default_factory=frozenset)
 
     def holds(self, kind: Kind, name: str) -> bool:
-        """Say whether something was forgotten."""
+        """Check whether something was forgotten."""
         return bool(self.hashes) and self.hash(kind, name) in self.hashes
 
     def add(self, kind: Kind, names: Iterable[str]) -> Forgotten:
-        """Give the list with further names."""
+        """Return the list with further names added."""
         known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
         return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
 
     def token(self, name: str) -> str:
-        """Give what stands in place of a member's name where others mention it."""
+        """Return the placeholder for a member's name wherever others mention it."""
         return f"forgotten-{self.hash('member', name)[:_TOKEN_DIGITS]}"
 
     @property
@@ -61,7 +61,7 @@ class Forgotten:
         return digest_json([self.salt, sorted(self.hashes)], length=16) if self.hashes else ""
 
     def hash(self, kind: Kind, name: str) -> str:
-        """Hash what is in the list; a member by the normalized name."""
+        """Hash one entry as the list holds it; the name of a member is normalized first."""
         return digest([self.salt, kind, normalize_name(name) if kind == "member" else name])
 
 
@@ -84,7 +84,7 @@ def read_forgotten(path: Path) -> Forgotten:
 
 
 def write_forgotten(path: Path, forgotten: Forgotten) -> None:
-    """Replace the list of a workspace, on disk before this returns."""
+    """Replace the list of a workspace, and flush it to disk."""
     record = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
     with exclusive_temporary(path) as file:
         os.fchmod(file.fileno(), 0o600)
@@ -102,8 +102,8 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
         folder: The folder of exports as ``sources`` names it.
 
     Returns:
-        The rest; the names of forgotten members are among ``unread_authors``, so that mentions of them are found.
-        Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason.
+        The remaining data. ``unread_authors`` includes the names of forgotten members, so that mentions of them are
+        found. Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason.
     """
     if not forgotten.hashes:
         return read
@@ -148,7 +148,7 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
 
 
 def list_forgotten_members(names: Iterable[str], forgotten: Forgotten) -> list[str]:
-    """Give those of some names that were forgotten."""
+    """Return the given names that were forgotten."""
     return [name for name in names if forgotten.holds("member", name)]
 
 
@@ -159,14 +159,14 @@ def hide_members(
     secret: bytes | None,
     forgotten: Forgotten,
 ) -> pl.DataFrame:
-    """Replace forgotten members where others mention them, and in names of files and conversations.
+    """Replace names of forgotten members in messages of others, and in names of files and conversations.
 
     Args:
         frame: A table.
-        columns: Its columns to look through.
+        columns: Columns to search.
         members: Names of forgotten members.
         secret: The key of the pseudonyms that the table holds; None if it holds real names.
-        forgotten: Gives what stands in their place.
+        forgotten: The list that gives the placeholders.
 
     Returns:
         The table with the same rows and columns.
@@ -190,7 +190,7 @@ def hide_members(
 
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
-    """Drop the messages of members who are known to be forgotten by their pseudonyms only."""
+    """Drop the messages of forgotten members of whom only the pseudonym is known."""
     pseudonyms = _list_held_pseudonyms(messages, ("author",), forgotten)
     return (
         messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
@@ -208,7 +208,7 @@ def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten
 
 
 def _ignore(sources: pl.DataFrame, paths: Sequence[str]) -> pl.DataFrame:
-    """Say of files that they are skipped, and nothing of what they hold."""
+    """Mark files as skipped, and remove all facts about their content."""
     is_passed = pl.col("source").is_in(paths)
     said = {"status": pl.lit("ignored"), "reason": pl.lit(_REASON), "rows": pl.lit(0), "unread": pl.lit(0)}
     kept = ("source", "folder", *said)

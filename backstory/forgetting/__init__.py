@@ -1,4 +1,4 @@
-"""Forgetting a conversation, a member or a document: removed, kept out of later runs, and searched for."""
+"""Forgets a conversation, member or document: removes it, excludes it from later runs, searches for leftovers."""
 
 from backstory.forgetting.forget import Forgetting, forget
 

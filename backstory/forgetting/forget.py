@@ -1,4 +1,4 @@
-"""Forgetting one conversation, member or document of a workspace."""
+"""Forgets one conversation, member or document of a workspace."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Forgetting:
-    """What forgetting did.
+    """Result of forgetting.
 
     Attributes:
         rows: Messages or revisions of documents that were removed.
-        vectors: Vectors that were deleted, since no text that is left has them.
+        vectors: Vectors that were deleted, because no remaining text uses them.
         reports: Reports that were deleted, relative to the workspace.
         wanted: Number of texts and ids that were searched for.
         search: What was searched, and what was found.
-        inputs: Files of the user that still hold it, relative to the workspace.
-        open_snapshots: Earlier snapshots that are left because a process has them open.
+        inputs: Files of the user that still hold the forgotten thing, relative to the workspace.
+        open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
     """
 
     rows: int
@@ -57,8 +57,8 @@ class _Target:
 
     Attributes:
         kind: What it is.
-        names: What the list of the forgotten must hold.
-        ids: What the tables call it: ids of conversations, pseudonyms of a member, uris of documents.
+        names: Names to add to the list of forgotten things.
+        ids: Its ids in the tables: conversation ids, pseudonyms of a member, or document uris.
         inputs: Files of the user that hold it, relative to the workspace.
     """
 
@@ -69,23 +69,23 @@ class _Target:
 
 
 def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
-    """Remove one thing from everything that Backstory wrote into a workspace, and keep it out from now on.
+    """Remove one thing from everything that Backstory wrote into a workspace, and exclude it from later runs.
 
-    The list of what is not read is written first, so that a process which is killed leaves nothing that a later
-    run brings back. The tables are made again as by a run; other partitions than those that exist are not made.
+    The list of forgotten things is written first, so that no later run restores anything if this process is killed.
+    The tables are then rebuilt as in a run, but only the partitions that already exist.
 
     Args:
         workspace: An open workspace.
         kind: What to forget.
-        name: A conversation by its id or export; a member by the name in the exports or by the pseudonym; a document
-            by its path, slug or id.
+        name: Id or export of a conversation; name in the exports or pseudonym of a member; path, slug or id of a
+            document.
 
     Returns:
-        What was done, and what a search of all files found.
+        What was removed, and what a search of all files found.
 
     Raises:
-        InputError: There is no such thing.
-        BackstoryError: The inputs cannot be read, or a table cannot be made; the command can be given again.
+        InputError: No such conversation, member or document exists.
+        BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
     """
     target = _find(workspace, kind, name)
     rows = _read_rows(workspace, target)
@@ -250,7 +250,7 @@ def _load_secret(workspace: Workspace) -> bytes | None:
 
 
 def _list_keys(workspace: Workspace) -> set[bytes]:
-    """Name the vectors of all texts that the tables hold, in every space that the cache knows."""
+    """List the cache keys of all texts in the tables, for every embedding space in the cache."""
     queries = read_table(workspace.tables, "window_chunks")["text"].unique()
     chunks = read_table(workspace.tables, "document_chunks")
     documents = embedding_texts(chunks, read_table(workspace.tables, "documents"))

@@ -1,4 +1,4 @@
-"""A search of every file of a workspace for what must not be there any more."""
+"""Searches every file of a workspace for leftovers of forgotten texts and ids."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Wanted:
     """What is searched for.
 
     Attributes:
-        parts: Texts and ids that must not stand anywhere, not even inside of something longer.
-        conversations: Ids that must not stand in a column ``conversation_id``, though they may be words elsewhere.
+        parts: Texts and ids that must not occur anywhere, not even inside longer text.
+        conversations: Ids that must not occur in a column ``conversation_id``, but may occur as words elsewhere.
     """
 
     parts: frozenset[str]
@@ -42,12 +42,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search looked through and found.
+    """Result of a search.
 
     Attributes:
         files: Number of files.
         cells: Number of decoded cells of tables and databases.
-        found: Files that still hold something, relative to the workspace, with what was found.
+        found: Files that still hold a searched text or id, relative to the workspace, with what was found.
     """
 
     files: int
@@ -56,7 +56,7 @@ class Search:
 
 
 def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
-    """Choose what proves that texts are still there: the beginnings of their lines that no other text holds.
+    """Choose pieces that identify texts: beginnings of their lines that occur in no other text.
 
     Args:
         texts: Texts to be searched for.
@@ -74,10 +74,10 @@ def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
 
 
 def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
-    """Search every file of a workspace but the exports, the documents and the settings, which are the user's.
+    """Search every file of a workspace except the user's exports, documents and settings.
 
-    Every file is searched byte by byte, and as JSON would write the texts; of Parquet files, SQLite and DuckDB
-    databases every cell is decoded and searched, too.
+    The bytes of every file are searched for each text, plain and JSON-escaped. In Parquet files and in SQLite and
+    DuckDB databases, every decoded cell is searched too.
 
     Args:
         workspace: An open workspace.
@@ -113,7 +113,7 @@ def _list_made(workspace: Workspace) -> Iterator[Path]:
 
 
 def _as_written(parts: Iterable[str]) -> dict[str, str]:
-    """Give the ways to write each text into a file, byte by byte, with the text."""
+    """Return the ways to write each text into a file, byte by byte, with the text."""
     patterns: dict[str, str] = {}
     for part in parts:
         escaped = json.dumps(part)[1:-1]
@@ -146,7 +146,7 @@ def _search_cells(column: pl.Series, wanted: Wanted) -> set[str]:
 
 
 def _read_cells(path: Path) -> Iterator[pl.Series]:
-    """Give the texts of a table or database, column by column; nothing of any other file."""
+    """Yield the texts of a table or database, column by column; nothing for any other file."""
     with path.open("rb") as file:
         head = file.read(len(_SQLITE))
     if head.startswith(_PARQUET):
