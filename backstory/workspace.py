@@ -18,12 +18,12 @@ from backstory.tables.ledger import LEDGER_FILE, Ledger
 
 @dataclass(frozen=True)
 class Workspace:
-    """Paths and settings of one workspace, and what is opened once for all stages.
+    """Paths and settings of one workspace, and the resources that all stages share.
 
     Attributes:
         root: Absolute path of the folder.
         settings: Its settings.
-        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read.
+        accept_removals: Whether a run may drop messages or documents that earlier runs read.
     """
 
     root: Path
@@ -57,12 +57,12 @@ class Workspace:
 
     @property
     def archive(self) -> Path:
-        """Folder of the messages that are kept though no export holds them any more."""
+        """Folder of the archive: messages that are kept after the exports lost them."""
         return self.root / ".backstory" / "archive"
 
     @property
     def forgotten(self) -> Path:
-        """List of what is not read again."""
+        """File of the list of forgotten things."""
         return self.root / ".backstory" / "forgotten.json"
 
     @property
@@ -72,14 +72,14 @@ class Workspace:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """What has been materialized from which inputs."""
+        """The ledger of which inputs each partition was built from."""
         return Ledger(self.tables / LEDGER_FILE)
 
     @property
     def located_settings(self) -> Settings:
-        """The settings with absolute folders of models.
+        """The settings with the folders of models as absolute paths.
 
-        They are relative to the workspace, like every other path: the current folder differs under Dagster and cron.
+        The folders are relative to the workspace, because the current folder differs under Dagster and cron.
         """
         embedding, rerank = self.settings.embedding, self.settings.rerank
         return self.settings.model_copy(
@@ -99,12 +99,12 @@ class Workspace:
 
     @cached_property
     def reranker(self) -> Reranker | None:
-        """The reranker of the settings, opened once; None where none is set."""
+        """The reranker of the settings, opened once; None if none is configured."""
         return make_reranker(self.located_settings.rerank)
 
     @property
     def min_similarity(self) -> float:
-        """The threshold in force: the setting, else the embedder's own."""
+        """The effective threshold: the setting, or else the embedder's default."""
         return find_threshold(self.settings.rag, self.embedder)
 
     @cached_property
@@ -117,15 +117,15 @@ def open_workspace(given: Path | None = None, *, accept_removals: bool = False) 
     """Open the workspace named by the caller, the environment or the current folder.
 
     Args:
-        given: A folder, or None.
-        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read.
+        given: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+        accept_removals: Whether a run may drop messages or documents that earlier runs read.
 
     Returns:
         The workspace.
 
     Raises:
-        WorkspaceError: There is none.
-        SettingsError: Its settings are invalid, or would have the same files read as chats and as documents.
+        WorkspaceError: The folder is not a workspace.
+        SettingsError: The settings are invalid, or make the same files both chats and documents.
     """
     root = find_workspace(given)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
@@ -134,7 +134,7 @@ def open_workspace(given: Path | None = None, *, accept_removals: bool = False) 
 
 
 def _require_folders_apart(workspace: Workspace) -> None:
-    """Refuse documents in the folder of exports, where every file is an export; the reverse is skipped by rule."""
+    """Raise if the documents are inside the folder of exports. The reverse is fine: exports are skipped there."""
     if workspace.posts.resolve().is_relative_to(workspace.exports.resolve()):
         chats, posts = workspace.settings.conversations.folder, workspace.settings.documents.folder
         raise SettingsError(

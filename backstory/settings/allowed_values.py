@@ -1,4 +1,4 @@
-"""What a setting may be, in words, from the models themselves."""
+"""Describes the allowed values of a setting in words, derived from the models."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _LOWER, _UPPER = (
 
 
 def known_names(location: Sequence[str | int]) -> list[str]:
-    """List the names that a group of settings knows.
+    """List the names of the settings in a group.
 
     Args:
-        location: The names, outermost first, that lead to the group; none for the groups themselves.
+        location: Names on the path to the group, outermost first; empty for the top level.
     """
     return list(_facts_at(location).get("properties", {}))
 
 
 def describe_allowed(location: Sequence[str | int]) -> str:
-    """Say what a setting may be, such as ``a whole number, at least 1``.
+    """Describe the allowed values of a setting, such as ``a whole number, at least 1``.
 
     Args:
-        location: The names that lead to it, outermost first; a place in a list is a number.
+        location: Names on the path to the setting, outermost first; an index in a list is a number.
     """
     return _describe(_facts_at(location))
 
 
 def show_value(value: object) -> str:
-    """Write a value as a settings file has it, in one line and shortened."""
+    """Format a value as in a settings file, on one line and shortened."""
     if isinstance(value, Mapping):
         return "a group of settings"
     if value is None:
@@ -63,7 +63,7 @@ def _facts_at(location: Sequence[str | int]) -> Mapping[str, Any]:
         choices = [_resolve(choice) for choice in facts.get("anyOf", [facts])]
         inner = [found for choice in choices if (found := _step_into(choice, part)) is not None]
         if not inner:
-            break  # beyond a single value there is nothing more to tell
+            break  # a single value has no inner settings
         facts = _resolve(inner[0])
     return facts
 

@@ -1,4 +1,4 @@
-"""What the environment says: the workspace, the key, the cache. No other module of the library reads it."""
+"""Reads the environment variables for workspace, API key and cache. No other module of the library reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READER_THREADS = 4
 
 
 def find_workspace(given: Path | None = None) -> Path:
-    """Say which folder is the workspace.
+    """Find the folder of the workspace.
 
     Args:
         given: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
@@ -42,7 +42,7 @@ def find_workspace(given: Path | None = None) -> Path:
 
 
 def find_settings_of(path: Path) -> Path | None:
-    """Say which workspace's settings hold for a path, which may lie in none.
+    """Find the workspace whose settings apply to a path, which may be outside any workspace.
 
     Args:
         path: A file or folder.
@@ -66,10 +66,10 @@ def _find_above(path: Path) -> Path | None:
 
 
 def read_api_key() -> SecretStr:
-    """Take the Gemini key from the environment, wrapped so that it is never printed.
+    """Read the Gemini key from the environment, wrapped so that it is never printed.
 
     Raises:
-        AuthenticationError: Neither variable is set.
+        AuthenticationError: No environment variable with the key is set.
     """
     for variable in KEY_VARIABLES:
         value = os.environ.get(variable, "").strip()
@@ -82,7 +82,7 @@ def read_api_key() -> SecretStr:
 
 
 def cache_folder() -> Path:
-    """Say where built models are kept: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
+    """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser().resolve()
@@ -91,9 +91,9 @@ def cache_folder() -> Path:
 
 
 def reader_environment() -> dict[str, str]:
-    """Give the environment of the process that reads files of unknown content: no keys, and few threads.
+    """Return the environment of the process that reads untrusted files: no keys, and few threads.
 
-    Every thread reserves address space, which counts against the limit of memory.
+    Every thread reserves address space, which counts towards the memory limit.
     """
     kept = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
     threads = str(min(_READER_THREADS, os.cpu_count() or 1))

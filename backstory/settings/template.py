@@ -1,4 +1,4 @@
-"""A new workspace: its folders and a commented settings file."""
+"""Creates a new workspace: its folders and a commented settings file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from backstory.settings import SETTINGS_FILE
 
 FOLDERS = ("chats", "posts")
 OWNER_ONLY = 0o700
-"""Mode of the folder of a workspace."""
+"""Permissions of the folder of a workspace."""
 TEMPLATE = """\
 # Settings of this workspace. Every line that is commented out shows the default.
 # All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
@@ -59,12 +59,12 @@ documents:
 
 
 def create_workspace(folder: Path) -> Path:
-    """Make the folders and the settings file of a workspace.
+    """Create the folders and the settings file of a workspace.
 
-    A folder that is made is open to its owner only; one that exists keeps its mode.
+    A created folder is accessible to its owner only. An existing folder keeps its permissions.
 
     Args:
-        folder: Where; it may exist, as long as it holds no settings file.
+        folder: The workspace to create. It may exist, but must hold no settings file.
 
     Returns:
         The absolute path.
@@ -77,11 +77,11 @@ def create_workspace(folder: Path) -> Path:
     try:
         if settings.exists():
             raise InputError(f"{settings} is already there; nothing was changed")
-        # What lies below a closed folder is closed, whatever its own mode: tables, index, history and reports.
+        # A closed folder protects everything inside it: tables, index, history and reports.
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         for name in FOLDERS:
             (root / name).mkdir(exist_ok=True)
-        # The last to be made: a folder with it is a workspace.
+        # Written last, because the settings file makes a folder a workspace.
         with settings.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except (FileExistsError, NotADirectoryError) as error:

@@ -1,4 +1,4 @@
-"""How deeply a YAML text can be nested, told before it is parsed: the parser's time grows with the square of it."""
+"""Bounds the nesting depth of a YAML text before parsing, because parsing time grows with its square."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ _INDICATORS: Final = re.compile(r"[ \t]*((?:[-?:][ \t]+)*)")
 
 
 def find_depth(text: str) -> int:
-    """Give an upper bound of the levels that lists and groups of a YAML text are nested.
+    """Return an upper bound of the nesting depth of lists and groups in a YAML text.
 
-    Brackets in texts and comments count, too, which matters only where dozens of them are never closed.
+    Brackets in strings and comments count too, which matters only if dozens of them are never closed.
 
     Args:
         text: YAML.
 
     Returns:
-        Most brackets that are open at once, or most levels that the lines open one below the other, whichever is
-        more.
+        Maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
     """
     depth = most = 0
     for bracket in _BRACKET.finditer(text):

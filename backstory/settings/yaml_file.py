@@ -1,4 +1,4 @@
-"""Reads ``backstory.yaml``; what is wrong in it is named with its line."""
+"""Reads ``backstory.yaml``, and reports each error with its line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_settings(path: Path) -> Settings:
 
     Raises:
         WorkspaceError: There is no such file, or it cannot be read.
-        SettingsError: The file is not YAML, or holds an unknown or invalid setting; the message names the line.
+        SettingsError: The file is not YAML, or holds an unknown or invalid setting. The error names the line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def _plain(node: Any) -> Any:
 
 
 def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
-    """Give the line of a problem that pydantic found, and a sentence in place of its words."""
+    """Return the line of a problem that pydantic found, and a sentence that replaces its message."""
     location = [part for part in problem["loc"] if part != "tuple"]
     name = ".".join(str(part) for part in location)
     line = _line_of(tree, location)
@@ -97,7 +97,7 @@ def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
         return line, f"unknown setting {name}{hint}"
-    if problem["type"] == "value_error":  # raised by the validators of the models, in words of their own
+    if problem["type"] == "value_error":  # raised by our validators, whose message is already plain
         given = "" if isinstance(problem["input"], dict) else f" (found {show_value(problem['input'])})"
         return line, f"{name}: {problem['ctx']['error']}{given}"
     return line, f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
