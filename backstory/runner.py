@@ -126,8 +126,8 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions, from :func:`find_wanted`.
-        tell: Is given reports and findings as they come.
-        execute: Executes the stages and checks, such as :func:`execute_stages`.
+        tell: Called with each report and finding as soon as there is one.
+        execute: Runs the stages and checks, such as :func:`execute_stages`.
 
     Returns:
         The outcome. A failed stage is reported in it, not raised.
@@ -164,7 +164,7 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions.
-        tell: Is given reports and findings as they come.
+        tell: Called with each report and finding as soon as there is one.
 
     Returns:
         The result up to the first failed stage, or the first blocking check that found a problem.

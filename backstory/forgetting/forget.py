@@ -53,10 +53,10 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class _Target:
-    """What is to be forgotten.
+    """The thing to forget, with its names in tables and files.
 
     Attributes:
-        kind: What it is.
+        kind: Whether it is a conversation, a member or a document.
         names: Names to add to the list of forgotten things.
         ids: Its ids in the tables: conversation ids, pseudonyms of a member, or document uris.
         inputs: Files of the user that hold it, relative to the workspace.

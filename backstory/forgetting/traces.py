@@ -29,7 +29,7 @@ _PARQUET: Final = b"PAR1"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is searched for.
+    """The texts and ids to search for.
 
     Attributes:
         parts: Texts and ids that must not occur anywhere, not even inside longer text.
