@@ -1,8 +1,8 @@
-"""What exists: the Dagster assets, one per table. Each reads, calls one library function, returns with metadata."""
+"""The Dagster assets, one per table, with their checks and the metadata that the UI shows."""
 
 import warnings
 
 from dagster import BetaWarning
 
-# Backfill policies and partition mappings are marked as beta; the pinned release is the one they were tried on.
+# Backfill policies and partition mappings are marked as beta; they were tested with the pinned release.
 warnings.filterwarnings("ignore", category=BetaWarning)

@@ -1,4 +1,4 @@
-"""Partitions that fail are found and left out, so that the others are made."""
+"""Isolates the partitions that fail, so that the remaining partitions are still built."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,17 +12,17 @@ from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 Reasons = dict[str, str]
-"""Why a partition could not be made, by its key."""
+"""Partition key to the reason why the partition could not be built."""
 
 _WINDOW = "window_id"
 
 
 class MadeApart(NamedTuple):
-    """What making some partitions gave.
+    """Result of building a set of partitions.
 
     Attributes:
-        reports: One for each part of the partitions that was made together.
-        failures: The partitions that could not be made.
+        reports: One report per group of partitions that was built together.
+        failures: The partitions that could not be built.
     """
 
     reports: list[StageReport]
@@ -30,14 +30,15 @@ class MadeApart(NamedTuple):
 
 
 def make_apart(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> MadeApart:
-    """Make partitions together, and where that fails, in halves, until those that fail are alone.
+    """Build partitions together; on failure, bisect them until each failing partition is isolated.
 
     Args:
-        make: Makes some partitions or raises.
-        partitions: Their keys.
+        make: Builds the partitions with the given keys, or raises.
+        partitions: Keys of all partitions to build.
 
     Returns:
-        What was done. Where both halves fail for the same reason, it is that of all of them, and is not divided on.
+        Reports and failures. If both halves fail for the same reason, bisecting stops, and the reason is recorded
+        for every partition of both.
     """
     tried = _try(make, partitions)
     return MadeApart([tried], {}) if isinstance(tried, StageReport) else _divide(make, partitions, tried)
@@ -66,26 +67,26 @@ def _divide(
 
 
 def _try(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> StageReport | str:
-    """Make partitions, or give the reason why they cannot be made.
+    """Build partitions, or return the reason why they cannot be built.
 
     Raises:
-        RemovalError: Messages would be lost that an earlier run read.
+        RemovalError: The run would remove messages that an earlier run read.
     """
     try:
         return make(partitions)
     except RemovalError:
-        raise  # it is about all partitions together; a part of them would be written where nothing may be
+        raise  # it forbids writing any partition, so a retry with half of them must not write
     except BackstoryError as error:
         return str(error)
 
 
 class Looked(NamedTuple):
-    """What a check found in some partitions.
+    """Result of running a check on a set of partitions.
 
     Attributes:
-        finding: All of it.
-        cases: Number of cases by partition, of those that have any.
-        failures: The partitions that could not be looked at.
+        finding: The cases of all partitions together.
+        cases: Number of cases per partition; partitions without cases are absent.
+        failures: The partitions on which the check raised an error.
     """
 
     finding: Finding
@@ -94,12 +95,12 @@ class Looked(NamedTuple):
 
 
 def look_apart(workspace: Workspace, check: Check, partitions: Sequence[str]) -> Looked:
-    """Make a check, and say of which partitions its cases are.
+    """Run a check, and count its cases per partition.
 
     Args:
         workspace: An open workspace.
-        check: A check of a table that has partitions.
-        partitions: The keys to look at.
+        check: A check of a partitioned table.
+        partitions: Keys of the partitions to check.
     """
     try:
         finding = make_check(workspace, check, partitions)

@@ -1,8 +1,8 @@
-"""The library's checks as asset checks.
+"""The library's checks as Dagster asset checks.
 
-A check stands for the whole table: what it found in a partition is kept until it looks there again, so that tomorrow's
-pass does not hide today's failure. Dagster can keep a check for each partition, too, which stores a row for each check
-and partition of every run: for a year of days that is ten thousand rows a run.
+The result of a check covers the whole table. The ledger keeps the cases found in a partition until that partition is
+checked again, so that a pass tomorrow does not hide a failure today. Dagster could also store a result per check and
+partition, but for a year of days that would be ten thousand rows per run.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,7 +19,7 @@ from backstory.workspace import Workspace
 def specify_checks() -> list[dg.AssetCheckSpec]:
     """Describe every check of the library.
 
-    None blocks in Dagster's sense: the step itself looks before it says that a partition was made.
+    None blocks in Dagster's sense: the step itself runs the checks before it reports a partition as materialized.
     """
     return [
         dg.AssetCheckSpec(
@@ -36,12 +36,12 @@ def specify_checks() -> list[dg.AssetCheckSpec]:
 def evaluate_checks(
     workspace: Workspace, making: Making, selected: Collection[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Give the result of each selected check; of one that could not be made, a failure that says so.
+    """Yield the result of each selected check; a check that could not run yields a failure that says so.
 
     Args:
         workspace: An open workspace.
-        making: What was made and found.
-        selected: The checks of which Dagster waits for a result.
+        making: What the step built, and what its checks found.
+        selected: The checks for which Dagster expects a result.
     """
     for check in CHECKS:
         key = dg.AssetCheckKey(dg.AssetKey(check.table), check.name)

@@ -1,4 +1,4 @@
-"""Making the chosen tables, stage by stage: what is broken is left out and named, the rest is made."""
+"""Builds the selected tables stage by stage; broken partitions are skipped and reported, the rest is built."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,13 @@ _SHOWN_PARTITIONS = 3
 
 @dataclass
 class Making:
-    """What became of each table.
+    """What was built of each table, what is broken, and what the checks found.
 
     Attributes:
-        reports: Reports of the stages that did something, by table; more than one where partitions failed.
-        broken: By table, why partitions could not be made or are damaged; :data:`WHOLE` for a table without them.
-        findings: What was found by each check that was made.
+        reports: Stage reports by table; more than one report if some partitions failed and the range was bisected.
+        broken: By table and partition, why the partition could not be built or is damaged. The key is :data:`WHOLE`
+            for a table without partitions.
+        findings: The finding of each check that ran.
     """
 
     reports: dict[str, list[StageReport]] = field(default_factory=dict)
@@ -31,12 +32,12 @@ class Making:
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
-        """Give the partitions of a table that are right."""
+        """Return those of the partitions that are not broken."""
         broken = self.broken.get(table, {})
         return [] if WHOLE in broken else [key for key in partitions if key not in broken]
 
     def describe_failures(self) -> list[str]:
-        """Say in a sentence for each cause what is broken, and in which partitions."""
+        """Describe each cause of failure in a sentence that names the table and its broken partitions."""
         sentences = []
         for reason, places in self._causes.items():
             tables = list(dict.fromkeys(table for table, _ in places))
@@ -49,25 +50,25 @@ class Making:
         return sentences
 
     def fail(self, table: str, reasons: Reasons) -> None:
-        """Note partitions that are broken by themselves, not because of what they are made from."""
+        """Record partitions that are broken by themselves, not because a table that they read is broken."""
         self.broken.setdefault(table, {}).update(reasons)
         for key, reason in reasons.items():
             self._causes.setdefault(reason, []).append((table, key))
 
 
 def make_tables(workspace: Workspace, tables: Collection[str], partitions: Sequence[str]) -> Making:
-    """Make tables in the order in which data flows, each followed by its checks.
+    """Build tables in the order in which data flows, and run the checks of each table after it.
 
-    A partition that cannot be made, or in which a blocking check finds something, is broken, and so are those that are
-    made from it. Everything else is made.
+    A partition is broken if it cannot be built, if a blocking check finds cases in it, or if it reads a broken
+    partition. All other partitions are built.
 
     Args:
         workspace: An open workspace.
-        tables: Names of the wanted tables.
-        partitions: Keys of the wanted partitions, for tables that have them.
+        tables: Names of the tables to build.
+        partitions: Keys of the partitions to build; ignored for tables without partitions.
 
     Returns:
-        What became of each.
+        Reports, failures and findings of all tables.
     """
     making = Making()
     for stage in STAGES:
@@ -92,7 +93,7 @@ def _make_stage(workspace: Workspace, stage: Stage, partitions: Sequence[str], m
 
 
 def _find_inherited(stage: Stage, partitions: Sequence[str], making: Making) -> Reasons:
-    """Say which partitions cannot be made because of what they are made from."""
+    """Find the partitions that cannot be built because a table that they read is broken."""
     inherited: Reasons = {}
     for table in stage.reads:
         for key in making.broken.get(table, {}):
@@ -127,7 +128,7 @@ def _is_partitioned(check: Check) -> bool:
 
 
 def _remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: dict[str, int]) -> None:
-    """Keep what a check found in each partition until it looks there again."""
+    """Store the number of cases per partition in the ledger until the check runs there again."""
     name = _name_in_ledger(check)
     known = workspace.ledger.read(name)
     if right := [key for key in looked_at if key in known and key not in cases]:
@@ -137,7 +138,7 @@ def _remember(workspace: Workspace, check: Check, looked_at: Sequence[str], case
 
 
 def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:
-    """Give the cases that a check found when it last looked at each partition, where it found any."""
+    """Return the number of cases from the latest check of each partition; partitions without cases are absent."""
     return {key: entry.rows for key, entry in workspace.ledger.read(_name_in_ledger(check)).items()}
 
 

@@ -1,4 +1,4 @@
-"""What an asset shows in the Dagster UI, made from tables and stage reports."""
+"""Builds the metadata that the Dagster UI shows for an asset, from tables and stage reports."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ _COUNTED = ("status", "verdict", "cause")
 
 
 def describe_report(report: StageReport) -> Metadata:
-    """Give the figures of a stage: those of all partitions that it was asked for."""
+    """Return the figures of a stage over all partitions of the run."""
     return {
         "seconds": round(report.seconds, 3),
         **{
@@ -26,7 +26,7 @@ def describe_report(report: StageReport) -> Metadata:
 
 
 def describe_rows(rows: pl.DataFrame) -> Metadata:
-    """Give what one partition shows of its rows: the first of them, and how many have which status."""
+    """Return a preview of the rows of one partition, and the number of rows per status, verdict and cause."""
     counts = {
         f"{column}_{value}": count
         for column in _COUNTED
@@ -37,17 +37,17 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
 
 
 def describe_picture(markdown: str) -> Metadata:
-    """Give the metadata of a picture; the UI shows the image that the Markdown holds."""
+    """Return the metadata of a picture; the UI renders the image in the Markdown."""
     return {"picture": dg.MetadataValue.md(markdown)}
 
 
 def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[str, int]) -> Metadata:
-    """Give the metadata of a check: how many rows fail, of how many where that is known, and the first of them.
+    """Return the metadata of a check: how many rows fail, their share if it is known, and the first failing rows.
 
     Args:
-        cases: What was found in this run.
-        rows: Rows that were looked at, or None.
-        by_partition: Cases of all partitions, as each was last looked at.
+        cases: The cases that this run found, one per row.
+        rows: Number of rows that were checked; None if the check has no share.
+        by_partition: Number of cases per partition, from the latest check of each.
     """
     share = {} if rows is None else {"failing_share": round(len(cases) / max(rows, 1), 4)}
     examples = format_preview(cases, cell_characters=_EXAMPLE_CHARACTERS)
@@ -60,6 +60,6 @@ def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[
 
 
 def name_partitions(keys: Sequence[str]) -> str:
-    """Name the first few of some partitions, and say how many there are."""
+    """Name the first few partitions, and count the rest."""
     more = f" and {len(keys) - _NAMED_PARTITIONS} more" if len(keys) > _NAMED_PARTITIONS else ""
     return ", ".join(keys[:_NAMED_PARTITIONS]) + more

@@ -1,4 +1,4 @@
-"""What Dagster is told of partitions: one event for each that has changed, with its own figures, stored in batches."""
+"""Reports partitions to Dagster: one event per changed partition with its own figures, stored in batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -30,10 +30,10 @@ from backstory.tables.parquet import WHOLE
 from backstory.workspace import Workspace
 
 PREVIEWED: Final = 31
-"""Most partitions of which one run shows a preview: it is ten times as large as all else that is told of one."""
+"""Most partitions for which a run stores a preview, which is ten times as large as the rest of the event."""
 
 BY_NAME: Final = ("dagster/backfill", "dagster/partition")
-"""Tags of runs whose partitions someone chose: a backfill ends only when it has heard of each."""
+"""Tags of runs whose partitions were selected by name: a backfill ends only when each has an event."""
 
 _NO_ROWS = "no rows"
 _CHARACTERS = 16
@@ -46,7 +46,7 @@ _UNDER_WAY = "under way"
 Tags = dict[str, str]
 
 Told = Mapping[str, str]
-"""By partition, what Dagster was last told of it."""
+"""Partition key to the digest of the tags that Dagster last received for the partition."""
 
 
 def tell_partitions(
@@ -59,18 +59,18 @@ def tell_partitions(
     *,
     of_all: bool,
 ) -> None:
-    """Tell Dagster of the partitions of which it knows something else, all in one batch.
+    """Report to Dagster, in one batch, the partitions that differ from its records.
 
-    A day without rows of which it knows nothing is not told, unless it was chosen by name.
+    A partition without rows that Dagster has no record of is not reported, unless it was selected by name.
 
     Args:
-        context: Of the step.
+        context: Context of the step.
         workspace: An open workspace.
         spec: The asset.
-        partitions: Partitions that are right.
-        figures: Further metadata of a partition that is alone in its run.
-        told: What :func:`begin` gave.
-        of_all: Whether to tell of all of them: Dagster takes what a failed run does not tell of for failed.
+        partitions: Keys of the partitions that are not broken.
+        figures: Further metadata, if the run has a single partition.
+        told: The result of :func:`begin`.
+        of_all: Whether to report every partition. After a failed run, Dagster marks those without an event as failed.
     """
     table = spec.key.to_user_string()
     tags = _tag_partitions(workspace, spec, partitions)
@@ -100,7 +100,7 @@ def tell_partitions(
 
 
 def begin(workspace: Workspace, table: str, partitions: Sequence[str]) -> Told:
-    """Note that partitions are under way: if the run is lost, the next one tells of each, whatever it finds.
+    """Mark partitions as under way. If the run is lost, the next run reports all of them, changed or not.
 
     Args:
         workspace: An open workspace.
@@ -108,7 +108,7 @@ def begin(workspace: Workspace, table: str, partitions: Sequence[str]) -> Told:
         partitions: All partitions of the run.
 
     Returns:
-        What Dagster was last told of the table.
+        What Dagster last received for each partition of the table.
     """
     told = {key: entry.inputs for key, entry in workspace.ledger.read(_name_in_ledger(table)).items()}
     workspace.ledger.record(_name_in_ledger(table), dict.fromkeys(partitions, Entry(_UNDER_WAY, "", 0)))
@@ -140,14 +140,14 @@ def tell_table(
     *,
     of_all: bool,
 ) -> None:
-    """Tell Dagster of a table without partitions, unless it knows it as it is.
+    """Report a table without partitions to Dagster, unless Dagster's record is up to date.
 
     Args:
-        context: Of the step.
+        context: Context of the step.
         workspace: An open workspace.
         spec: The asset.
-        figures: Its metadata.
-        of_all: Whether to tell of it all the same.
+        figures: Further metadata of the event.
+        of_all: Whether to report the table even if it has not changed.
     """
     table = spec.key.to_user_string()
     [tags] = _tag_partitions(workspace, spec, [WHOLE]).values()
@@ -170,7 +170,7 @@ def _observed_version(context: dg.AssetExecutionContext, source: str) -> str:
 
 
 def _tag_partitions(workspace: Workspace, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, Tags]:
-    """Name the version of each partition, and of what it was made from, as Dagster compares them."""
+    """Return the tags that Dagster compares: the data version of each partition and of its inputs."""
     table = spec.key.to_user_string()
     reads = [dep.asset_key.to_user_string() for dep in spec.deps]
     own = _name_versions(workspace, table)
@@ -199,7 +199,7 @@ def _tag_input(name: str, version: str) -> Tags:
 
 
 def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
-    """Name the rows of each partition by their hash, which is the same as long as they are."""
+    """Return a data version per partition: the beginning of the hash of its rows."""
     contents = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
     if table not in _PARTITIONED and WHOLE not in contents:
         contents = {WHOLE: digest(sorted(contents.values()))}

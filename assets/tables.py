@@ -1,7 +1,7 @@
-"""The assets: one for each table, made by one step.
+"""The assets: one per table, all built by a single step.
 
-One step, and not one for each table, because a step costs as much as a day's work; and because only a step that tells
-Dagster itself what it has made can leave one broken day out of a range.
+A step per table would be expensive: the overhead of a step equals the work of a day. And a step can leave one broken
+day out of a range only if it reports its materializations to Dagster itself.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from backstory.workspace import Workspace
 STEP = "make_tables"
 
 BETWEEN_FAILURES = "\n\n"
-"""What separates the sentences of a failed step: a sentence may have several lines."""
+"""Separator between the messages of a failed step; a message may have several lines."""
 
 
 def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
-    """Make all assets.
+    """Define all assets of a workspace.
 
     Args:
-        workspace: The workspace; its settings say the grain and the start of the partitions.
+        workspace: Its settings define the grain and the start of the partitions.
 
     Returns:
-        The tables of the pipeline, those that are written beside others, and the checks of all.
+        The tables of the stages, the tables that stages write as a by-product, and all checks.
     """
     specs = specify_assets(workspace)
 
@@ -40,7 +40,7 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         specs=specs,
         check_specs=specify_checks(),
         can_subset=True,
-        # One run for neighbouring days, however many: the chats are read once.
+        # A run for any number of neighbouring days, so that the chats are read once.
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def make(

@@ -13,8 +13,8 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     Attributes:
         root: Folder of the workspace.
-        accept_removals: Whether a run goes on that drops messages or documents which earlier runs read. To accept
-            them in one run, give ``resources: {workspace: {config: {accept_removals: true}}}`` in the launchpad.
+        accept_removals: Whether a run may drop messages or documents that earlier runs read. To accept this for
+            one run, give ``resources: {workspace: {config: {accept_removals: true}}}`` in the launchpad.
     """
 
     root: str

@@ -1,4 +1,4 @@
-"""When, and with which values, the assets run: definitions, jobs, schedules, and the headless command.
+"""Runs the assets: the Dagster definitions with job, schedule and sensor, and the command ``python -m pipelines``.
 
-Nothing is imported here: ``python -m pipelines`` says what it reads before Dagster is loaded.
+Nothing is imported here, so that ``python -m pipelines`` prints its first line before Dagster is loaded.
 """

@@ -59,14 +59,14 @@ def ui_command(
 
 
 def _load_execute_job() -> "Execute":
-    # Dagster takes a second or more to load, before which the run has said what it reads.
+    # Dagster takes a second or more to load; by then the run has printed its first line.
     from pipelines.materialization import execute_job
 
     return execute_job
 
 
 def main() -> None:
-    """Run the command; say what is wrong in one line where the library says so."""
+    """Run the command; an error of the library is printed as one line without a traceback."""
     logging.getLogger("backstory").setLevel(logging.INFO)
     run_command(app)
 

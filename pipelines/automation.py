@@ -1,4 +1,4 @@
-"""What starts runs by itself: a sensor for changed chats and posts, and a schedule that looks back some partitions."""
+"""Starts runs automatically: a sensor for changed chats and posts, and a schedule for the latest partitions."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -25,14 +25,14 @@ RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
 
 MOST_RUNS: Final = 3
-"""Most runs for which the sensor asks at once; a run costs seconds, an unchanged day within it next to nothing."""
+"""Most runs that the sensor requests per tick. A run costs seconds; an unchanged day in its range is cheap."""
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
 
 
 class _Seen(BaseModel):
-    """What the sensor saw at its last tick: its cursor, which Dagster keeps with the runs that it asked for."""
+    """The cursor of the sensor: the hashes of its last tick. Dagster stores it with the requested runs."""
 
     chats: str = ""
     posts: str = ""
@@ -40,16 +40,16 @@ class _Seen(BaseModel):
 
 
 def tag_range(first: str, last: str) -> dict[str, str]:
-    """Give the tags by which Dagster runs a range of partitions at once."""
+    """Return the tags that make Dagster execute a range of partitions in one run."""
     return {RANGE_START: first, RANGE_END: last}
 
 
 def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
-    """Make the sensor that asks for the partitions whose messages have changed, and after changed posts for the latest.
+    """Define the sensor that requests partitions with changed messages and, after a changed post, the latest ones.
 
     Args:
-        workspace: The workspace; it is opened again at each tick, so that its settings count as they are then.
-        job: What to run.
+        workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
+        job: The job of the requested runs.
     """
     root = workspace.root
 
@@ -86,11 +86,11 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
 
 
 def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """Make the schedule that asks, when a partition has ended, for it and some before it, in one run.
+    """Define the schedule that requests each ended partition and some before it, in one run.
 
     Args:
-        workspace: The workspace; the hour is that of ``conversations.timezone``.
-        job: What to run.
+        workspace: The workspace; the schedule runs in the time zone ``conversations.timezone``.
+        job: The job of the requested runs.
     """
     settings = workspace.settings
 
@@ -111,7 +111,7 @@ def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg
 
 
 def list_recent(workspace: Workspace, moment: datetime) -> Sequence[str]:
-    """List the last partition that has ended, and as many before it as ``partitions.look_back`` says, in order."""
+    """List the latest ended partition and the ``partitions.look_back`` partitions before it, in order of time."""
     settings = workspace.settings.partitions
     keys = [previous_partition(partition_key(moment, settings.grain), settings.grain)]
     for _ in range(settings.look_back):

@@ -14,18 +14,18 @@ from pipelines.automation import make_schedule, make_sensor
 JOB = "materialize_everything"
 
 SHOWN_VARIABLE = "BACKSTORY_UI"
-"""Set for what the UI shows, where an error must be seen in the graph."""
+"""Environment variable that is set under the UI, which shows errors in the asset graph."""
 
 
 def define(workspace: Workspace) -> dg.Definitions:
-    """Put together what Dagster knows of a workspace.
+    """Build the Dagster definitions of a workspace.
 
     Args:
-        workspace: The workspace; its settings say the grain and the start of the partitions.
+        workspace: Its settings define the grain and the start of the partitions.
 
     Returns:
-        Definitions that run in one process: the batch is inside the asset, and a process per step would cost
-        seconds each.
+        Definitions that run in one process: the asset batches its own work, and a process per step would cost
+        seconds.
     """
     job = dg.define_asset_job(
         JOB,
@@ -50,8 +50,8 @@ def define(workspace: Workspace) -> dg.Definitions:
 def definitions() -> dg.Definitions:
     """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder.
 
-    Under ``python -m pipelines ui``, settings that cannot be read become an asset that says why: the UI shows an empty
-    graph for a code location that does not load. Everywhere else they are an error.
+    If the settings cannot be read, this raises. Under ``python -m pipelines ui`` it returns an asset whose description
+    is the error instead, since the UI shows an empty graph for a code location that does not load.
     """
     try:
         return define(open_workspace())
@@ -62,7 +62,7 @@ def definitions() -> dg.Definitions:
 
 
 def describe_error(error: BackstoryError) -> dg.AssetSpec:
-    """Say in the graph why there is no other asset in it."""
+    """Build the asset that shows an error in the otherwise empty graph."""
     return dg.AssetSpec(
         "settings_cannot_be_read",
         group_name="error",

@@ -33,7 +33,7 @@ def prepare_demo(folder: Path) -> Workspace:
     """Copy the example chat, posts and settings, and open the copy as a workspace.
 
     Args:
-        folder: Folder of the workspace. Other files in it are left alone.
+        folder: Folder of the workspace. Other files in it are not touched.
     """
     folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     for source in sorted(EXAMPLES.rglob("*")):
@@ -48,7 +48,7 @@ def prepare_demo(folder: Path) -> Workspace:
 
 
 def _fix_pseudonyms(secret: Path) -> None:
-    """Write the same secret into every copy, so that its contexts are the same. Nobody in the example is real."""
+    """Write a fixed secret, so that every copy gives equal contexts. The people of the example are fictional."""
     if not secret.exists():
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.touch(mode=0o600)
@@ -62,7 +62,7 @@ def read_topics() -> Topics:
 
 
 def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -> pl.DataFrame:
-    """Count the topics of each window that a method covers: it found at least one document about the topic.
+    """Count the topics of each window that each method covers by at least one document about the topic.
 
     Args:
         answers: From :func:`backstory.inspection.comparison.compare_with_whole_windows`.
@@ -70,7 +70,7 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
         topics: From :func:`read_topics`.
 
     Returns:
-        The windows, with a column ``topics`` (how many there are) and a column for each method (how many it covers).
+        The windows, with a column ``topics`` (number of topics) and a column per method (number of covered topics).
     """
     given = answers.group_by("window_id", "method").agg("slug")
     slugs = {(window_id, method): set(found) for window_id, method, found in given.iter_rows()}

@@ -1,8 +1,8 @@
-"""Where Dagster keeps its runs and events: SQLite as shipped, but a batch of events is one transaction, stored once.
+"""Dagster's SQLite storage, changed to write a batch of events in one transaction and to store each event once.
 
-Dagster's own SQLite storage opens and closes two databases for each event, which took minutes for a year of days, and
-keeps every event of an asset twice: beside the run, and in the index that all pages of assets read. And it plans a run
-by an event for each partition of each asset, where one event can name them all.
+Dagster's own SQLite storage opens and closes two databases per event, which took minutes for a year of days. It
+stores every event of an asset twice: in the database of the run, and in the index that the asset pages read. It also
+plans a run with one event per partition and asset, although one event can name all partitions of an asset.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,18 @@ _ENDED_WELL = dg.DagsterRunStatus.SUCCESS
 
 
 class BatchedEventLog(SqliteEventLogStorage):
-    """Dagster's event log in SQLite, which writes a batch at once and each event of a partition once."""
+    """Dagster's SQLite event log, with batched writes and one copy of each partition's event."""
 
     @property
     def supports_partition_subset_in_asset_materialization_planned_events(self) -> bool:
-        """Whether one event may plan many partitions: Dagster then writes one for each asset of a run."""
+        """Whether one event may plan many partitions; if so, Dagster writes one plan per asset of a run."""
         return True
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """Store the events of a batch, all of one run.
 
-        What was made of a partition goes into the index alone, where the pages of assets find it. All else is stored
-        as :meth:`store_event` stores it.
+        Materialization events are stored only in the index, which the asset pages read. All other events are stored
+        as :meth:`store_event` stores them.
 
         Args:
             events: Events of assets and checks; Dagster batches no others.
@@ -48,7 +48,7 @@ class BatchedEventLog(SqliteEventLogStorage):
         of_assets = [(event, place) for event, place in stored if event.dagster_event_type in ASSET_EVENTS]
         if of_assets:
             self.store_asset_event_tags(*map(list, zip(*of_assets, strict=True)))
-        # What is kept of an asset is its last event.
+        # The row of an asset holds only its last event.
         last = {str(event.get_dagster_event().asset_key): (event, place) for event, place in of_assets}
         for event, place in last.values():
             self.store_asset_event(event, place)
@@ -59,14 +59,14 @@ class BatchedEventLog(SqliteEventLogStorage):
     def get_latest_asset_partition_materialization_attempts_without_materializations(
         self, asset_key: dg.AssetKey, after_storage_id: int | None = None
     ) -> Mapping[str, tuple[str, int]]:
-        """Give the partitions that runs set out to make and have not made, as Dagster does, and from events for many.
+        """Return the partitions that runs planned and did not materialize, including plans for many partitions.
 
         Args:
             asset_key: The asset.
             after_storage_id: Only events after this one count.
 
         Returns:
-            For each partition its latest such run and the place of the event that planned it.
+            Partition key to the latest such run and the storage id of the event that planned it.
         """
         attempts = dict(
             super().get_latest_asset_partition_materialization_attempts_without_materializations(
@@ -86,7 +86,7 @@ class BatchedEventLog(SqliteEventLogStorage):
         return attempts
 
     def _read_plans(self, asset_key: dg.AssetKey, after: int | None) -> list[tuple[int, str, EventLogEntry]]:
-        """Read the plans of runs that have not ended well: those of the others say nothing of what is missing."""
+        """Read the plans of runs that did not succeed; a plan of a successful run leaves no partition missing."""
         table = SqlEventLogStorageTable.c
         query = select(table.id, table.run_id).where(
             table.asset_key == asset_key.to_string(),
@@ -111,9 +111,10 @@ class BatchedEventLog(SqliteEventLogStorage):
 
 
 def _plan_whole_table(event: EventLogEntry) -> EventLogEntry:
-    """Plan a check once: Dagster stores a row for each partition of the run, and these stay planned for ever.
+    """Reduce the plan of a check to one row without a partition.
 
-    The checks of this project stand for whole tables, and their results name no partition.
+    Dagster stores a planned row per partition of the run. The checks here report on whole tables, so these rows would
+    never get a result.
     """
     planned = event.get_dagster_event()
     if planned.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED:
@@ -141,5 +142,5 @@ class WorkspaceStorage(DagsterSqliteStorage):
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Any
     ) -> "WorkspaceStorage":
-        """Make the storage from its block of ``dagster.yaml``."""
+        """Build the storage from its section of ``dagster.yaml``."""
         return cls.from_local(inst_data=inst_data, **config_value)

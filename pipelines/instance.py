@@ -20,23 +20,23 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def prepare_home(workspace: Workspace) -> dict[str, str]:
-    """Choose the Dagster home: the operator's own, else that of the workspace, whose settings are written once.
+    """Choose the Dagster home: ``DAGSTER_HOME`` if the operator set it, else the folder in the workspace.
 
     Args:
         workspace: An open workspace.
 
     Returns:
-        The environment variables that make Dagster use this home and this workspace. An operator's ``DAGSTER_HOME``,
-        and a ``dagster.yaml`` that is there already, are used as they are.
+        The environment variables that make Dagster use this home and this workspace. An existing ``dagster.yaml`` is
+        never overwritten.
 
     Raises:
-        InputError: ``DAGSTER_HOME`` is set and is no absolute path of a folder.
+        InputError: ``DAGSTER_HOME`` is not an absolute path of an existing folder.
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
     if chosen and chosen != os.environ.get(
         HOME_VARIABLE
-    ):  # else it was set here, perhaps for another workspace
+    ):  # otherwise this function set it, perhaps for another workspace
         home = Path(chosen)
         if not home.is_absolute() or not home.is_dir():
             raise InputError(
@@ -48,9 +48,9 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
             shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
-        # Tells the home of a workspace from an operator's, and is where the settings written here keep everything.
+        # Distinguishes this home from an operator's; dagster.yaml names it as the storage folder.
         HOME_VARIABLE: str(workspace.dagster_home),
-        # Dagster hands events over in batches only where it is told how large they may be.
+        # Dagster sends events in batches only if the batch size is set.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
         WORKSPACE_VARIABLE: str(workspace.root),
     }
@@ -63,12 +63,12 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
 
 
 def end_lost_runs(workspace: Workspace) -> list[str]:
-    """Mark runs as failed whose process is gone, as after a loss of the machine, so that they hold no slot.
+    """Mark runs as failed if their process is gone, as after a crash of the machine, so that they hold no slot.
 
-    Dagster's own launcher cannot tell a lost run from a slow one. The daemon then takes up what was lost.
+    Dagster's launcher cannot distinguish a lost run from a slow one. The daemon retries the marked runs.
 
     Returns:
-        The ids of these runs.
+        The ids of the marked runs.
     """
     ended = []
     with open_instance(workspace) as instance:
@@ -99,12 +99,14 @@ def start_ui(workspace: Workspace, port: int) -> None:
     """Run the Dagster UI, the scheduler and the code location until interrupted.
 
     Raises:
-        InputError: The port is taken.
-        WorkspaceError: Dagster ended by itself; what it said stands above.
+        InputError: The port is in use.
+        WorkspaceError: Dagster exited with an error; its messages are printed above.
     """
     end_lost_runs(workspace)
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port just left is free
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # a port that was closed just now counts as free
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
@@ -117,5 +119,5 @@ def start_ui(workspace: Workspace, port: int) -> None:
     ended = subprocess.run(
         [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=False
     )
-    if ended.returncode > 0:  # below 0: ended by a signal, as an interrupt does
+    if ended.returncode > 0:  # below 0: ended by a signal, such as an interrupt
         raise WorkspaceError(f"dagster dev ended with exit code {ended.returncode}; see its messages above")

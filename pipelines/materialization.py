@@ -1,4 +1,4 @@
-"""The stages of a run as one Dagster job in this process."""
+"""Executes the stages of a run as one Dagster job in this process."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -34,16 +34,16 @@ _DAY = len("2025-03-04")
 
 
 def materialize(workspace: Workspace, first: date | None, last: date | None, console: Console) -> Outcome:
-    """Make every table for a range of days, by one Dagster run.
+    """Build every table for a range of days in one Dagster run.
 
     Args:
         workspace: An open workspace.
-        first: First day, or None for the first message's.
-        last: Last day, or None for the last message's.
-        console: Where progress and failures are told.
+        first: First day; None for the day of the first message.
+        last: Last day; None for the day of the last message.
+        console: Receives progress and failures.
 
     Returns:
-        What was done.
+        The outcome of the run.
 
     Raises:
         BackstoryError: The range is empty or the exports cannot be read.
@@ -59,11 +59,11 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
 
     Args:
         workspace: An open workspace.
-        partitions: Keys of the wanted partitions, neighbours of each other.
-        tell: Is given reports and findings as they come.
+        partitions: Keys of consecutive partitions, in order.
+        tell: Receives each report and finding as it happens.
 
     Returns:
-        What was done.
+        The reports, findings and failures of the run.
 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
@@ -97,7 +97,7 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     if offered is None or partitions[0] >= offered:
         return
     day, first_day = partitions[0][:_DAY], offered[:_DAY]
-    # Where nothing of the run is offered, a later beginning would only be the next error.
+    # If no partition of the run is offered, a later first day would only raise another error.
     otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
     start = (
         workspace.settings.partitions.start
@@ -111,7 +111,7 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
 
 @contextmanager
 def _each_given_to(receive: Tell) -> Iterator[None]:
-    """Pass on what the library logs of each stage and check, as it happens."""
+    """Pass each stage report and finding that the library logs to a function, as it happens."""
     handler = _Receiver(receive)
     loggers = [logging.getLogger(name) for name in (REPORT_LOGGER, FINDING_LOGGER)]
     levels = [logger.level for logger in loggers]
@@ -139,7 +139,7 @@ class _Receiver(logging.Handler):
 
 
 def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
-    """Say why steps failed: in the step's own sentences, else in the words of the innermost error."""
+    """Return why steps failed: the messages of the step's own failure, else that of the error to report."""
     failures = []
     for event in result.all_events:
         if not event.is_step_failure:
@@ -153,12 +153,12 @@ def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def _sentence_of(error: SerializableErrorInfo) -> str:
-    """Give the message of an error without the name of its class, which Dagster puts before it."""
+    """Return the message of an error without the class name that Dagster prepends."""
     return (error.message.partition(f"{error.cls_name}: ")[2] or error.message).strip()
 
 
 def find_told(error: SerializableErrorInfo) -> SerializableErrorInfo:
-    """Find the error of a failed step to tell: the library's outermost, which names the remedy, else the innermost."""
+    """Choose the error to report: the library's outermost, which names the remedy, else the innermost cause."""
     chain = [error]
     while (cause := chain[-1].cause) is not None:
         chain.append(cause)

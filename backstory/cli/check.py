@@ -62,7 +62,7 @@ def check(
 
 
 def print_preview(console: Console, preview: Preview) -> None:
-    """Show what would be read, file by file, and a summary."""
+    """Print what would be read, file by file, and a summary."""
     from backstory.inspection.preview import CHAT, DOCUMENT
 
     settings = preview.settings_file or "the defaults, since there is no workspace"
@@ -117,7 +117,7 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
 
 def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     table = make_table("date", "language", "encoding", "file")
-    ordered = sorted(rows, key=lambda row: row["reason"] is None)  # what lacks something is not to be cut off
+    ordered = sorted(rows, key=lambda row: row["reason"] is None)  # files with a problem first
     for row in ordered[:_MOST_DOCUMENTS]:
         date = f"{row['first']:%Y-%m-%d}" if row["first"] else "no date"
         table.add_row(date, _language(row), row["encoding"] or "binary", plain_line(row["source"]))

@@ -54,14 +54,14 @@ def forget(
 
 
 def exit_code(done: Forgetting) -> int:
-    """Give the exit code of forgetting."""
+    """Return the exit code of the command."""
     if not done.search.found:
         return 0
     return INCOMPLETE if all(file.startswith(_DAGSTER) for file in done.search.found) else FAILED
 
 
 def describe_forgetting(done: Forgetting) -> list[str]:
-    """Say what was removed, what was searched, what was found, and what is left to the user."""
+    """Describe what was removed, searched and found, and what the user must delete."""
     removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
     lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]

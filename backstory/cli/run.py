@@ -1,4 +1,4 @@
-"""The command ``backstory run``: read what there is, make every table, and say what was read and what it cost."""
+"""The command ``backstory run``: read all inputs, build every table, and print what was read and what it cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from backstory.runner import Execute, Outcome
 
 _NOTE = "notice"
-"""Count of a stage that is a sentence for whoever runs it."""
+"""Key of the count of a stage that holds a sentence for the user."""
 
 
 FirstOption = Annotated[
@@ -75,18 +75,18 @@ def run_and_tell(
     *,
     accept_removals: bool,
 ) -> Outcome:
-    """Run over a workspace, and print what happens as it happens.
+    """Run the pipeline over a workspace, and print progress.
 
     Args:
-        given: Folder of the workspace, or None for the one named by the environment or the current folder.
-        first: First day, or None for that of the first message.
-        last: Last day, or None for that of the last message.
-        load_execute: Gives what executes the stages; called after the first line is printed, since it may take
-            seconds to load.
-        accept_removals: Whether messages and documents may go that earlier runs read.
+        given: Folder of the workspace; None for the one named by the environment, or the current folder.
+        first: First day; None for the day of the first message.
+        last: Last day; None for the day of the last message.
+        load_execute: Loads the function that executes the stages. It is called after the first line is printed,
+            since loading may take seconds.
+        accept_removals: Whether the run may remove messages and documents that earlier runs read.
 
     Returns:
-        What was done.
+        The outcome of the run.
 
     Raises:
         BackstoryError: The workspace, its settings or the range cannot be used.
@@ -108,14 +108,14 @@ def run_and_tell(
 
 
 def exit_code(outcome: Outcome) -> int:
-    """Give the exit code of a run."""
+    """Return the exit code of a run."""
     if not outcome.success:
         return FAILED
     return INCOMPLETE if len(outcome.unfinished) else 0
 
 
 def print_progress(console: Console, told: StageReport | Finding) -> None:
-    """Print a line for a stage that is done, and one for a check that found something."""
+    """Print a line for a finished stage, or for a check that found cases."""
     from backstory.pipeline.stage_report import StageReport
 
     if isinstance(told, StageReport):
@@ -133,7 +133,7 @@ def print_progress(console: Console, told: StageReport | Finding) -> None:
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
-    """Print what was read and what was not, what the run cost, and how it ended."""
+    """Print which files were read and which were not, the failures, and the cost of the run."""
     for line in describe_sources(outcome):
         console.print(plain(line), soft_wrap=True)
     for failure in outcome.execution.failures:
@@ -142,13 +142,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 
 
 def describe_sources(outcome: Outcome) -> list[str]:
-    """Say how many files were read, and name each that was not, or not whole, with the reason.
-
-    Args:
-        outcome: What a run did.
+    """Count the files that were read, and name each file that was not read or only in part, with the reason.
 
     Returns:
-        A line for each folder that has files, each followed by the lines of its files.
+        A line per folder that has files, followed by the lines of its files.
     """
     from backstory.inspection.files import STATUS_WORDS
 
@@ -166,7 +163,7 @@ def describe_sources(outcome: Outcome) -> list[str]:
 
 
 def describe_cost(outcome: Outcome) -> str:
-    """Say in one or two sentences what a run made, and what it cost."""
+    """Describe in one or two sentences what a run built and what it cost."""
     if outcome.fresh:
         return f"Nothing has changed since the last run: no table was made again ({outcome.seconds:.1f} s)."
     made = f"{outcome.computed} partitions made in {outcome.seconds:.1f} s."

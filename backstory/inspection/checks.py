@@ -1,6 +1,6 @@
-"""The checks of a run: what each looks for in which table, whether it stops the run, and what it says.
+"""The checks of a run: what each looks for in which table, whether it fails the run, and its message.
 
-A check is named for what it looks for, so that its name reads right whether it found something or not.
+A check is named for the cases that it looks for, so that the name fits both a passed and a failed check.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _EXAMPLE_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that is looked for after a table was made.
+    """One kind of case that is looked for after a table was built.
 
     Attributes:
         table: The table, or ``search_index``.
-        name: What is looked for; unique for the table.
-        blocking: Whether a run stops when it finds something.
-        find: Gives one row per case in some partitions, or in all of them for None.
-        what: What the cases are, as a noun in the plural.
-        example: How one case is written, with the columns of ``find``.
+        name: Name of the cases, such as ``unread_lines``; unique within the table.
+        blocking: Whether a case fails the run.
+        find: Returns one row per case in the given partitions; None means all partitions.
+        what: Description of the cases, as a noun in the plural.
+        example: Format string for one case; its fields are the columns of ``find``.
         remedy: Where to look, or what to do.
-        share_of_rows: Whether to say how many of the table's rows the cases are.
+        share_of_rows: Whether the message gives the number of checked rows, too.
     """
 
     table: str
@@ -58,12 +58,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        check: The check.
-        cases: One row per case; no rows if it found nothing.
-        rows: Rows of the table that were looked at; None where the share is not asked for.
+        check: The check that ran.
+        cases: One row per case; no rows if the check passed.
+        rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
     """
 
     check: Check
@@ -72,12 +72,12 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no cases."""
         return self.cases.is_empty()
 
     @property
     def message(self) -> str:
-        """How many cases there are, the first of them, and where to look."""
+        """Number of cases, the first of them, and the remedy."""
         if self.passed:
             return "none found"
         share = "" if self.rows is None else f" among {self.rows}"
@@ -91,16 +91,13 @@ class Finding:
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> Finding:
-    """Make one check.
+    """Run a check and log its finding.
 
     Args:
         workspace: An open workspace.
-        check: What to look for.
-        partitions: Keys of the calendar partitions to look at, or None for all; a table that has none is looked at
+        check: The check to run.
+        partitions: Keys of the partitions to check, or None for all. A table without partitions is always checked
             as a whole.
-
-    Returns:
-        What was found.
     """
     wanted = partitions if check.table in _PARTITIONED else None
     rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
@@ -111,7 +108,7 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
 
 
 def checks_after(table: str) -> list[Check]:
-    """Give the checks that can be made once the stage of a table is done, of the tables written beside it, too."""
+    """Return the checks to run after the stage of a table, including those of tables that it also writes."""
     done = {stage.table: place for place, stage in enumerate(STAGES)}
     written_by = {name: stage.table for stage in STAGES for name in (stage.table, *stage.writes_beside)}
     return [check for check in CHECKS if done[written_by[check.table]] == done[table]]

@@ -1,4 +1,4 @@
-"""What a run would read of some files, as what, and what it would not read: told without writing anything."""
+"""Previews which files a run would read, as chat or document, and which it would not; writes nothing."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Preview:
-    """What would be read.
+    """What a run would read.
 
     Attributes:
-        settings_file: The settings that hold; None for the defaults.
-        files: One record per file, by name: the columns of :class:`backstory.tables.schemas.Sources` without
-            ``folder``, with file names as they are on the disk; ``taken_for``, which is ``chat``, ``document``, or
-            None for neither; and of a chat the numbers ``people``, ``media`` and ``system`` (lines of the app).
-        messages: Messages of all chats; one that several exports of a conversation hold counts once.
+        settings_file: The settings that apply; None for the defaults.
+        files: One record per file, ordered by name: the columns of :class:`backstory.tables.schemas.Sources` without
+            ``folder``, with file names as on disk; ``taken_for``: ``chat``, ``document``, or None for neither;
+            and for chats the counts ``people``, ``media`` and ``system`` (lines that the app wrote).
+        messages: Number of messages of all chats; a message in several exports of a conversation counts once.
         people: Number of authors of all chats.
-        problems: What is wrong besides single files.
-        notes: What else should be known.
+        problems: Errors that concern more than one file.
+        notes: Further hints for the user.
     """
 
     settings_file: Path | None
@@ -58,13 +58,13 @@ class Preview:
 
     @property
     def complete(self) -> bool:
-        """Whether everything would be read, and there is something to read."""
+        """Whether there is at least one file to read, and all files would be read completely."""
         read = any(row["status"] == "read" for row in self.files)
         missed = any(row["status"] in _UNREAD or row["unread"] for row in self.files)
         return read and not missed and not self.problems
 
     def as_record(self) -> dict[str, Any]:
-        """Give everything by name."""
+        """Return all fields as a dictionary, for JSON."""
         return {
             "settings_file": self.settings_file,
             "complete": self.complete,
@@ -78,7 +78,7 @@ class Preview:
 
 @dataclass
 class _Reading:
-    """What was found in one place; the messages are those of files that are taken for chats."""
+    """What was read in one place; the messages are those of files that were classified as chats."""
 
     files: list[Row] = field(default_factory=list)
     messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RAW_SCHEMA))
@@ -87,23 +87,20 @@ class _Reading:
 
 
 def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Preview:
-    """Say what a run would read, by the readers of a run, without writing anything.
+    """Preview what a run would read, with the readers of a run; writes nothing.
 
-    What lies in the folders of a workspace is read as it would be there. Of any other file its content decides: it is
-    a chat if a reader of chats takes it, else a document if a reader of documents does. A file whose name is a
-    document's is a chat only if every line of it belongs to a message.
+    Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
+    is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
+    a document is a chat only if every line of it belongs to a message.
 
     Args:
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
-        workspace: Folder of the workspace whose settings hold. By default the one that a path lies in, else that of
-            the environment or the current folder; outside any workspace the default settings hold.
-
-    Returns:
-        What would be read.
+        workspace: Folder of the workspace whose settings apply. By default the workspace that contains a path, else
+            that of the environment or the current folder; without a workspace, the default settings apply.
 
     Raises:
-        InputError: A path is not there, or the paths lie in several workspaces.
-        WorkspaceError: There is no such workspace, or without paths none at all.
+        InputError: A path does not exist, or the paths belong to several workspaces.
+        WorkspaceError: The workspace does not exist, or neither paths nor a workspace are given.
         SettingsError: The settings are invalid.
     """
     for path in paths:
@@ -141,12 +138,12 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
 
 
 def _locate(path: Path) -> Path:
-    """Give the place of a path; a link to a file counts where it lies."""
+    """Return the absolute path; a link to a file keeps its own location, not that of its target."""
     return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
 
 
 def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) -> _Reading:
-    """Read the folders of a workspace as a run does, and keep what lies at some paths, or everything for None."""
+    """Read the folders of a workspace as a run does, and keep the files at the given paths; None keeps all."""
     reading = _Reading()
     chats = workspace.settings.conversations
     documents = workspace.settings.documents
@@ -181,7 +178,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
 def _select(
     sources: pl.DataFrame, folder: str, root: Path, inside: Mapping[Path, Path], problems: list[str]
 ) -> Callable[[str], bool]:
-    """Give what tells the files at or below some paths, or all if there is no path; name paths without files."""
+    """Build the filter for files at or below the given paths, or for all files; report paths without files."""
     if not inside:
         return lambda _: True
     names = {
@@ -194,7 +191,7 @@ def _select(
 
 
 def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:
-    """Add the files of a folder of exports that are wanted, and their messages."""
+    """Add the selected files of a folder of exports, and their messages."""
     reading.files += [row for row in _describe_chats(read, folder) if wanted(row["source"])]
     sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
     kept = read.messages.filter(pl.col("source").is_in(sources))
@@ -210,13 +207,13 @@ def _describe_unused(read: ExportRead, folder: str) -> list[str]:
 
 
 def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
-    """Read files and folders that lie in no folder of a workspace; the files of one folder are read together."""
+    """Read files and folders outside the folders of a workspace; the files of one folder are read together."""
     folders = [path for path in paths if path.is_dir()]
     files = sorted({path for path in paths if not path.is_dir()}, key=lambda path: (path.parent, path.name))
     found = []
     for folder in folders:
         chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
-        # The pattern of the settings is that of the folder of documents, and may leave out all of any other.
+        # The pattern of the settings is meant for the folder of documents, and may exclude every file elsewhere.
         documents = settings.documents.model_copy(
             update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
         )
@@ -242,7 +239,7 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
 
 
 def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Reading:
-    """Decide of files that were read both as chats and as documents which of the two they are."""
+    """Classify files that were read both as chats and as documents as one of the two."""
     reading = _Reading()
     others = {row["source"]: row for row in documents}
     chats = _describe_chats(read, folder)
@@ -250,7 +247,7 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     has_document = any(row["status"] == "read" for row in others.values())
     for row in chats:
         other = others.pop(row["source"], None)
-        # Beside chats a picture is one that was sent in a chat; alone or beside documents it is a document's.
+        # Beside chats, a picture was sent in a chat; alone or beside documents, it belongs to a document.
         is_foreign = row["status"] == "unsupported" and not has_chat
         is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
         is_document = other is not None and (other["format"] is not None or is_foreign)
@@ -304,7 +301,7 @@ def _describe_documents(read: DocumentRead, settings: DocumentSettings) -> list[
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
     files = {row["source"]: row for reading in readings for row in reading.files}
     ordered = [files[name] for name in sorted(files)]
-    # Two folders may each hold a conversation of one name: it is the same one only within a reading.
+    # Conversations of the same name in two folders are different ones, so they are counted per reading.
     messages = sum(len(assign_message_ids(reading.messages)) for reading in readings)
     people = {name for reading in readings for name in reading.messages["author"].drop_nulls().unique()}
     notes = [note for reading in readings for note in reading.notes]

@@ -1,7 +1,7 @@
-"""What a Dagster code location of your own needs to build on Backstory's assets, from the wheel alone.
+"""Asset specs, partitions and a resource for building your own Dagster code location on Backstory's assets.
 
-The assets themselves, which make the tables, are not here: they are in the folders ``assets/`` and ``pipelines/``
-of the project. This is the only room of the library that imports Dagster; ``import backstory`` never loads it.
+The assets that build the tables are not in the wheel: they are in the folders ``assets/`` and ``pipelines/`` of the
+project. This is the only package of the library that imports Dagster; ``import backstory`` never loads it.
 """
 
 from backstory.extras import require_extra

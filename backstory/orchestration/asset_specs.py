@@ -1,4 +1,4 @@
-"""The assets of a workspace as specs: all that Dagster knows of them but the functions that make them."""
+"""The assets of a workspace as Dagster specs, without the functions that build them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -22,7 +22,7 @@ POSTS: Final = "posts"
 """Key of the source asset of the documents."""
 
 SOURCES: Final = (CHATS, POSTS)
-"""Keys of all that people write and Backstory reads."""
+"""Keys of all source assets, which Backstory reads and never writes."""
 
 _OWNER = "team:backstory"
 _STALE_AFTER = timedelta(days=7)
@@ -69,7 +69,7 @@ _SHOWN = {
 
 _READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {"messages": (CHATS,), "documents": (POSTS,)}
 
-# Which groups of settings make a stage's rows other rows; a change shows the asset as out of date.
+# Groups of settings that affect a stage's rows; after a change, the UI shows the asset as out of date.
 _SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
     "messages": ("conversations", "privacy"),
     "windows": ("windows",),
@@ -85,17 +85,17 @@ _SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
-    """Describe Backstory's assets to a code location that does not make them.
+    """Describe Backstory's assets for a code location that does not build them.
 
-    Put them into its ``Definitions`` and depend on them: Dagster then knows their partitions and columns there.
-    Where Backstory's own code location is loaded beside it, Dagster joins the two graphs by key.
+    Add the specs to its ``Definitions`` and depend on them, so that Dagster knows their partitions and columns.
+    If Backstory's own code location is loaded, too, Dagster joins the two graphs by key.
 
     Args:
-        root: Folder of the workspace; its settings say the grain and the start of the partitions.
+        root: Folder of the workspace; its settings define the grain and the start of the partitions.
 
     Returns:
-        One spec per asset: the sources, then the tables in the order of the pipeline. The key is the name of the table,
-        and ``search_index`` for the index, which is no table.
+        One spec per asset: the sources, then the tables in the order of the pipeline. The key is the name of the
+        table; the search index, which is not a table, has the key ``search_index``.
 
     Raises:
         WorkspaceError: The folder is not a workspace.
@@ -106,21 +106,21 @@ def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
 
 
 def specify_sources() -> list[dg.AssetSpec]:
-    """Describe what people write and Backstory only reads: the chats and the posts."""
+    """Describe the source assets: the chats and the posts."""
     return [_specify(key, [], None, None) for key in SOURCES]
 
 
 def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
-    """Describe the assets that Backstory makes.
+    """Describe the assets that Backstory builds.
 
-    Every partition of an asset depends on the same partition of the assets before it. Overlapping windows read the
-    partition before, too: a late message there is seen by the ledger, which asks for both.
+    Each partition of an asset depends on the same partition of the upstream assets. Overlapping windows also read the
+    previous partition. After a late message there, the ledger reports both partitions as changed.
 
     Args:
         workspace: An open workspace.
 
     Returns:
-        One spec for each stage, and then one for each table that stages write in passing.
+        One spec per stage, then one per table that stages write as a by-product.
     """
     partitions = partitions_of(workspace)
     beside: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
 
 
 def specify_code_version(workspace: Workspace, stage: Stage) -> str:
-    """Name what makes a stage's rows, besides the tables that it reads: the version of its code, and its settings."""
+    """Return the code version of a stage: the version of its code and a hash of the settings that it reads."""
     settings = {
         name: getattr(workspace.settings, name).model_dump(mode="json")
         for name in _SETTINGS_READ[stage.table]
@@ -176,7 +176,7 @@ def _specify(
 
 
 def _describe_columns(table: str) -> Mapping[str, Any]:
-    """Give the metadata that Dagster shows as an asset's columns."""
+    """Return the metadata from which Dagster shows the columns of an asset."""
     columns = describe_table(TABLES[table])
     schema = dg.TableSchema(
         [dg.TableColumn(column.name, str(column.dtype), column.description) for column in columns]

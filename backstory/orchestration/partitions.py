@@ -1,4 +1,4 @@
-"""The partitions of a workspace, as Dagster names them."""
+"""The partitions of a workspace as a Dagster definition."""
 
 from datetime import UTC, datetime
 
@@ -20,15 +20,15 @@ _SCHEDULES = {
 def partitions_definition(
     settings: PartitionSettings, first_message: str | None = None
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Make the time partitions of a workspace, in UTC.
+    """Define the time partitions of a workspace, in UTC.
 
     Args:
-        settings: Grain and first day: the part ``partitions`` of a workspace's settings.
-        first_message: Key of the first message's partition, which is taken where ``start`` is not set; None where it is
-            not known either, so that the partitions begin today.
+        settings: The section ``partitions`` of the settings: grain and first day.
+        first_message: Key of the partition of the first message, used if ``start`` is not set. If it is None, too, the
+            partitions begin today.
 
     Returns:
-        Partitions from the one that holds the first day on, whose keys are those of :mod:`backstory.tables.partitions`.
+        Partitions from the one that holds the first day; the keys follow :mod:`backstory.tables.partitions`.
     """
     cron_schedule, form = _SCHEDULES[settings.grain]
     if settings.start is None and first_message is not None:
@@ -43,8 +43,8 @@ def partitions_definition(
 
 
 def partitions_of(workspace: Workspace) -> dg.TimeWindowPartitionsDefinition:
-    """Make the time partitions of a workspace from the setting ``partitions.start``, else from its first message.
+    """Define the time partitions of a workspace from the setting ``partitions.start``, else from its first message.
 
-    The exports are not read: the first message is the one that the last run found.
+    The exports are not read: the date of the first message is the one that the last run stored.
     """
     return partitions_definition(workspace.settings.partitions, known_first_partition(workspace))

@@ -30,10 +30,10 @@ class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         Args:
             table: Name of the table, one of :data:`backstory.tables.schemas.TABLES`.
-            partitions: Keys of the wanted partitions, such as ``context.partition_keys``; None for all of them.
+            partitions: Partition keys, such as ``context.partition_keys``; None for all partitions.
 
         Returns:
-            Their rows, partition by partition in the order of their keys; no rows where a partition is absent.
+            The rows, ordered by partition key; an absent partition has no rows.
 
         Raises:
             WorkspaceError: The folder is not a workspace.
@@ -43,7 +43,7 @@ class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return read_table(self._tables, table, partitions)
 
     def connect(self) -> "ibis.BaseBackend":
-        """Open the tables through Ibis: a DuckDB in memory with one view per table, over the files in place.
+        """Open the tables through Ibis: an in-memory DuckDB with one view per table over the stored files.
 
         Raises:
             WorkspaceError: The folder is not a workspace.
