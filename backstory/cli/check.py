@@ -45,7 +45,7 @@ def check(
 ) -> None:
     """Say what would be read, and as what, and what would not, without writing anything.
 
-    A file outside the folders of a workspace is told by its content: a chat, else a document.
+    A file outside the folders of a workspace is classified by its content: a chat, else a document.
 
     Exit codes: 0 everything would be read; 2 bad usage or settings; 3 something would be set aside, is not supported
     or cannot be read.

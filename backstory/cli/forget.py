@@ -1,4 +1,4 @@
-"""The command ``backstory forget``: remove one thing from everything, and prove that it is gone."""
+"""The command ``backstory forget``: remove one thing from all data, and verify that it is gone."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def forget(
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Remove a conversation, a member or a document from everything that was made, and read it no more.
+    """Remove a conversation, a member or a document from all data, and never read it again.
 
     Every file of the workspace is then searched for its texts and ids. Chat exports and documents are not changed:
-    the command names those that still hold it.
+    the command names those that still contain it.
 
     Exit codes: 0 nothing is left; 1 something was found; 2 bad usage or settings; 3 only Dagster's history holds some.
     """

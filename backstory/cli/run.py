@@ -55,13 +55,13 @@ def run(
     accept_removals: AcceptOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Read the chats and documents, and make every table: windows, hits, contexts and the rest.
+    """Read the chats and documents, and build every table, such as windows, hits and contexts.
 
-    What has not changed since the last run is not made again. A run that would remove messages stops before it
-    writes, unless that is accepted.
+    Partitions whose inputs have not changed are skipped. A run that would remove messages stops before it writes,
+    unless the removal is accepted.
 
     Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
-    3 everything was done but for files that were set aside or could not be read.
+    3 everything was done, but files were set aside or could not be read.
     """
     outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
     raise typer.Exit(exit_code(outcome))
