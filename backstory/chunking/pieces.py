@@ -87,7 +87,7 @@ def measure_paragraphs(
     ]
     counts = count_tokens([*paragraphs, *probes])
     single, double, empty = counts[-3:].tolist()
-    specials = max(0, min(empty, 2 * single - double))  # a counter may return 1 both for no text and for one word
+    specials = max(0, min(empty, 2 * single - double))  # a counter may return 1 for no text and for one word
     tokens = np.maximum(counts[:-3] - specials, 0)
     gap_counts = dict(zip(distinct, _read_gaps(tokens[len(starts) :]), strict=True))
     gap_tokens = np.full(len(starts), gap_counts[_PARAGRAPH_GAP], np.int64)

@@ -28,9 +28,7 @@ def read_timestamp(value: object) -> datetime:
         ValueError: The value is not a timestamp.
     """
     moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
-    if (
-        not MINYEAR < moment.year < MAXYEAR
-    ):  # a conversion to another time zone could leave Python's range of years
+    if not MINYEAR < moment.year < MAXYEAR:  # a time zone conversion could leave this range
         raise ValueError("the timestamp is out of range")
     return moment
 
