@@ -39,9 +39,10 @@ def parse_date(text: str) -> datetime:
     """Read a date, or a date and time.
 
     The supported forms are those of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``,
-    ``2025-03-04 10:00 +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``), and English month names in either
-    order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``, ``Tue, 04 Mar 2025 10:00:00 +0000``), with or
-    without a day of the week. ``04/03/2025`` is refused, since either number could be the month.
+    ``2025-03-04 10:00 +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``),
+    and English month names in either order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``,
+    ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the
+    week. ``04/03/2025`` is refused, since either number could be the month.
 
     Args:
         text: The date; it may be in the double brackets of a link to a daily note.
