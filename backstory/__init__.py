@@ -1,4 +1,4 @@
-"""For every window of a conversation, the earlier documents that its writer should have at hand."""
+"""Find, for every window of a conversation, the earlier documents that are relevant to its writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents cut into the chunks that are stored, embedded and searched."""
+"""Cutting documents into the chunks that are stored, embedded and searched."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def cut_document_chunks(
     counter_id: str,
     previous: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Cut the documents that are searched, so that each chunk is embedded whole with its title and headings.
+    """Cut documents so that each chunk, with its title and headings, fits into the embedder.
 
     Args:
         documents: Table :class:`~backstory.tables.schemas.Documents`; only rows of status ``ok`` are cut.
         settings: Ceiling and overlap, in tokens.
-        max_tokens: Most tokens that the embedder takes; the smaller of it and the setting holds.
+        max_tokens: The embedder's maximum input; the smaller of it and the setting is the ceiling.
         count_tokens: Counts many texts at once, special tokens included.
-        counter_id: Names the tokenizer; chunks of another one are cut again.
-        previous: The table as it was; revisions in it that were cut in the same way are taken over.
+        counter_id: Id of the tokenizer; if it changed, all documents are cut again.
+        previous: The table of the last run; chunks of revisions that were cut in the same way are reused.
 
     Returns:
-        Table :class:`~backstory.tables.schemas.DocumentChunks`, in the order of the documents. ``token_count`` is
-        that of ``text`` alone; what :func:`embedding_texts` makes of a row is never over the ceiling.
+        Table :class:`~backstory.tables.schemas.DocumentChunks`, in the order of the documents. ``token_count`` counts
+        ``text`` alone. The text that :func:`embedding_texts` builds for a row never exceeds the ceiling.
         ``heading`` is empty for a document whose title and headings would take half of the ceiling.
 
     Raises:
-        InputError: The ceiling leaves a document no room beside its title.
+        InputError: The title of a document leaves no room for text below the ceiling.
     """
     started = time.perf_counter()
     ceiling = min(settings.max_tokens, max_tokens)
@@ -84,9 +84,9 @@ def cut_document_chunks(
 
 
 def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
-    """Make the texts that stand for chunks in the index: title, headings, an empty line, text.
+    """Build the texts to embed for chunks: title, headings, an empty line, text.
 
-    A heading that repeats the title is left out, and so is the last one where the text begins with it.
+    A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
 
     Args:
         chunks: Table :class:`~backstory.tables.schemas.DocumentChunks`.
@@ -147,7 +147,7 @@ def _take_over(previous: pl.DataFrame | None, current: pl.DataFrame, method: str
 def _cut_sources(
     sources: Sequence[_Source], ceiling: int, overlap: int, count_tokens: CountTokens
 ) -> list[list[Span]]:
-    """Cut every text with room for its longest introduction, and with less where that was not enough."""
+    """Cut every text with room for its longest title and headings; retry with smaller chunks where it is too little."""
     with_headings, rooms = _measure_rooms(sources, ceiling, count_tokens)
     spans: list[list[Span]] = [[] for _ in sources]
     pending = list(range(len(sources)))
@@ -189,7 +189,7 @@ def _cut_sources(
 def _measure_rooms(
     sources: Sequence[_Source], ceiling: int, count_tokens: CountTokens
 ) -> tuple[set[int], list[int]]:
-    """Say which documents have room for headings, and how many tokens a slice of each may have."""
+    """Compute which documents have room for headings, and the maximum tokens per slice of each."""
     titles = [_introduce(source.title, "", "") for source in sources]
     owners, introductions = [], []
     for number, source in enumerate(sources):
@@ -251,9 +251,9 @@ def _introduce(title: str, heading: str, text: str) -> str:
 
 
 def _shorten(text: str, limit: int, separator: str) -> str:
-    """Cut a text to a number of UTF-8 bytes, after the last separator that fits if there is one.
+    """Truncate a text to a number of UTF-8 bytes, after the last separator that fits if there is one.
 
-    Bytes, since no tokenizer makes more tokens than that of an ordinary vocabulary.
+    The limit is in bytes, since no tokenizer with an ordinary vocabulary produces more tokens than bytes.
     """
     encoded = text.encode("utf-8", "surrogatepass")
     if len(encoded) <= limit:

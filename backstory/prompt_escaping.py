@@ -1,8 +1,8 @@
-"""Escaping of foreign text in a prompt: nothing that a document says reads as structure of what surrounds it.
+"""Escaping foreign text in a prompt, so that no document content can be read as structure of the prompt.
 
-Readers differ: Markdown ends a line at a line feed, Python and terminals at others, too; a parser sees the character
-before a ``#`` that nobody else sees. So line ends are made one, what is invisible is dropped, and then everything that
-some reader takes for structure gets a backslash. Text without any of these stays as it is.
+Readers differ: Markdown ends a line at a line feed only, Python and terminals also at other characters. A parser
+sees an invisible character before a ``#``, a person does not. So line ends are unified, invisible characters are
+dropped, and everything that some reader takes for structure gets a backslash. Other text is unchanged.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import regex
 _LINE_END: Final = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _WHITESPACE: Final = re.compile(r"\s+")
 
-# Control characters, among them the escape of terminals; marks of direction; what has no width, such as the tag
-# characters in which instructions have been hidden.
+# Control characters, including the escape of terminals; direction marks; characters without width, such as the tag
+# characters that are used to hide instructions.
 _UNSEEN: Final = regex.compile(
     r"(?V1)[[\p{Cc}\p{Default_Ignorable_Code_Point}\ufff9-\ufffb]"
     r"--[\t\n\u00ad\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]]+"
@@ -30,7 +30,7 @@ _ONE_JOINER: Final = re.compile(f"{_SELECTOR}?[\u200c\u200d]")
 _SOFT_HYPHEN: Final = "\u00ad"
 _KEYCAP: Final = "\ufe0f\u20e3"
 
-# A model's own marker such as <|im_start|>, a comment, a closing tag; a web address in angle brackets is no tag.
+# A model's marker such as <|im_start|>, a comment, a closing tag; a web address in angle brackets is not a tag.
 _MARKER: Final = re.compile(r"<(?=[/!?|｜])")
 _TAG: Final = re.compile(r"<(?=[A-Za-z])(?!https?://[^\s<>]*>)")
 _IMAGE: Final = re.compile(r"!(?=\[)")
@@ -41,7 +41,7 @@ _LINK: Final = re.compile(r"\](?=\(\s*<?([^\s)>]*))")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _HARMLESS_SCHEMES: Final = frozenset({"http", "https", "mailto", "tel"})
 
-# Spaces of every kind, the empty Braille pattern, and accents with no letter to stand on.
+# Spaces of every kind, the empty Braille pattern, and combining accents without a base letter.
 _BLANKS: Final = regex.compile(r"(?:[^\S\n]|\p{M}|\u2800)*+")
 _CONTAINER: Final = re.compile(r">|[-+*](?=\s|$)|\d{1,9}[.)](?=\s|$)", re.MULTILINE)
 # Underlines of a heading, rules, and definitions that would make a link of a title.
@@ -59,15 +59,15 @@ _FIELDS: Final = ("tags:", "similarity:")
 
 
 def escape_block(text: str) -> str:
-    """Put a backslash into everything that would read as structure of the prompt.
+    """Escape everything that could be read as structure of the prompt with a backslash.
 
     Args:
         text: Any number of lines.
 
     Returns:
-        Lines that end with a line feed. Read as CommonMark they hold paragraphs, lists, quotes, indented code and web
-        links, but no heading, rule, fence, HTML, image or link definition, no link of another scheme, and no item
-        that reads as one of an entry's own lines.
+        Lines that end with a line feed. As CommonMark they contain paragraphs, lists, quotes, indented code and web
+        links. They contain no heading, rule, fence, HTML, image or link definition, no link of another scheme, and
+        no list item that looks like a line of the prompt entry itself.
     """
     lines = _escape_inline(_drop_unseen(_LINE_END.sub("\n", text)))
     pieces, done = [], 0
@@ -92,7 +92,7 @@ def _drop_unseen(text: str) -> str:
 
 
 def _keep_joiners(found: re.Match[str]) -> str:
-    """Keep what makes emoji and the words of several scripts; beside ASCII it could only hide a marker."""
+    """Keep joiners, which emoji and several scripts need; drop them next to ASCII, where they could hide a marker."""
     run, text = found[0], found.string
     start, end = found.span()
     before, after = text[max(start - 1, 0) : start], text[end : end + 1]
@@ -108,8 +108,8 @@ def _is_foreign(character: str) -> bool:
 
 
 def _escape_inline(text: str) -> str:
-    # Behind the "<" the backslash breaks Markdown's tag and a model's marker alike, and no backslash that the
-    # author wrote before it can undo it. Without a ">" behind it, a "<" before a letter is a comparison.
+    # A backslash after the "<" breaks both a Markdown tag and a model's marker. A backslash that the author wrote
+    # before the "<" cannot undo it. A "<" before a letter without a later ">" is a comparison.
     end = text.rfind(">") + 1
     text = _TAG.sub(r"<\\", text[:end]) + text[end:]
     text = _IMAGE.sub(r"!\\", _MARKER.sub(r"<\\", text))
@@ -123,7 +123,7 @@ def _escape_link(found: re.Match[str]) -> str:
 
 
 def _find_structure(text: str, place: int) -> int | None:
-    """Find where a line needs its backslash: before its structure, inside of quotes and lists."""
+    """Find the position of a line's backslash: before its structure, also inside quotes and lists."""
     structure = _AT_LINE_START
     while blanks := _BLANKS.match(text, place):
         place = blanks.end()

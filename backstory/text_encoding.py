@@ -1,4 +1,4 @@
-"""The encoding of a text file, told from its bytes."""
+"""Detecting the encoding of a text file from its bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UTF8: Final = "utf-8"
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF8),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # checked before UTF-16, whose mark is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -29,8 +29,8 @@ _ALPHABETS: Final = {
 }  # fmt: skip
 """Letters besides a to z of the languages that each Latin code page of Windows was made for.
 
-The statistics of charset-normalizer tell scripts apart, but not these: they differ in a few letters only. Where two fit
-alike, the first one counts: Turkish is likelier than Icelandic.
+The statistics of charset-normalizer distinguish scripts, but not these code pages, which differ in a few letters only.
+If two fit equally well, the first one is used: Turkish is likelier than Icelandic.
 """
 
 _USUAL: Final = "cp1252"
@@ -39,7 +39,7 @@ _MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
 _OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258")
 
 _CALM: Final = 0.05
-_MULTIBYTE_BONUS: Final = 0.15  # text in a single-byte encoding is hardly ever valid in one of several bytes
+_MULTIBYTE_BONUS: Final = 0.15  # single-byte text is rarely valid in a multi-byte encoding
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
@@ -49,17 +49,17 @@ _LINES_OF_CHANCE: Final = 20
 
 
 def find_encoding(content: bytes) -> str:
-    """Tell the encoding of a text by a byte order mark, by the places of null bytes, or by its letters.
+    """Detect the encoding of a text by a byte order mark, by the positions of null bytes, or by its letters.
 
-    A text with lines that are not valid UTF-8 is UTF-8 all the same where other lines hold letters that are: then
-    the lines are damaged. It is taken for another encoding where hardly any line holds letters in UTF-8, and where
-    the letters make sense in that other one.
+    A text with some lines that are not valid UTF-8 still counts as UTF-8 if other lines contain non-ASCII letters in
+    valid UTF-8: the invalid lines are damaged. Another encoding is chosen if hardly any line contains such letters
+    and if the text makes sense in that encoding.
 
     Args:
         content: All bytes of the file, or enough of its beginning.
 
     Returns:
-        A name that Python knows; ``utf-8`` where nothing else is likely.
+        Python's name of the encoding; ``utf-8`` if no other encoding is likely.
     """
     for mark, name in _MARKS:
         if content.startswith(mark):
@@ -86,10 +86,10 @@ def describe_encoding(encoding: str | None) -> str | None:
     """Say that the encoding of a file was guessed from its letters, and what to do if the guess is wrong.
 
     Args:
-        encoding: From :func:`find_encoding`, or None for a file that is not text.
+        encoding: From :func:`find_encoding`, or None for a binary file.
 
     Returns:
-        One sentence; None for an encoding that is certain, which are those of Unicode.
+        One sentence; None if the encoding is certain, which is true of the Unicode encodings.
     """
     if encoding is None or encoding.startswith("utf-"):
         return None
@@ -97,7 +97,7 @@ def describe_encoding(encoding: str | None) -> str | None:
 
 
 def _find_wide_encoding(sample: bytes) -> str:
-    """Tell UTF-16 without a mark: digits and punctuation have a null byte each, always on the same side."""
+    """Detect UTF-16 without a mark: digits and punctuation have one null byte each, always on the same side."""
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     least = _LEAST_SHARE_OF_NULLS * len(sample) / 2
     if odd >= least and odd > 10 * even:
@@ -106,7 +106,7 @@ def _find_wide_encoding(sample: bytes) -> str:
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """Tell a code page by the letters; UTF-8 where none makes sense, so that the lines are named as damaged."""
+    """Detect a code page by the letters; UTF-8 if none makes sense, so that the lines are reported as damaged."""
     foreign = sum(byte >= 0x80 for byte in sample)
     if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
         shares = {name: _share_in_alphabet(sample, name) for name in _ALPHABETS}
@@ -129,9 +129,9 @@ def _reads_alike(sample: bytes, encoding: str, other: str) -> bool:
 
 
 def _share_in_alphabet(sample: bytes, encoding: str) -> float:
-    """Give the share of the letters besides a to z that the best fitting language has where it has them.
+    """Return the share of letters besides a to z that belong to the best fitting language of the code page.
 
-    Languages mix, in names above all: what all of them have together counts almost as much.
+    Texts mix languages, mostly in names: the share for all languages together counts almost as much.
     """
     try:
         text = f" {sample.decode(encoding)} "

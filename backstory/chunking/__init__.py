@@ -1,1 +1,1 @@
-"""Texts -> chunks: outline, units and pieces of a text, and the plans that pack them below a token ceiling."""
+"""Texts -> chunks: the outline, units and pieces of a text, and plans that pack pieces below a token ceiling."""

@@ -1,7 +1,7 @@
-"""Markdown cut into chunks: whole paragraphs, packed up to a hard ceiling of tokens.
+"""Cutting Markdown into chunks: whole paragraphs, packed up to a hard ceiling of tokens.
 
-Chunks are exact slices of their text. Tokenizers are not additive, so the counts of the parts only plan the
-chunks: every finished slice is counted, and a text with one over the ceiling is planned again.
+Chunks are exact slices of their text. Token counts are not additive, so the counts of pieces are only used for
+planning. Every finished slice is counted, and a text with a slice over the ceiling is planned again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Span(NamedTuple):
     Attributes:
         start: Offset of the first character, the overlap with the previous chunk included.
         end: Offset after the last character.
-        token_count: What the counter says of the slice.
+        token_count: Tokens of the slice, special tokens included.
         heading: Headings above ``start``, outermost first, as ``"A > B"``.
     """
 
@@ -47,19 +47,19 @@ def cut_chunks(
 ) -> list[list[Span]]:
     """Cut many texts into chunks at once.
 
-    Paragraphs stay whole where they fit; one over the ceiling is cut at sentences and lines, then at words,
-    then between grapheme clusters. A chunk begins with the last whole paragraphs of the one before it, else
-    with its last sentences, else with its last words, as many as ``overlap_tokens`` and the ceiling leave
-    room for, and never with the whole of it. The overlap is held to half of the ceiling.
+    Paragraphs stay whole if they fit. A paragraph over the ceiling is cut at sentences and lines, then at words,
+    then between grapheme clusters. A chunk repeats the last whole paragraphs of the previous chunk, else its last
+    sentences, else its last words: as many as fit ``overlap_tokens`` and the ceiling, but never the whole chunk.
+    The overlap is limited to half of the ceiling.
 
     Args:
         texts: Markdown or plain texts.
-        max_tokens: Most tokens of a chunk, overlap and special tokens included: one for all, or one per text.
-        overlap_tokens: Most tokens of a chunk that are repeated from the one before.
+        max_tokens: Maximum tokens of a chunk, overlap and special tokens included: one for all, or one per text.
+        overlap_tokens: Maximum tokens that a chunk repeats from the previous chunk.
         count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches.
 
     Returns:
-        The chunks of each text in order. Together they hold all but whitespace between paragraphs.
+        The chunks of each text in order. Together they contain everything but whitespace between paragraphs.
 
     Raises:
         InputError: The limits contradict each other, or a single character is over the ceiling.
@@ -130,7 +130,7 @@ def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens:
 def _cut_stubborn_pieces(
     drafts: dict[int, Draft], limits: Sequence[int], count_tokens: CountTokens, specials: int
 ) -> dict[int, Draft]:
-    """Cut the pieces that are over the ceiling although they stand alone (a lost space can add a token)."""
+    """Cut the pieces that exceed the ceiling even as a chunk of one piece (a lost space can add a token)."""
     stubborn = {place: draft.stubborn for place, draft in enumerate(drafts.values()) if draft.stubborn}
     if not stubborn:
         return drafts

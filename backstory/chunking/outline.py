@@ -1,10 +1,9 @@
-"""Where the paragraphs and headings of a Markdown text lie, as character offsets.
+"""Finding the paragraphs and headings of a Markdown text, as character offsets.
 
-Headings, code and HTML are found by markdown-it-py, as CommonMark defines them, with two exceptions: a line of any
-whitespace is blank, and an underlined heading is a single line below a blank one (what else stands above a dashed line
-is often a log, or front matter that is out of place). A paragraph is what lies between two blank lines, so that a
-heading and the text right below it are one, and so are the items of a list without blank lines. Only code between
-fences keeps its blank lines.
+markdown-it-py finds headings, code and HTML by the rules of CommonMark, with two exceptions. A line of any whitespace
+is blank. An underlined heading must be a single line after a blank line, since longer text above a dashed line is often
+a log or misplaced front matter. A paragraph is the text between two blank lines: a heading and the text directly below
+it are one paragraph, and so is a list without blank lines. Only fenced code keeps its blank lines.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from numpy.typing import NDArray
 
 Offsets: TypeAlias = NDArray[np.int64]
 
-# Every heading, fence and HTML block holds one of these. The parser is much slower than this search, and most messages
-# of a chat hold none.
+# Every heading, fence and HTML block contains one of these. The parser is much slower than this search, and most chat
+# messages contain none of them.
 _STRUCTURE = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -35,11 +34,11 @@ class MarkdownOutline:
     """The paragraphs and headings of one text.
 
     Attributes:
-        text: The text.
-        starts: Offset of the first line of each paragraph; code between fences is one, whatever blank lines it holds.
-        ends: Offset after the last character of each paragraph, its line end left out.
-        heading_starts: Offset of the first line of each heading that stands in no list or quote.
-        heading_levels: 1 to 6.
+        text: The whole text.
+        starts: Offset of the first line of each paragraph; fenced code is one paragraph, even with blank lines.
+        ends: Offset after the last character of each paragraph, without its line end.
+        heading_starts: Offset of the first line of each heading outside of lists and quotes.
+        heading_levels: Levels of the headings, 1 to 6.
         heading_titles: Texts of the headings, whitespace folded.
     """
 
@@ -51,10 +50,10 @@ class MarkdownOutline:
     heading_titles: list[str]
 
     def headings_at(self, offsets: Offsets) -> list[str]:
-        """Give the headings above each offset, outermost first, as ``"A > B"``.
+        """Return the headings above each offset, outermost first, as ``"A > B"``.
 
         Args:
-            offsets: Character offsets; a heading that starts at one counts.
+            offsets: Character offsets; a heading that starts exactly at an offset is included.
 
         Returns:
             The paths, empty before the first heading.
@@ -78,10 +77,10 @@ class MarkdownOutline:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What the parser found.
+    """The blocks found by the parser.
 
     Attributes:
-        fences: First line of code between fences, and the line after its last.
+        fences: First line of each fenced code block, and the line after its last.
         headings: First line, level and title of each heading.
     """
 
@@ -113,7 +112,7 @@ def outline_markdown(text: str) -> MarkdownOutline:
 
 
 def _find_blocks(lines: Sequence[str]) -> _Blocks:
-    # One line end for each of ours, so that the parser's line numbers are those of `lines`.
+    # One line feed per line, so that the parser's line numbers match `lines`.
     source = "\n".join(line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines)
     if not _STRUCTURE.search(source):
         return _Blocks()
@@ -122,7 +121,7 @@ def _find_blocks(lines: Sequence[str]) -> _Blocks:
         fences=[
             (first, stop)
             for first, stop in (_lines_of(token, lines) for token in tokens if token.type == "fence")
-            # No line of a quote is blank, so that its code stays in one piece anyway.
+            # Code in a quote needs no entry: no line of a quote is blank, so the code is never split.
             if not lines[first].lstrip().startswith(">")
         ],
         headings=[
@@ -143,14 +142,14 @@ def _is_title(heading: Token, lines: Sequence[str]) -> bool:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Make a parser of blocks; what stands inside a line is of no interest here."""
+    """Build a parser of blocks without inline rules, which are not needed here."""
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
 
 def _lines_of(token: Token, lines: Sequence[str]) -> tuple[int, int]:
-    """Give the lines of a block, without the blank ones at its end that nothing closes."""
+    """Return the line range of a block, without the trailing blank lines of an unclosed block."""
     first, stop = token.map or (0, 0)
     while stop > first and not lines[stop - 1].strip():
         stop -= 1
@@ -158,11 +157,11 @@ def _lines_of(token: Token, lines: Sequence[str]) -> tuple[int, int]:
 
 
 def _find_paragraphs(lines: Sequence[str], blocks: _Blocks) -> tuple[list[int], list[int]]:
-    """Give the first and the last line of each paragraph."""
+    """Return the first and the last line of each paragraph."""
     filled = [bool(line.strip()) for line in lines]
     for first, stop in blocks.fences:
         filled[first:stop] = [True] * (stop - first)
-    # A paragraph may not run into code, nor out of it.
+    # A paragraph must not cross the boundary of a code block.
     divisions = {line for fence in blocks.fences for line in fence}
     firsts: list[int] = []
     lasts: list[int] = []

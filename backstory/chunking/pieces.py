@@ -1,6 +1,6 @@
-"""The pieces that chunks are packed from: paragraphs, and smaller units where a paragraph is too long.
+"""The pieces that chunks consist of: paragraphs, and smaller units where a paragraph is too long.
 
-Every piece is counted, each paragraph exactly once, and all texts together in one call.
+Each paragraph is counted exactly once. The paragraphs of all texts are counted in one call.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PARAGRAPH_GAP = "\n\n"
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of one text, in order; between two of them is whitespace only.
+    """The pieces of one text, in order, with only whitespace between them.
 
     Attributes:
         starts: Offset of each piece.
         ends: Offset after each piece.
         tokens: Tokens of each piece, without special tokens.
-        gap_tokens: Tokens of the whitespace before each piece, 0 where ``tokens`` holds them already.
-        whole: Whether the piece is a whole paragraph, so that ``tokens`` is its own exact count.
+        gap_tokens: Tokens of the whitespace before each piece, 0 if ``tokens`` already includes them.
+        whole: Whether the piece is a whole paragraph, so that ``tokens`` is exact.
     """
 
     starts: Integers
@@ -64,7 +64,7 @@ def measure_paragraphs(
         count_tokens: Counts many texts at once, special tokens included.
 
     Returns:
-        The paragraphs of all texts as pieces, the number of the first of each text and after the last, and
+        The paragraphs of all texts as pieces; the index of each text's first piece, then the number of pieces; and
         the number of special tokens that the counter adds.
     """
     bounds = [0, *accumulate(len(outline.starts) for outline in outlines)]
@@ -87,7 +87,7 @@ def measure_paragraphs(
     ]
     counts = count_tokens([*paragraphs, *probes])
     single, double, empty = counts[-3:].tolist()
-    specials = max(0, min(empty, 2 * single - double))  # a counter may say 1 of nothing and of one word alike
+    specials = max(0, min(empty, 2 * single - double))  # a counter may return 1 for no text and for one word
     tokens = np.maximum(counts[:-3] - specials, 0)
     gap_counts = dict(zip(distinct, _read_gaps(tokens[len(starts) :]), strict=True))
     gap_tokens = np.full(len(starts), gap_counts[_PARAGRAPH_GAP], np.int64)
@@ -97,7 +97,7 @@ def measure_paragraphs(
 
 
 def split_pieces(pieces: Pieces, bounds: Sequence[int]) -> list[Pieces]:
-    """Part the pieces of many texts at the bounds of the texts."""
+    """Split the pieces of many texts at the bounds of the texts."""
     return [
         Pieces(
             pieces.starts[first:stop],
@@ -111,7 +111,7 @@ def split_pieces(pieces: Pieces, bounds: Sequence[int]) -> list[Pieces]:
 
 
 def join_pieces(pieces: Sequence[Pieces]) -> Pieces:
-    """Put the pieces of texts one after another; offsets stay those of their texts."""
+    """Concatenate the pieces of texts; offsets remain relative to each text."""
     if len(pieces) == 1:
         return pieces[0]
     return Pieces(
@@ -130,18 +130,18 @@ def cut_pieces(
     count_tokens: CountTokens,
     specials: int,
 ) -> list[Pieces]:
-    """Cut some pieces into sentences, those that stay too long into words, and those into grapheme clusters.
+    """Cut pieces into sentences, sentences over the limit into words, and words over it into grapheme clusters.
 
     Args:
-        texts: Any number of texts.
+        texts: The texts of the pieces.
         pieces: The pieces of each text.
-        rows: The pieces to cut, by the number of their text.
-        limits: Most tokens of a piece, without special tokens, one per text.
+        rows: The pieces to cut, by the index of their text.
+        limits: Maximum tokens of a piece, without special tokens, one per text.
         count_tokens: Counts many texts at once, special tokens included.
         specials: Special tokens that the counter adds to each text.
 
     Returns:
-        The pieces of each text, none of the new ones over its limit.
+        The pieces of each text; no new piece exceeds its limit.
 
     Raises:
         InputError: A single character has more tokens than the limit.
@@ -198,7 +198,7 @@ def _measure_units(
     count_tokens: CountTokens,
     specials: int,
 ) -> list[_Unit]:
-    """Count new units with the one space before them, as tokenizers join it to the word that follows."""
+    """Count new units together with the space before them, since tokenizers join it to the next word."""
     slices: list[str] = []
     wide_gaps: set[str] = set()
     plans: list[tuple[_Unit, int, int, int, str | None]] = []
@@ -233,7 +233,7 @@ def _measure_units(
 def _measure_alone(
     texts: Sequence[str], units: Sequence[_Unit], count_tokens: CountTokens, specials: int
 ) -> list[_Unit]:
-    """Count units again without the space before them, which may be all that is too much."""
+    """Recount units without the space before them, which alone may cause the excess."""
     if not units:
         return []
     counts = np.maximum(
@@ -261,7 +261,7 @@ def _replace_rows(pieces: Pieces, rows: list[int], units: list[_Unit]) -> Pieces
 
 
 def _probe_gaps(gaps: Sequence[str]) -> list[str]:
-    """Show whitespace to the counter alone and between letters, where tokenizers split it differently."""
+    """Build probes of whitespace, alone and between letters, where tokenizers split it differently."""
     return [probe for gap in gaps for probe in (gap, f"a{gap}a", "a")]
 
 

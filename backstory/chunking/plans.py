@@ -1,4 +1,4 @@
-"""Which pieces make a chunk: plans for many texts at once, and how a plan is mended whose counts are too high."""
+"""Planning which pieces form a chunk, for many texts at once, and correcting plans with chunks over the ceiling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHARACTERS_PER_OVERLAP_TOKEN = 8
 
 @dataclass(frozen=True)
 class Draft:
-    """A text on its way to chunks: the limits that it is planned with shrink where a count was too high."""
+    """A text to be cut, with its planning limits, which are reduced after a plan exceeds the ceiling."""
 
     outline: MarkdownOutline
     pieces: Pieces
@@ -30,18 +30,18 @@ class Draft:
 
 @dataclass(frozen=True)
 class Plan:
-    """The chunks of texts, one text after another.
+    """The chunks of all texts, in the order of the texts.
 
     Attributes:
         pieces: The pieces of all texts.
-        piece_bounds: Number of the first piece of each text, and after the last.
-        chunk_bounds: Number of the first chunk of each text, and after the last.
-        owners: Number of the text of each chunk.
-        firsts: First piece of each chunk.
-        lasts: Last piece of each chunk.
+        piece_bounds: Index of the first piece of each text, then the number of pieces.
+        chunk_bounds: Index of the first chunk of each text, then the number of chunks.
+        owners: Index of each chunk's text.
+        firsts: Index of each chunk's first piece.
+        lasts: Index of each chunk's last piece.
         starts: Offset of each chunk, its overlap included.
         token_counts: Tokens of each chunk.
-        overlap_counts: Tokens of what each chunk repeats.
+        overlap_counts: Tokens of each chunk's overlap.
     """
 
     pieces: Pieces
@@ -55,22 +55,22 @@ class Plan:
     overlap_counts: Integers
 
     def find_over(self, ceilings: Sequence[int], overlap_tokens: int) -> set[int]:
-        """Give the numbers of the texts that have a chunk over its ceiling, or with too much overlap."""
+        """Return the indices of texts with a chunk over the ceiling, or with too much overlap."""
         limits = np.array(ceilings, np.int64)[self.owners]
         over = (self.token_counts > limits) | (self.overlap_counts > overlap_tokens)
         return set(self.owners[over].tolist())
 
 
 def plan_chunks(drafts: Sequence[Draft], count_tokens: CountTokens, specials: int) -> Plan:
-    """Pack the pieces of texts into chunks and count these.
+    """Pack the pieces of texts into chunks, and count the chunks' tokens.
 
     Args:
-        drafts: The texts.
+        drafts: The texts with their planning limits.
         count_tokens: Counts many texts at once, special tokens included.
         specials: Special tokens that the counter adds to each text.
 
     Returns:
-        The chunks; some may be over their ceiling, since the counts of pieces only nearly add up.
+        The chunks; some may exceed their ceiling, since token counts are only roughly additive.
     """
     plan = _pack(drafts, specials)
     _add_word_overlaps(drafts, plan, count_tokens, specials)
@@ -122,7 +122,7 @@ def _pack(drafts: Sequence[Draft], specials: int) -> Plan:
 
 
 def _add_word_overlaps(drafts: Sequence[Draft], plan: Plan, count_tokens: CountTokens, specials: int) -> None:
-    """Move the starts of chunks without overlap into the last sentences or words of the chunk before."""
+    """Extend chunks without overlap to begin with the last sentences or words of the previous chunk."""
     pieces, owners = plan.pieces, plan.owners
     sums = np.concatenate([[0], np.cumsum(pieces.gap_tokens + pieces.tokens)])
     bodies = sums[plan.lasts + 1] - sums[plan.firsts]
@@ -159,17 +159,17 @@ def _add_word_overlaps(drafts: Sequence[Draft], plan: Plan, count_tokens: CountT
 
 
 def correct_draft(draft: Draft, plan: Plan, place: int, ceiling: int, overlap_tokens: int) -> Draft:
-    """Shrink what a text is planned with by what its counts were too high.
+    """Reduce the planning limits of a text by the excess of its chunks.
 
     Args:
-        draft: The text.
-        plan: A plan in which a chunk of the text is over a limit.
-        place: Number of the text in the plan.
-        ceiling: Most tokens of its chunks.
-        overlap_tokens: Most tokens that a chunk repeats.
+        draft: The text with its planning limits.
+        plan: A plan in which a chunk of the text exceeds a limit.
+        place: Index of the text in the plan.
+        ceiling: Maximum tokens of its chunks.
+        overlap_tokens: Maximum tokens that a chunk repeats.
 
     Returns:
-        The text to plan again; its ``stubborn`` pieces are over the ceiling although they stand alone.
+        The text to plan again; its ``stubborn`` pieces exceed the ceiling even as a chunk of one piece.
     """
     chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
     firsts, token_counts = plan.firsts[chunks], plan.token_counts[chunks]
@@ -180,7 +180,7 @@ def correct_draft(draft: Draft, plan: Plan, place: int, ceiling: int, overlap_to
     shared_excess = int(np.max(excess[over & ~alone], initial=0))
     return replace(
         draft,
-        # Where counts do not add up at all, the excess of one long chunk must not leave every piece alone.
+        # If counts are far from additive, the excess of one long chunk must not reduce every chunk to one piece.
         limit=max(draft.limit - shared_excess, draft.limit // 2),
         overlap_tokens=draft.overlap_tokens - max(overlap_excess, 0),
         stubborn=(firsts[over & alone] - plan.piece_bounds[place]).tolist(),

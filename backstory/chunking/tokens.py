@@ -1,4 +1,4 @@
-"""Token counts: the type of every counter, and an estimate for models whose tokenizer is not at hand."""
+"""Token counts: the type of every counter, and an estimate for models without an available tokenizer."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _SPECIAL_TOKENS = 2
 _UNITS_PER_TOKEN = 32
 _SPACE = ord(" ")
 _REPEATED_SPACE_UNITS = 18
-_SEPARATOR = b"\xc0"  # never part of UTF-8, so it can stand between texts
+_SEPARATOR = b"\xc0"  # never part of UTF-8, so it can separate texts
 _BLOCK_CHARACTERS = 200_000  # a block and its weights stay in the processor's cache
 
 
 def _weigh_bytes() -> bytes:
-    """Give every byte its weight in 1/32 tokens.
+    """Return the weight of every byte in 1/32 tokens.
 
     The weights are an upper bound, fitted by linear programming to the counts of a byte-level BPE vocabulary
     of 50,000 entries over prose, chats, code, JSON with hashes, base64, URLs and several scripts. English
-    words are mostly one token whatever their length; capitals, digits and symbols break a run of characters
-    up. Outside ASCII only the continuation bytes of UTF-8 weigh: their number says how rare a character is.
+    words of any length are mostly one token; capitals, digits and symbols split them. Outside ASCII only the
+    continuation bytes of UTF-8 have a weight: the more there are, the rarer the character.
     """
     weights = np.full(256, 52, np.uint8)  # symbols and control characters
     weights[ord("a") : ord("z") + 1] = 5
@@ -41,15 +41,11 @@ _WEIGHTS = _weigh_bytes()
 
 
 def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Estimate the tokens of each text without a tokenizer, erring towards too many.
+    """Estimate the tokens of each text without a tokenizer, rather too high than too low.
 
-    For English prose the estimate is about 1.4 times the count of a byte-level BPE tokenizer. Unlike a
-    quarter of the characters it does not fall below that count for hexadecimal digits, base64, URLs, code,
-    Chinese or emoji. Words of other languages in plain Latin letters, and random letters, may come out too
-    low.
-
-    Args:
-        texts: Any number of texts.
+    For English prose the estimate is about 1.4 times the count of a byte-level BPE tokenizer. The usual rule of
+    four characters per token is too low for hexadecimal digits, base64, URLs, code, Chinese and emoji; this estimate
+    is not. It may be too low for words of other languages in plain Latin letters, and for random letters.
 
     Returns:
         One estimate per text, two special tokens included, shape ``(len(texts),)``.
@@ -72,7 +68,7 @@ def _estimate_block(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _weigh(encoded: bytes) -> NDArray[np.uint8]:
-    """Give the weight of each byte; a space after a space weighs more than the first."""
+    """Return the weight of each byte; a space after a space weighs more than the first."""
     weights = np.frombuffer(encoded.translate(_WEIGHTS), np.uint8)
     spaces = np.frombuffer(encoded, np.uint8) == _SPACE
     repeated = np.zeros(len(encoded), np.uint8)

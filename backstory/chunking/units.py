@@ -1,7 +1,7 @@
 """Sentences, words and grapheme clusters of a text, as character offsets.
 
-Every function takes a range of a text and returns the ranges of its units in order. What lies between two
-units is whitespace, and nothing else is left out.
+Every function takes a range of a text and returns the ranges of its units in order. Only whitespace between the
+units is omitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SENTENCE_BREAK = re.compile(
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
-    """Split a range after the ends of sentences and lines.
+    """Split a range at the ends of sentences and lines.
 
     Args:
         text: The whole text.
@@ -40,7 +40,7 @@ def split_sentences(text: str, start: int, end: int) -> list[Range]:
         end: Offset after the range.
 
     Returns:
-        Start and end of every sentence, the whitespace around it left out.
+        Start and end of every sentence, without the whitespace around it.
     """
     return _strip(text, start, end, (match.end() for match in _SENTENCE_BREAK.finditer(text, start, end)))
 

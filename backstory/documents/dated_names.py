@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 _POST = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[-_ ]+(.*))?", re.DOTALL)
 _YEAR = "(?:19|20)[0-9]{2}"
-# The time in `202503041030 Title` is that of the writer's own clock.
+# The time in `202503041030 Title` is in the writer's unknown time zone.
 _FIRST = re.compile(
     rf"({_YEAR})([._]?)([0-9]{{2}})\2([0-9]{{2}})(?:[0-9]{{4}}|[0-9]{{6}})?(?:[-_. ].*)?", re.DOTALL
 )
@@ -21,17 +21,17 @@ _FOLDER = re.compile(rf"(?:.*/)?({_YEAR})(-)([0-9]{{2}})-([0-9]{{2}})", re.DOTAL
 def split_dated_name(uri: str) -> tuple[str | None, str]:
     """Find the date in a path, and the slug.
 
-    The file's name comes first: ``2025-03-04-my-post.md``, which every such name is taken for, even if the calendar
-    does not have the day; then ``20250304 My post.md``, ``2025_03_04_my-post.md`` and ``My post 2025-03-04.md``. Then
-    the folders, the nearest first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called ``index`` is
-    named by its folder.
+    The file name has priority: first ``2025-03-04-my-post.md``, which always counts as a date, even if the day does
+    not exist; then ``20250304 My post.md``, ``2025_03_04_my-post.md`` and ``My post 2025-03-04.md``. The folders
+    follow, the innermost first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called ``index`` gets
+    the name of its folder.
 
     Args:
         uri: Path of a file, with ``/``.
 
     Returns:
-        The date as ``YYYY-MM-DD``, or None, and the slug: the name without its ending, and without a date in front
-        that is written as ``2025-03-04``.
+        The date as ``YYYY-MM-DD``, or None, and the slug: the name without its suffix and without a leading date of
+        the form ``2025-03-04``.
     """
     path = PurePosixPath(uri)
     name = path.parent.name if path.stem == "index" and path.parent.name else path.stem
@@ -48,7 +48,7 @@ def _folder_day(folder: str) -> str | None:
 
 
 def _calendar_day(match: re.Match[str] | None) -> str | None:
-    """Give the day, if the calendar has it: other numbers may look alike."""
+    """Return the day if it exists in the calendar; other numbers may look like a date."""
     if match is not None:
         with suppress(ValueError):
             return date(int(match[1]), int(match[3]), int(match[4])).isoformat()

@@ -1,4 +1,4 @@
-"""Dates of documents as they are written: ISO 8601, year first, or with an English month name."""
+"""Parsing dates as written in documents: ISO 8601, year first, or with an English month name."""
 
 from __future__ import annotations
 
@@ -38,19 +38,20 @@ _FORMS = tuple(
 def parse_date(text: str) -> datetime:
     """Read a date, or a date and time.
 
-    Read are the forms of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``, ``2025-03-04 10:00
-    +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``), and English month names in either
-    order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``, ``Tue, 04 Mar 2025 10:00:00 +0000``), a day of the week
-    before them or not. ``04/03/2025`` is refused: which number is the month is not known.
+    The supported forms are those of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``,
+    ``2025-03-04 10:00 +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``),
+    and English month names in either order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``,
+    ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the
+    week. ``04/03/2025`` is refused, since either number could be the month.
 
     Args:
-        text: The date; it may stand in the double brackets of a link to a daily note.
+        text: The date; it may be in the double brackets of a link to a daily note.
 
     Returns:
-        The moment in UTC; without a zone the text is taken as UTC, without a time as midnight.
+        The datetime in UTC; the default time zone is UTC, the default time is midnight.
 
     Raises:
-        ValueError: The text is no such date, or the calendar does not have it.
+        ValueError: The text has no supported form, or the day does not exist.
     """
     written = " ".join(text.split()).removeprefix("[[").removesuffix("]]")
     match = next((found for form in _FORMS if (found := form.fullmatch(written))), None)

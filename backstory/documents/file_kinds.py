@@ -1,4 +1,4 @@
-"""What kind of file a document is not: said of files that no reader takes."""
+"""Descriptions of files that no reader supports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 HEAD_BYTES: Final = 512
-"""How much of a file is looked at."""
+"""Number of bytes at the beginning of a file that are examined."""
 
 _ZIP = b"PK\x03\x04"
 _OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -29,7 +29,7 @@ _MAGIC: Final = (
     (_OFFICE, "a file of an old Microsoft Office"),
     (_ZIP, "an archive (ZIP)"),
 )
-"""How files begin; the last two are of several kinds, which the ending of the name tells apart."""
+"""First bytes of file types; the last two belong to several types, which the file name suffix distinguishes."""
 
 _SUFFIXES: Final = {
     "a PDF file": ".pdf",
@@ -61,11 +61,11 @@ _KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix
 
 
 def name_kind(uri: str, head: bytes) -> str:
-    """Say what kind of file this is, by how it begins, else by the ending of its name.
+    """Return the kind of a file, by its first bytes, else by its suffix.
 
     Args:
-        uri: Its path.
-        head: Its first bytes, at most :data:`HEAD_BYTES`.
+        uri: Path of the file.
+        head: First bytes of the file, at most :data:`HEAD_BYTES`.
 
     Returns:
         A noun with its article, such as ``a PDF file``.
@@ -83,7 +83,7 @@ def name_kind(uri: str, head: bytes) -> str:
 
 
 def name_binary_kind(head: bytes) -> str | None:
-    """Say what kind of binary file begins like this; None for a text, and for what is not known."""
+    """Return the kind of a binary file by its first bytes; None for a text or an unknown kind."""
     if head.startswith(b"RIFF"):
         return {b"WEBP": "an image (WebP)", b"WAVE": "a sound file (WAV)"}.get(head[8:12])
     if head[4:8] == b"ftyp":

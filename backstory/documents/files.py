@@ -1,4 +1,4 @@
-"""The files of a folder of documents, and what of it is left out."""
+"""The files of a folder of documents, and the skipped entries."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class DocumentFile:
     """One file that may be a document.
 
     Attributes:
-        uri: Its path relative to the folder, with ``/``; bytes that are not UTF-8 are escaped.
-        path: Where it is.
-        folder: The folder, without symbolic links.
+        uri: Path relative to the folder, with ``/``; bytes that are not UTF-8 are escaped.
+        path: Path for opening the file.
+        folder: The folder, with symbolic links resolved.
     """
 
     uri: str
@@ -33,12 +33,12 @@ class DocumentFile:
         """Read the file.
 
         Args:
-            size: Most bytes from its beginning; all of them if it is negative.
-            most_bytes: Most bytes that the file may have, None for any number.
+            size: Maximum number of bytes to read from the beginning; all if negative.
+            most_bytes: Maximum size of the file, None for no limit.
 
         Raises:
-            DocumentError: It cannot or must not be read.
-            FileNotFoundError: It is gone.
+            DocumentError: The file cannot or must not be read.
+            FileNotFoundError: The file no longer exists.
         """
         if os.fsencode(self.path.relative_to(self.folder)) != self.uri.encode():
             raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
@@ -70,12 +70,12 @@ class DocumentFile:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file or a folder that is not looked into.
+    """A file or a folder that is skipped.
 
     Attributes:
-        uri: Its path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
-        status: ``ignored`` where a rule leaves it out, ``failed`` where it cannot be looked into.
-        reason: Why, and what to do.
+        uri: Path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
+        status: ``ignored`` if a rule excludes it, ``failed`` if it cannot be opened.
+        reason: Why it was skipped, and what to do.
     """
 
     uri: str
@@ -85,13 +85,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FolderListing:
-    """What lies in a folder of documents, and below it.
+    """The entries in and below a folder of documents.
 
     Attributes:
-        present: Whether the folder is there.
-        files: The files that match the pattern, by uri.
-        left_out: What else there is, by uri; of a folder that is left out, nothing in it is named.
-        unlisted: Beginnings of the uris of files of which nothing is known, since their folder cannot be listed.
+        present: Whether the folder exists.
+        files: The files that match the pattern, sorted by uri.
+        left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
+        unlisted: Uri prefixes of folders that cannot be listed, so that their files are unknown.
     """
 
     present: bool
@@ -101,15 +101,15 @@ class FolderListing:
 
 
 def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> FolderListing:
-    """List a folder and its subfolders. Linked folders are not entered, hidden ones neither.
+    """List a folder and its subfolders, except linked and hidden folders.
 
     Args:
         folder: The folder.
         pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
-        apart: Files and folders that belong to something else, and are skipped where they lie in the folder.
+        apart: Files and folders with another purpose, which are skipped if they are in the folder.
 
     Returns:
-        Every other file, either by itself or by a folder above it.
+        Every other file, either as its own entry or covered by a skipped folder above it.
     """
     root = folder.resolve()
     elsewhere = {path.resolve() for path in apart} - {root}
@@ -148,13 +148,10 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
 
 
 def list_file(path: Path) -> FolderListing:
-    """List a single file as if it were all that its folder holds.
-
-    Args:
-        path: A file.
+    """List a single file as if it were the only file in its folder.
 
     Returns:
-        The file, or that it is hidden.
+        A listing with the file, or with a skipped entry if it is hidden.
     """
     root = path.parent.resolve()
     name = Path(path.name)

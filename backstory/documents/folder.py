@@ -1,4 +1,4 @@
-"""A folder of documents -> the table of their revisions, and what became of every file."""
+"""A folder of documents -> the table of their revisions, and the status of every file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from backstory.tables.schemas import Documents
 logger = logging.getLogger(__name__)
 
 _REVISION_OF_READING = "2"
-"""To be changed with what is read of a file: its title, date, tags, or whether it is a draft."""
+"""Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _UNREADABLE = "unreadable"
-"""Revision of a file whose content is not known."""
+"""Revision id of a file with unknown content."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class DocumentRead:
     """All documents of a folder.
 
     Attributes:
-        documents: Table ``documents`` with all revisions, by uri; of one document, superseded revisions come last.
-        sources: The rows of the documents in the table ``sources``: every file, by itself or by a folder above it.
-        reading: Names how the files were read; see :func:`read_documents`.
-        present: Whether the folder is there.
+        documents: Table ``documents`` with all revisions, sorted by uri; superseded revisions of a document come last.
+        sources: The rows of the documents in the table ``sources``; a skipped folder is one row for all its files.
+        reading: Id of the settings and readers used; see :func:`read_documents`.
+        present: Whether the folder exists.
     """
 
     documents: pl.DataFrame
@@ -65,26 +65,23 @@ def read_documents(
     apart: Collection[Path] = (),
     readers: Sequence[DocumentReader] = READERS,
 ) -> DocumentRead:
-    """Read every document of a folder, and keep what was known of them before.
+    """Read every document of a folder, and keep earlier revisions.
 
-    A document is named by its path and keeps its id across edits; each content of the file is a revision. Its date is
-    that of its front matter (:func:`backstory.documents.stated_fields.find_date`), else of its name or its folders
-    (:func:`backstory.documents.dated_names.split_dated_name`), else that of its last change. A file that cannot be
-    read is a row with status ``error``, and never stops the others. Drafts are treated as if they were not there,
-    unless the settings want them. What was known of the files in a folder that cannot be listed stays; a folder of
-    documents that is not there has none.
+    A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
+    date is taken from the front matter (:func:`backstory.documents.stated_fields.find_date`), else from the names of
+    the file and its folders (:func:`backstory.documents.dated_names.split_dated_name`), else from the stated last
+    change. An unreadable file becomes a row with status ``error``; the remaining files are still read. Drafts are
+    skipped unless the settings include them. If a subfolder cannot be listed, the earlier revisions of its files are
+    kept. A missing folder of documents counts as empty.
 
     Args:
-        folder: The folder.
-        settings: Which files to read, and what is assumed of those that do not say.
+        folder: The folder of documents.
+        settings: Which files to read, and defaults for values that a file does not state.
         previous: Table ``documents`` of an earlier call.
-        previous_reading: What that call gave as ``reading``. Where files are read in another way now, all are parsed
-            again; else only those that changed.
-        apart: Files and folders that belong to something else, and are skipped where they lie in the folder.
-        readers: The readers, of which the first that takes a file reads it.
-
-    Returns:
-        The documents, and what became of every file.
+        previous_reading: The earlier call's ``reading``. If it differs now, all files are parsed again; otherwise only
+            changed files.
+        apart: Files and folders with another purpose, which are skipped if they are in the folder.
+        readers: Available readers; the first that supports a file reads it.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -106,17 +103,14 @@ def read_listed_documents(
     previous_reading: str = "",
     readers: Sequence[DocumentReader] = READERS,
 ) -> DocumentRead:
-    """Read files that are listed already; see :func:`read_documents`.
+    """Read files that are already listed; see :func:`read_documents`.
 
     Args:
-        listing: The files.
-        settings: What is assumed of those that do not say.
+        listing: The files to read, and the skipped entries.
+        settings: Defaults for values that a file does not state.
         previous: Table ``documents`` of an earlier call.
-        previous_reading: What that call gave as ``reading``.
-        readers: The readers, of which the first that takes a file reads it.
-
-    Returns:
-        The documents, and what became of every file.
+        previous_reading: The earlier call's ``reading``.
+        readers: Available readers; the first that supports a file reads it.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -133,7 +127,7 @@ def read_listed_documents(
                 file, earlier if reading == previous_reading else {}, readers, settings
             )
         except FileNotFoundError:
-            continue  # it was removed since the folder was listed
+            continue  # the file was removed after the folder was listed
         sources.append(_mention_served(source, earlier))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
     for uri, revisions in known.items():
@@ -152,7 +146,7 @@ def read_listed_documents(
 
 
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
-    """Name the way in which files are read; see :func:`read_documents`."""
+    """Return an id of the settings and readers that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     return digest([_REVISION_OF_READING, settings.kind, settings.tenant, str(settings.drafts), *formats])
 
@@ -171,7 +165,7 @@ def _look_at(
     readers: Sequence[DocumentReader],
     settings: DocumentSettings,
 ) -> tuple[Revision | None, DocumentSource]:
-    """Give the revision that a file has now, or None if it is no document, and what became of the file."""
+    """Return the current revision of a file, or None if it is not a document, and the file's status."""
     reader = find_reader(file.uri, readers)
     if reader is None:
         return None, _describe_foreign(file, readers)
@@ -215,7 +209,7 @@ def _describe_failure(
     settings: DocumentSettings,
     error: DocumentError,
 ) -> tuple[Revision, DocumentSource]:
-    """Make the row of a file that could not be read, with what its name says."""
+    """Build the row of a file that could not be read, with the date and slug from its name."""
     content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
     unread = replace(_describe(uri, content_hash, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
@@ -229,7 +223,7 @@ def _describe_failure(
 
 
 def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:
-    """Add that windows are still given what the file held before, where it cannot be read now."""
+    """Add a note to an unreadable file that windows still get its last readable revision."""
     served = any(revision.status == "ok" for revision in earlier.values())
     if source.reader is None or source.status not in ("failed", "empty") or not served:
         return source
@@ -239,7 +233,7 @@ def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> 
 def _describe(
     uri: str, content_hash: str, document: ParsedDocument | None, settings: DocumentSettings
 ) -> Revision:
-    """Make the revision of a file; without a document, with what its name says."""
+    """Build the revision of a file; without a parsed document, from its name alone."""
     dated, slug = split_dated_name(uri)
     stated = document or ParsedDocument(text="")
     published_at = stated.published_at

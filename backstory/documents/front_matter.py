@@ -1,4 +1,4 @@
-"""The fields that stand before the text of a document."""
+"""The fields of a document's front matter."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Field:
     """One field.
 
     Attributes:
-        name: Its name as it is written.
-        value: A text as it is written, a list of texts, or None for nothing.
-        line: Line of the file, from 1.
+        name: Name as written in the file.
+        value: A text as written, a list of texts, or None for an empty field.
+        line: Line number in the file, from 1.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Field:
 
 @dataclass(frozen=True)
 class FrontMatter:
-    """The fields of a file. A name is found in any case, with or without blanks, hyphens and underscores.
+    """The fields of a file. Lookup by name ignores case, spaces, hyphens and underscores.
 
     Attributes:
-        uri: What error messages call the file.
+        uri: Name of the file in error messages.
         fields: The fields by :func:`plain_name`.
     """
 
@@ -46,7 +46,7 @@ class FrontMatter:
     fields: Mapping[str, Field]
 
     def text(self, name: str) -> str | None:
-        """Give a field's text in one line; None if it is absent or blank.
+        """Return a field's text as one line; None if the field is absent or blank.
 
         Raises:
             DocumentError: The field is a list or a group of fields.
@@ -59,10 +59,10 @@ class FrontMatter:
         return " ".join(self._checked(field, field.value).split()) or None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give a field's texts, each once: of a list, of one text with commas, or of the words of one without.
+        """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces.
 
         Raises:
-            DocumentError: The field holds something else.
+            DocumentError: The field has any other content.
         """
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
@@ -76,10 +76,10 @@ class FrontMatter:
         return tuple(dict.fromkeys(text for text in texts if text))
 
     def date(self, *names: str) -> datetime | None:
-        """Give the date, in UTC, of the first of some fields that is there and not blank; None if none is.
+        """Return the date, in UTC, of the first field that is present and not blank; None if there is none.
 
         Raises:
-            DocumentError: That field holds something else, or the calendar does not have the day.
+            DocumentError: The field is not a date, or the day does not exist.
         """
         for name in names:
             text = self.text(name)
@@ -93,16 +93,16 @@ class FrontMatter:
         return None
 
     def flag(self, name: str) -> bool | None:
-        """Say whether a field is true or false, in any of the words for it; None if it is absent, blank or neither."""
+        """Return a field as true or false, from any YAML word for it; None if it is absent, blank or neither."""
         field = self.fields.get(plain_name(name))
         word = field.value.strip().lower() if field is not None and isinstance(field.value, str) else ""
         return True if word in _YES else False if word in _NO else None
 
     def strict_flag(self, name: str) -> bool | None:
-        """Say whether a field is true or false; None if it is absent or blank.
+        """Return a field as true or false; None if it is absent or blank.
 
         Raises:
-            DocumentError: The field is neither.
+            DocumentError: The field is neither true nor false.
         """
         answer, field = self.flag(name), self.fields.get(plain_name(name))
         if answer is None and field is not None and field.value not in (None, "", []):
@@ -126,12 +126,12 @@ def _shorten(text: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Give what all spellings of a field's name share: ``publish_date``, ``publishDate`` and ``Publish Date``."""
+    """Normalize a field's name, so that ``publish_date``, ``publishDate`` and ``Publish Date`` are equal."""
     return _LETTERS_ONLY.sub("", name).casefold()
 
 
 def collect_fields(uri: str, fields: Iterable[Field]) -> FrontMatter:
-    """Make the front matter of a file; of names that differ in spelling only, the first is taken."""
+    """Build the front matter of a file; if names differ only in spelling, the first field is used."""
     by_name: dict[str, Field] = {}
     for field in fields:
         by_name.setdefault(plain_name(field.name), field)

@@ -1,6 +1,6 @@
-"""Where the front matter of a text file ends, and its fields.
+"""Splitting a text file into front matter and text, and parsing the fields.
 
-YAML stands between lines of ``---``, TOML between lines of ``+++``, JSON between ``{`` and ``}``.
+YAML is enclosed in lines of ``---``, TOML in lines of ``+++``, JSON in ``{`` and ``}``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
 
 
 def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
-    r"""Take the front matter off a text.
+    r"""Split the front matter from a text.
 
-    As in Pandoc, a first line ``---`` that a blank line follows is a thematic break. As in Hugo, a text that begins
-    with a JSON object begins with its front matter.
+    As in Pandoc, a first line ``---`` followed by a blank line is a thematic break. As in Hugo, a JSON object at the
+    beginning of a text is front matter.
 
     Args:
         text: A whole file, newlines as ``\n``.
-        uri: What error messages call it.
+        uri: Name of the file in error messages.
 
     Returns:
         The front matter, without fields if there is none, and the text after it.
@@ -100,7 +100,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
 
 
 def _plain_node(node: Node) -> object:
-    """Take texts as they are written, so that a title 007 stays one and a wrong date has its line."""
+    """Convert a YAML node with its scalars as written, so that a title 007 is kept and a wrong date has its line."""
     if isinstance(node, SequenceNode):
         return [_scalar(item) for item in node.value]
     return _scalar(node)
@@ -122,7 +122,7 @@ def _read_toml(block: str, uri: str) -> list[Field]:
         raise DocumentError(
             f"{uri}:{line + 1}: the front matter is not valid TOML: {problem}; correct it"
         ) from error
-    except ValueError as error:  # a number of more digits than Python converts
+    except ValueError as error:  # a number with more digits than Python converts
         raise DocumentError(
             f"{uri}:1: the front matter holds a number of too many digits; shorten it"
         ) from error
@@ -136,7 +136,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     names: list[str] = []
 
     def read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        names[:] = [name for name, _ in pairs]  # the outermost object is the last to be read
+        names[:] = [name for name, _ in pairs]  # the outermost object is parsed last
         return dict(pairs)
 
     decoder = json.JSONDecoder(object_pairs_hook=read_object, parse_constant=_refuse_constant)
@@ -181,6 +181,6 @@ def _plain_value(value: object) -> object:
 
 
 def _line_of(pattern: str, block: str) -> int:
-    """Say on which line of a block a pattern first matches, from 1; 1 if it does not."""
+    """Return the first line of a block that matches a pattern, from 1; 1 if there is no match."""
     found = re.search(pattern, block, re.MULTILINE)
     return block[: found.start()].count("\n") + 1 if found else 1

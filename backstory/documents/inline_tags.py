@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-# As in Obsidian: at a line's beginning or after white space, and not of digits alone.
+# As in Obsidian, a tag is at the start of a line or after white space, and does not consist of digits alone.
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 
 
 def find_inline_tags(text: str) -> tuple[str, ...]:
-    """Find the tags in the running text of Markdown, each once; what stands in code, links or HTML is none.
+    """Find the tags in the running text of Markdown, without duplicates; code, links and HTML are skipped.
 
     Args:
         text: Markdown.

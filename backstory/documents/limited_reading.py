@@ -1,4 +1,4 @@
-"""One file -> a document, read in a process with limits unless it is plainly harmless."""
+"""One file -> a document, read in a process with limits unless it is a small Markdown file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from backstory.reading import ReadingLimits, run_limited
 from backstory.settings import DocumentSettings
 
 SMALL_BYTES: Final = 1 << 18
-"""Most bytes of a Markdown file that is read without a process of its own."""
+"""Maximum size of a Markdown file that is read in this process."""
 
 SMALL_FRONT_MATTER_BYTES: Final = 4096
-"""Most bytes of its front matter, which takes far longer to read than text."""
+"""Maximum size of its front matter, which takes far longer to parse than text."""
 
 _TASK: Final = f"{__name__}:read_request"
 _FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
@@ -29,13 +29,13 @@ _DATES: Final = ("published_at", "updated_at")
 def read_document(
     reader: DocumentReader, content: bytes, uri: str, settings: DocumentSettings
 ) -> ParsedDocument | None:
-    """Read a file as :meth:`backstory.documents.reader.DocumentReader.read` does.
+    """Read a file by :meth:`backstory.documents.reader.DocumentReader.read`, with limits where necessary.
 
-    A reader that is not one of :data:`backstory.documents.reader.READERS` was given by the caller, who answers for it.
+    A reader that is not in :data:`backstory.documents.reader.READERS` is trusted by the caller and runs without limits.
 
     Raises:
-        EmptyDocumentError: The file holds no text.
-        DocumentError: It cannot be read, or not within the limits.
+        EmptyDocumentError: The file contains no text.
+        DocumentError: The file cannot be read, or exceeds the limits.
     """
     if reader not in READERS or _is_harmless(content):
         return reader.read(content, uri, drafts=settings.drafts)
@@ -51,7 +51,7 @@ def read_document(
 
 
 def read_request(request: bytes) -> bytes:
-    """Read the file that follows a request of :func:`read_document`, in the process with limits."""
+    """Handle a request of :func:`read_document`, followed by the file's bytes, in the process with limits."""
     line, _, content = request.partition(b"\n")
     wanted = json.loads(line)
     reader = next(reader for reader in READERS if reader.format == wanted["format"])
@@ -70,7 +70,7 @@ def _is_harmless(content: bytes) -> bool:
     if len(content) <= SMALL_FRONT_MATTER_BYTES:
         return True
     if b"\0" in content[:SMALL_FRONT_MATTER_BYTES]:
-        return False  # UTF-16 or UTF-32, in which the marks of front matter look different
+        return False  # UTF-16 or UTF-32, which encode the marks of front matter differently
     if _FRONT_MATTER.match(content) is None:
         return True
     return not content.startswith(b"{") and _END.search(content, 4, SMALL_FRONT_MATTER_BYTES) is not None

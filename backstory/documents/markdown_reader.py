@@ -15,21 +15,21 @@ from backstory.errors import DocumentError, EmptyDocumentError
 from backstory.text_encoding import UTF8, find_encoding
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
-"""What a text has only where its encoding was guessed wrongly, or where it is none."""
+"""Characters that occur only if the encoding was guessed wrongly, or if the file is binary."""
 
 
 class MarkdownReader:
-    """Reads Markdown in any encoding that :func:`backstory.text_encoding.find_encoding` tells.
+    """Reads Markdown in any encoding that :func:`backstory.text_encoding.find_encoding` detects.
 
-    Of the front matter it uses title, slug, kind and tenant, and what :mod:`backstory.documents.stated_fields` lists:
-    the date, the tags, and whether it is a draft. Tags in the text follow those of the front matter.
+    The reader uses these fields of the front matter: title, slug, kind and tenant, and the date, tags and draft fields
+    in :mod:`backstory.documents.stated_fields`. Tags in the text are listed after those of the front matter.
     """
 
     format = "markdown"
     suffixes = frozenset({".md", ".markdown"})
 
     def find_encoding(self, content: bytes) -> str:
-        """Tell the encoding; see :class:`backstory.documents.DocumentReader`."""
+        """Detect the encoding; see :class:`backstory.documents.DocumentReader`."""
         return find_encoding(content)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:

@@ -1,4 +1,4 @@
-"""What a reader makes of one file."""
+"""The content of one file as returned by a reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class ParsedDocument:
-    r"""One document as its content states it; None for what it does not state.
+    r"""One document; a value that its content does not state is None.
 
     Attributes:
         text: The body, newlines as ``\n``, never blank.

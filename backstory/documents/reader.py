@@ -1,4 +1,4 @@
-"""What every reader of a file type provides, and the registry of them."""
+"""The interface of a document reader, and the registry of readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DocumentReader(Protocol):
         ...
 
     def find_encoding(self, content: bytes) -> str | None:
-        """Tell in which encoding a file of this type is read; None for a type that is no text."""
+        """Detect the encoding of a file of this type; None for a binary type."""
         ...
 
     def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
@@ -32,14 +32,14 @@ class DocumentReader(Protocol):
 
         Args:
             content: The bytes of the file.
-            uri: What error messages call it.
-            drafts: Whether a document that calls itself a draft is wanted.
+            uri: Name of the file in error messages.
+            drafts: Whether to read documents that are marked as drafts.
 
         Returns:
-            The document, or None for a draft that is not wanted; the same bytes always give the same.
+            The document, or None for a skipped draft; equal bytes always give an equal document.
 
         Raises:
-            EmptyDocumentError: The file holds no text.
+            EmptyDocumentError: The file contains no text.
             DocumentError: The file cannot be read.
         """
         ...
@@ -49,6 +49,6 @@ READERS: tuple[DocumentReader, ...] = (MarkdownReader(),)
 
 
 def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader | None:
-    """Give the first reader that takes a file, by the ending of its name in any case; None if none does."""
+    """Return the first reader that supports the file's suffix, in any case; None if there is none."""
     suffix = PurePosixPath(uri).suffix.lower()
     return next((reader for reader in readers if suffix in reader.suffixes), None)

@@ -1,4 +1,4 @@
-"""The history of one document: every content that its file had is a revision."""
+"""The history of one document: each content of its file is a revision."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ class Revision:
 
 
 def update_revisions(known: Mapping[str, Revision], current: Revision | None) -> list[Revision]:
-    """Set the statuses of a document's revisions after a look at its file.
+    """Update the statuses of a document's revisions after its file was read.
 
-    A content that can be read is ``ok`` and supersedes all others. One that cannot is ``error``, and the
-    revision that was ``ok`` stays. When the file is gone, its last good revision is ``deleted``, or the
-    broken one if there was none, and the texts of all of them are dropped. So there is at most one revision of
-    each status but ``superseded``.
+    A readable content is ``ok`` and supersedes all others. An unreadable content is ``error``, and the ``ok`` revision
+    is kept. When the file is gone, its last ``ok`` revision becomes ``deleted``, or the ``error`` revision if there was
+    none, and the texts of all revisions are dropped. So each status except ``superseded`` has at most one revision.
 
     Args:
-        known: The revisions before, by their id.
-        current: The revision that the file has now, or None if it is gone.
+        known: The earlier revisions, by id.
+        current: The current revision of the file, or None if the file is gone.
 
     Returns:
         All revisions, ``superseded`` ones last.
@@ -59,7 +58,7 @@ def update_revisions(known: Mapping[str, Revision], current: Revision | None) ->
 
 
 def keep_revisions(known: Mapping[str, Revision]) -> list[Revision]:
-    """Give a document's revisions as they were, in their order, where its file cannot be looked at."""
+    """Return a document's earlier revisions unchanged and in order, for a file that cannot be accessed."""
     return _in_order(known.values())
 
 

@@ -1,4 +1,4 @@
-"""What became of every file of a folder of documents, as rows of the table ``sources``."""
+"""The status of every file in a folder of documents, as rows of the table ``sources``."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """What became of one file, or of a folder whose files are not told apart.
+    """The status of one file, or of a folder whose files are not listed one by one.
 
     Attributes:
         uri: Path relative to the folder of documents; ``""`` for the folder itself.
         status: As in :class:`backstory.tables.schemas.Sources`.
-        reason: Why it was not read whole or what it lacks, and what to do; None for nothing.
-        reader: The reader that takes the file; None if none does.
-        date: Date of the document that was read.
-        encoding: Encoding that the document was read in; None for a file that is not text, or was not read.
+        reason: Why the file was not fully read or what it lacks, and what to do; None if all is well.
+        reader: The reader for the file's type; None if there is none.
+        date: Date of the document.
+        encoding: Encoding used to decode the document; None for a binary file, or one that was not read.
     """
 
     uri: str
@@ -42,7 +42,7 @@ class DocumentSource:
 
 
 def describe_error(uri: str, error: Exception) -> str:
-    """Say what is wrong with a file without its name, which stands beside it, and with the line in words."""
+    """Describe an error of a file with the line in words; the file name is omitted, since the row shows it."""
     found = re.fullmatch(rf"{re.escape(uri)}:(?:([0-9]+):)? (.*)", str(error), re.DOTALL)
     if found is None:
         return str(error)
@@ -50,7 +50,7 @@ def describe_error(uri: str, error: Exception) -> str:
 
 
 def describe_served(revision: Revision, reader: DocumentReader, content: bytes) -> DocumentSource:
-    """Describe a file that was read, with the bytes that it holds."""
+    """Describe a file that was read, given its bytes."""
     encoding = reader.find_encoding(content)
     date = revision.published_at
     reasons = [UNDATED if date is None else None, describe_encoding(encoding)]
@@ -60,10 +60,10 @@ def describe_served(revision: Revision, reader: DocumentReader, content: bytes) 
 
 
 def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
-    """Make the rows of the documents in the table ``sources``.
+    """Build the rows of the documents in the table ``sources``.
 
     Args:
-        found: What became of the files.
+        found: The status of each file.
         folder: The folder of documents as the settings name it, relative to the workspace.
 
     Returns:
@@ -88,6 +88,6 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
 
 
 def name_source(folder: str, uri: str) -> str:
-    """Name a file as the table ``sources`` does: its path relative to the workspace."""
+    """Return a file's name in the table ``sources``: its path relative to the workspace."""
     below = "/" if uri.endswith("/") else ""
     return f"{PurePosixPath(folder) / uri}{below}"

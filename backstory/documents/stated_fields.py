@@ -1,4 +1,4 @@
-"""What documents of different tools state of themselves: Jekyll, Hugo, Obsidian, Astro and their like."""
+"""Date, tags and draft status in the front matter of different tools: Jekyll, Hugo, Obsidian, Astro and others."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _DRAFT_FOLDER = "_drafts"
 
 
 def find_date(front: FrontMatter) -> datetime | None:
-    """Give the date that a document states for its publication, else for its creation; None if it states neither.
+    """Return the stated date of publication, else of creation; None if the document states neither.
 
-    The first of these fields that is not blank counts, in this order, in any spelling (``pubDate``, ``pub_date``,
-    ``Pub Date``): those of :data:`PUBLICATION_FIELDS`, ``published`` where it holds a date, :data:`DATE_FIELDS`,
-    :data:`CREATION_FIELDS`. Where there is none, the date in the file's name counts, then that of its folders (see
-    :func:`backstory.documents.dated_names.split_dated_name`), and last :func:`find_update_date`. A field of
-    publication precedes ``date``, which Hugo takes for the day of writing where a post is to appear later.
+    The first of these fields that is not blank is used, in any spelling (``pubDate``, ``pub_date``, ``Pub Date``):
+    :data:`PUBLICATION_FIELDS`, ``published`` if it contains a date, :data:`DATE_FIELDS`, :data:`CREATION_FIELDS`.
+    If there is none, callers use the date in the file name, then in its folders (see
+    :func:`backstory.documents.dated_names.split_dated_name`), then :func:`find_update_date`. Publication fields
+    precede ``date``, because in Hugo ``date`` is the day of writing if a post is published later.
 
     Raises:
-        DocumentError: The field that counts holds no date; the message names it.
+        DocumentError: The field does not contain a date; the message names the field.
     """
     return (
         front.date(*PUBLICATION_FIELDS)
@@ -49,21 +49,21 @@ def find_date(front: FrontMatter) -> datetime | None:
 
 
 def find_update_date(front: FrontMatter) -> datetime | None:
-    """Give the date of a document's last change, of the first of :data:`UPDATE_FIELDS` that is not blank.
+    """Return the date of the last change: the first of :data:`UPDATE_FIELDS` that is not blank.
 
-    A document that states no other date existed by then at the latest.
+    The date is an upper bound for the creation of a document that states no other date.
 
     Raises:
-        DocumentError: The field holds no date; the message names it.
+        DocumentError: The field does not contain a date; the message names the field.
     """
     return front.date(*UPDATE_FIELDS)
 
 
 def is_draft(front: FrontMatter) -> bool:
-    """Say whether a document calls itself a draft.
+    """Return whether the front matter marks the document as a draft.
 
-    It does so by ``draft: true`` or ``isDraft: true``, by ``published: false`` or ``publish: false`` (true and false in
-    any word of YAML, as a text, too), or by ``status: draft``.
+    The marks are ``draft: true``, ``isDraft: true``, ``published: false``, ``publish: false`` and ``status: draft``.
+    True and false may be any YAML word for them, also in quotes.
 
     Raises:
         DocumentError: ``draft`` or ``isDraft`` is neither true nor false.
@@ -77,25 +77,25 @@ def is_draft(front: FrontMatter) -> bool:
 
 
 def is_in_drafts(uri: str) -> bool:
-    """Say whether a path lies in a folder ``_drafts``, as the drafts of Jekyll do."""
+    """Return whether a path is in a folder ``_drafts``, where Jekyll keeps drafts."""
     return _DRAFT_FOLDER in PurePosixPath(uri).parts[:-1]
 
 
 def list_tags(front: FrontMatter) -> tuple[str, ...]:
     """List the tags of the front matter, each once, without the ``#`` of Obsidian.
 
-    They are a list, a text with commas, or the words of a text without any, as in Jekyll. A nested tag of Obsidian,
-    such as ``house/garden``, is one tag.
+    The field is a list, or a text separated by commas, or else by spaces, as in Jekyll. A nested tag of Obsidian, such
+    as ``house/garden``, is one tag.
 
     Raises:
-        DocumentError: The field holds something else.
+        DocumentError: The field has any other content.
     """
     written = front.texts("tags") or front.texts("tag")
     return tuple(dict.fromkeys(tag for text in written if (tag := text.removeprefix("#").strip())))
 
 
 def _date_in_published(front: FrontMatter) -> datetime | None:
-    """Read ``published`` where it holds a date: Jekyll's holds true or false, and that of notes on books a year."""
+    """Read ``published`` if it contains a date; in Jekyll it is true or false, in notes on books a year."""
     field = front.fields.get("published")
     with suppress(ValueError):
         return parse_date(field.value) if field is not None and isinstance(field.value, str) else None

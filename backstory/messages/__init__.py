@@ -1,4 +1,4 @@
-"""Chat exports as messages: one reader per format, behind one registry."""
+"""Chat exports to messages: one reader per format, in one registry."""
 
 from backstory.messages.export_files import ExportFile, find_exports
 from backstory.messages.exports import (

@@ -1,6 +1,6 @@
-"""Messages of conversations that are kept whatever their exports still hold: one Parquet file per conversation.
+"""Messages kept even after they disappear from the exports: one Parquet file per conversation.
 
-A row is a row of the table ``messages``, so that the archive holds no name that the table does not hold.
+Each row is a row of the table ``messages``, so the archive contains no name that the table does not contain.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import Messages
 
 ARCHIVE_SCHEMA: Final = pl.Schema({**polars_schema(Messages), "reading": pl.String(), "held": pl.Boolean()})
-"""Columns of ``messages``; how the row was read (a hash); and whether an export held it at the last reading."""
+"""Columns of ``messages``, a hash of how the row was read, and whether an export contained it at the last run."""
 
 
 def read_archive(folder: Path) -> pl.DataFrame:
     """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
 
     Raises:
-        WorkspaceError: A file is damaged; what it held may be nowhere else.
+        WorkspaceError: A file is damaged; its messages may exist nowhere else.
     """
     frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
     for path in _list_files(folder):
@@ -39,10 +39,10 @@ def read_archive(folder: Path) -> pl.DataFrame:
 
 
 def write_archive(folder: Path, kept: pl.DataFrame) -> None:
-    """Replace the files of some conversations; those of others stay.
+    """Replace the files of the given conversations only.
 
     Args:
-        folder: The folder of the archive; made if absent.
+        folder: The folder of the archive, created if absent.
         kept: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
     """
     for (conversation,), rows in kept.group_by("conversation_id", maintain_order=True):

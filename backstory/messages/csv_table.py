@@ -1,4 +1,4 @@
-"""Chats as CSV tables, whatever their delimiter."""
+"""Chats as CSV tables with any delimiter."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SUFFIXES = (".csv", ".tsv")
 class CsvReader:
     """Reads a table with a line of column names; fields may be quoted and hold line breaks.
 
-    A record that is no record, for example because a quote is never closed, costs its own first line only:
-    reading goes on at the line after it.
+    If a record is malformed, for example because a quote is never closed, only its first line is skipped.
+    Reading continues at the next line.
     """
 
     name = "csv"
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Say whether the first line names columns: those that are set, or any in a file named as a table."""
+        """Return whether the first line names the configured columns, or any columns if the suffix is a table's."""
         head = decode_head(content)
         names = _split_names(head[0]) if head else []
         if name.lower().endswith(_SUFFIXES):

@@ -1,4 +1,4 @@
-"""The files of a folder of chat exports: which may be exports, and which a rule leaves out."""
+"""The files of a folder of chat exports: which may be exports, and which are skipped by a rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEDIA_NAME: Final = re.compile(
     r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
     re.IGNORECASE,
 )
-"""Names that the app gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
+"""File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class ExportFile:
     """A file that may be a chat export.
 
     Attributes:
-        path: Where it lies.
-        source: Its path relative to the folder of exports, with ``/``.
-        sha256: Hash of its bytes, in hexadecimal; empty if it is not read, or cannot be.
-        latest_year: Last year in which a message of it can have been sent.
+        path: Path for opening the file.
+        source: Path relative to the folder of exports, with ``/``.
+        sha256: Hash of the bytes, in hexadecimal; empty if the file is not read or cannot be read.
+        latest_year: Latest year in which a message of the file can have been sent.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class ExportFile:
 
     @property
     def fingerprint(self) -> str:
-        """Everything about the file that what is read from it depends on."""
+        """All properties of the file that affect the messages read from it."""
         return f"{self.source} {self.sha256} {self.latest_year}"
 
 
@@ -50,10 +50,10 @@ class ListedFile:
     """Any entry below the folder of exports.
 
     Attributes:
-        path: Where it lies.
-        source: Its path relative to the folder of exports, with ``/``.
-        status: ``candidate`` for what may be an export, else ``media`` (by its type), ``ignored`` or ``failed``.
-        reason: Why it is ignored or failed; of media, their type.
+        path: Path for opening the entry.
+        source: Path relative to the folder of exports, with ``/``.
+        status: ``candidate`` for a possible export, else ``media`` (by type), ``ignored`` or ``failed``.
+        reason: Why the entry is ignored or failed; for media, the type.
     """
 
     path: Path
@@ -63,12 +63,12 @@ class ListedFile:
 
 
 def find_exports(folder: Path) -> tuple[ExportFile, ...]:
-    """List everything below a folder that what is read from it depends on, sorted by path.
+    """List every file below a folder that affects the messages read from it, sorted by path.
 
-    Hidden files are left out. Media are listed without a hash, since only their names count.
+    Hidden files are skipped. Media are listed without a hash, since only their names matter.
 
     Raises:
-        WorkspaceError: The folder is not there.
+        WorkspaceError: The folder does not exist.
     """
     files = []
     for listed in list_files(folder):
@@ -88,12 +88,12 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 def list_files(folder: Path) -> list[ListedFile]:
     """List every file below a folder, sorted by path.
 
-    A hidden folder, a link to a folder, and a folder that cannot be looked into are one entry, which ends with ``/``.
-    So is a folder with the name of a file, beside the files in it. A link to a file is read where that file lies in
-    the folder, too.
+    A hidden folder, a link to a folder, and a folder that cannot be listed are one entry each, which ends with ``/``.
+    A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
+    is in the folder, too.
 
     Raises:
-        WorkspaceError: The folder is not there, or cannot be looked into.
+        WorkspaceError: The folder does not exist, or cannot be listed.
     """
     if not folder.is_dir():
         raise WorkspaceError(f"{folder} is not there; make the folder and put chat exports into it")
@@ -101,16 +101,16 @@ def list_files(folder: Path) -> list[ListedFile]:
 
 
 def is_media_name(source: str) -> bool:
-    """Say whether a file has a name that the app gives to media."""
+    """Return whether a file has a name that WhatsApp gives to media."""
     return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None
 
 
 def describe_file(path: Path, source: str) -> ListedFile:
-    """Say of one file, by its name and type alone, whether it may be an export.
+    """Decide whether a file may be an export, by its name and type alone.
 
     Args:
-        path: Where it lies.
-        source: What it is called in the folder of exports, with ``/``.
+        path: Path for opening the file.
+        source: Path relative to the folder of exports, with ``/``.
     """
     if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden file")
@@ -157,7 +157,7 @@ def _refuse_outside(file: ListedFile, root: str) -> ListedFile:
 
 
 def _describe_folder(path: Path, source: str, root: str) -> ListedFile | None:
-    """Say why a folder is not looked into, or not what its name says; None for any other."""
+    """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
     if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden folder, of which nothing is read")
     if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):

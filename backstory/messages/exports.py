@@ -1,4 +1,4 @@
-"""A folder of chat exports: which reader knows a file, and all messages together."""
+"""Reading a folder of chat exports: choosing a reader per file, and collecting all messages."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ExportRead:
 
     Attributes:
         messages: Messages with real names and without ids, in the columns of ``RAW_SCHEMA``.
-        quarantine: What could not be read, in the columns of :class:`backstory.tables.schemas.Quarantine`; line 0
-            stands for a whole file.
+        quarantine: Lines that could not be read, in the columns of :class:`backstory.tables.schemas.Quarantine`;
+            line 0 means the whole file.
         sources: One row per file below the folder, in the columns of :class:`backstory.tables.schemas.Sources`,
             with real names.
-        aliases: Names of people that only one of several exports of a conversation has, each with the name that
-            its messages bear in ``messages``.
-        unread_authors: Names of people in exports that wait for a setting.
-        unused_overrides: Positions, from 1, of those entries of the setting ``overrides`` that name no file.
+        aliases: Names that were replaced when exports of one conversation were merged, each mapped to the name
+            used in ``messages``.
+        unread_authors: Names of people in exports that cannot be read until a setting is made.
+        unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
     """
 
     messages: pl.DataFrame
@@ -56,7 +56,7 @@ class ExportRead:
 
     @property
     def names(self) -> pl.Series:
-        """All names of people as exports write them, sorted."""
+        """All names of people as written in the exports, sorted."""
         others = pl.Series([*self.aliases, *self.unread_authors], dtype=pl.String)
         return pl.concat([self.messages["author"].drop_nulls(), others]).unique().sort()
 
@@ -64,33 +64,33 @@ class ExportRead:
 def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     """Read all chat exports of a folder.
 
-    A file in a subfolder belongs to the conversation named by the subfolder, another one to the conversation
-    named by the file without its suffix. Several exports of one conversation are merged; see
-    :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read costs only itself: its row
-    of ``sources`` says why, and what to do.
+    A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
+    conversation named after the file, without its suffix. Several exports of one conversation are merged; see
+    :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read does not affect the rest:
+    its row of ``sources`` says why, and what to do.
 
     Args:
         folder: The folder of exports.
-        settings: How to read them.
+        settings: Time zone, date order, column names, overrides and limits.
 
     Returns:
-        Messages in the order of files and of places in them.
+        Messages ordered by file, then by position in the file.
 
     Raises:
-        WorkspaceError: The folder is not there, or cannot be looked into.
+        WorkspaceError: The folder does not exist, or cannot be listed.
     """
     return read_listed_exports(list_files(folder), settings)
 
 
 def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSettings) -> ExportRead:
-    """Read some files as :func:`read_exports` reads all of a folder.
+    """Read the given files in the way of :func:`read_exports`.
 
     Args:
-        listed: The files.
-        settings: How to read them.
+        listed: Files from :func:`backstory.messages.export_files.list_files`.
+        settings: Time zone, date order, column names, overrides and limits.
 
     Returns:
-        Messages in the order of files and of places in them.
+        Messages ordered by file, then by position in the file.
     """
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listed]
@@ -125,15 +125,15 @@ def read_export(
 
     Args:
         path: The file.
-        settings: How to read it.
-        source: Its path relative to the folder of exports; by default its name.
+        settings: Time zone, date order, column names, overrides and limits.
+        source: Path relative to the folder of exports; by default the file's name.
 
     Returns:
-        Messages in the columns of ``RAW_SCHEMA``, and what could not be read in those of ``Quarantine``.
+        Messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``.
 
     Raises:
-        ExportSettingError: The file can be read once a setting says how.
-        ExportError: The file as a whole cannot be read, or no reader knows it.
+        ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
+        ExportError: The file as a whole cannot be read, or no reader supports its format.
     """
     source = source or path.name
     read = read_file(ListedFile(path, source), settings)
@@ -144,15 +144,15 @@ def read_export(
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
-    """Replace the paths of files in the reasons of ``sources``, which name other files.
+    """Replace the file paths that the reasons in ``sources`` mention.
 
     Args:
         texts: The reasons.
-        before: Paths as ``sources`` has them.
-        after: What to write instead, such as the same paths with pseudonyms.
+        before: Paths as written in ``sources``.
+        after: The replacement for each path, such as the same path with pseudonyms.
 
     Returns:
-        The reasons.
+        The reasons with the paths replaced.
     """
     if before.is_empty():
         return texts
@@ -163,7 +163,7 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 
 def _judge_media(read: Sequence[ReadFile]) -> None:
-    """Decide which media belong to a chat, and which were put there to be read."""
+    """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
     chats = {parent for row in read if row.status == "read" for parent in PurePosixPath(row.source).parents}
     chats.discard(PurePosixPath("."))
     for row in read:
@@ -201,7 +201,7 @@ def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str
 
 
 def _name(folder: str, source: str) -> str:
-    """Name a file as the table ``sources`` does: its path relative to the workspace; a folder's ends with ``/``."""
+    """Build a file's name in the table ``sources``: its path relative to the workspace, with ``/`` after a folder."""
     return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
 
 

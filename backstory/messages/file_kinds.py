@@ -1,4 +1,4 @@
-"""What a file is that no reader knows, and what a person can do with it."""
+"""Descriptions of unsupported files: what kind they are, and what the user can do."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DAMAGED_ARCHIVE: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,
     OverflowError, RuntimeError,
 )  # fmt: skip
-"""What the standard library raises for archives whose bytes are wrong: a place before the file's beginning, damaged
-bzip2, a method that does not exist, a name that cannot be decoded."""
+"""Errors that the standard library raises for damaged archives: a position before the file's beginning, damaged
+bzip2, an unknown compression method, a name that cannot be decoded."""
 
 _MEDIA: Final = {
     "a picture": "jpg jpeg png gif webp heic heif bmp tif tiff svg avif",
@@ -30,7 +30,7 @@ _MEDIA: Final = {
     "a program": "apk exe dmg",
 }
 _BY_SUFFIX: Final = {suffix: kind for kind, suffixes in _MEDIA.items() for suffix in suffixes.split()}
-"""Types that people send in chats; such a file is never opened."""
+"""File types that people send in chats; such a file is never opened."""
 
 _SIGNATURES: Final = (
     (b"%PDF", "a PDF"),
@@ -65,17 +65,17 @@ _READ_AS: Final = "WhatsApp text or ZIP, Parquet, CSV, JSON lines"
 
 
 def kind_of_name(name: str) -> str | None:
-    """Name the type of a file that people send in chats, by its suffix; None for any other."""
+    """Return the type of a chat attachment by the suffix of its name; None for any other file."""
     return _BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
 def describe_unsupported(content: bytes, name: str, version: str) -> str:
-    """Say of a file that no reader knows what it is, and what to do.
+    """Describe a file that no reader supports, and say what to do.
 
     Args:
-        content: Its bytes, or their beginning.
+        content: All bytes of the file, or the first ones.
         name: The file's name.
-        version: Version of the library, whose readers do not know it.
+        version: Version of this library, which the description mentions.
 
     Returns:
         Two sentences.
@@ -85,7 +85,7 @@ def describe_unsupported(content: bytes, name: str, version: str) -> str:
 
 
 def describe_media(kind: str, version: str) -> str:
-    """Say of a file of a type that people send in chats why it was not read as an export."""
+    """Explain why a file of a type that people send in chats was not read as an export."""
     return (
         f"{kind} outside a chat's own folder; no reader of Backstory {version} knows it (known: {_READ_AS}). "
         "Move it out of the folder, or into the subfolder of the chat that it was sent in"

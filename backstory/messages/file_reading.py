@@ -1,4 +1,4 @@
-"""One export -> its messages and what became of the file, read in a process with limits where it needs one."""
+"""One export -> its messages and the file's status, read in a process with limits where necessary."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ READERS: tuple[ExportReader, ...] = (
     JsonLinesReader(),
     CsvReader(),
 )
-"""The formats, in the order in which they are asked whether a file is theirs."""
+"""The readers, in the order in which they are tried on a file."""
 
 SMALL_BYTES: Final = 1 << 20
-"""Most bytes of a WhatsApp text that is read without a process of its own: its cost grows with its length only."""
+"""Maximum size of a WhatsApp text that is read in this process: reading time grows only with its length."""
 
 _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
@@ -54,20 +54,20 @@ _TOLD: Final = ("source", "status", "reason", "format", "rows", "encoding", "dat
 
 @dataclass
 class ReadFile:
-    """What became of one file, and its messages.
+    """The status of one file, and its messages.
 
     Attributes:
-        source: Its path relative to the folder of exports.
-        status: As in :class:`backstory.tables.schemas.Sources`; ``media`` as long as their chat is not known.
-        reason: Why it was not read whole, and what to do; of media, their type.
-        format: Name of the reader that knows the file.
-        rows: Number of its messages.
-        unread: ``line`` and ``reason`` of what could not be read; line 0 stands for the whole file.
-        messages: The messages.
+        source: Path relative to the folder of exports.
+        status: As in :class:`backstory.tables.schemas.Sources`; ``media`` until their chat is known.
+        reason: Why the file was not fully read, and what to do; for media, the type.
+        format: Name of the reader for the file's format.
+        rows: Number of messages.
+        unread: ``line`` and ``reason`` of each unreadable line; line 0 means the whole file.
+        messages: The messages of the file.
         encoding: As in :class:`backstory.messages.reader.ParsedExport`, like the next two.
-        date_order: Order that its dates were read in.
-        timezone: Zone that its clock was read in.
-        authors: Names of people in a file that waits for a setting.
+        date_order: Order used to read the dates.
+        timezone: Time zone used to read the timestamps.
+        authors: Names of people in a file that cannot be read until a setting is made.
     """
 
     source: str
@@ -89,7 +89,7 @@ class ReadFile:
 
 
 def conversation_of(source: str) -> str:
-    """Name the conversation that an export belongs to, by its path in the folder of exports."""
+    """Return the name of an export's conversation, by its path in the folder of exports."""
     folder, _, name = source.rpartition("/")
     return folder or Path(name).stem
 
@@ -97,16 +97,16 @@ def conversation_of(source: str) -> str:
 def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     """Read one file.
 
-    A WhatsApp text of at most :data:`SMALL_BYTES` is read right here. Every other file may take time and memory out
-    of proportion to its size, or break the library that reads it: it is read in a process with limits, and the file
-    fails where that process does.
+    A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file may need time and memory
+    out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and its
+    status is ``failed`` if that process fails.
 
     Args:
         file: An entry of the folder of exports.
-        settings: How to read it, and the limits.
+        settings: Time zone, date order, column names, overrides and limits.
 
     Returns:
-        What became of it; nothing that a file holds raises an error.
+        The file's status and messages; no content of a file raises an error.
     """
     if file.status == "failed":
         return _refuse(file.source, file.status, file.reason)
@@ -130,7 +130,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     if len(content) <= SMALL_BYTES and _is_harmless(content, file.path.name, settings):
         return parse_content(content, file.path.name, file.source, settings, latest_year)
     request = {
-        "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would follow a link another time
+        "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would resolve a link a second time
         "source": file.source,
         "settings": settings.model_dump(mode="json"),
         "latest_year": latest_year,
@@ -143,7 +143,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
 
 
 def read_request(request: bytes) -> bytes:
-    """Read the file that a request of :func:`read_file` names, in the process with limits."""
+    """Handle a request of :func:`read_file` in the process with limits."""
     wanted = json.loads(request)
     path, source = Path(wanted["path"]), wanted["source"]
     settings = ConversationSettings.model_validate(wanted["settings"])
@@ -163,17 +163,17 @@ def _is_harmless(content: bytes, name: str, settings: ConversationSettings) -> b
 def parse_content(
     content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
-    """Read the content of one file, in whichever process this is.
+    """Read the content of one file in the current process.
 
     Args:
-        content: All of its bytes.
-        name: Its name.
-        source: Its path relative to the folder of exports.
-        settings: How to read it, without overrides.
-        latest_year: Last year in which a message of it can have been sent.
+        content: All bytes of the file.
+        name: The file's name, used to recognize the format.
+        source: Path relative to the folder of exports.
+        settings: Settings with the file's overrides already applied.
+        latest_year: Latest year in which a message of the file can have been sent.
 
     Returns:
-        What became of it.
+        The file's status and messages.
     """
     if not content.strip(_BLANK):
         return ReadFile(source, "empty", "there is nothing in the file")
@@ -218,7 +218,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
 def _refuse(source: str, status: str, reason: str, reader: str | None = None) -> ReadFile:
     writable = reason.encode(
         "utf-8", "backslashreplace"
-    ).decode()  # it may name a column with half a surrogate pair
+    ).decode()  # the reason may contain a column name with an unpaired surrogate
     return ReadFile(source, status, writable, reader, unread=unread_frame({0: writable}))
 
 
@@ -230,7 +230,7 @@ def _refuse_unopened(source: str, error: OSError) -> ReadFile:
 
 
 def _encode(read: ReadFile) -> bytes:
-    """Write a line of JSON and two tables as Arrow streams."""
+    """Encode the result as a line of JSON and two tables as Arrow streams."""
     messages, unread = io.BytesIO(), io.BytesIO()
     read.messages.write_ipc_stream(messages)
     read.unread.write_ipc_stream(unread)

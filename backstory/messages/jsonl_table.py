@@ -13,14 +13,14 @@ from backstory.settings import ConversationSettings
 
 
 class JsonLinesReader:
-    """Reads one record per line; the keys that the first ones have are the table's columns."""
+    """Reads one record per line; the keys of the first records are the table's columns."""
 
     name = "jsonl"
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Say whether lines at the beginning of the file are JSON objects by themselves.
+        """Return whether each of the first lines is a JSON object.
 
-        Not so where the file is one list, or one object that holds lists or objects: another app's export.
+        A file that is one list, or one object with lists or objects in it, is the export of another app.
         """
         lines = [line for line in decode_head(content)[:20] if line.strip()]
         if not lines or lines[0].lstrip().startswith("["):

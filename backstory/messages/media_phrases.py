@@ -1,7 +1,7 @@
-"""What WhatsApp writes in place of a picture, a voice message or a file, in the languages that it is exported in.
+"""Phrases that WhatsApp exports in place of a picture, a voice message or a file, in many languages.
 
-Kept as data: per language (BCP 47), phrases parted by commas. Case, direction marks, angle brackets and a full stop at
-the end do not matter. What is not here is text.
+Each language (BCP 47) has a list of phrases separated by commas. Case, direction marks, angle brackets and a final
+full stop are ignored in the comparison. Any phrase that is not listed counts as text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ IN_BRACKETS: Final = {
     "vi": "Bỏ qua tệp phương tiện, Bỏ qua Media",
     "zh": "省略多媒体文件, 忽略多媒體檔, 媒體已略去, 已略去媒體檔案",
 }
-"""What Android writes between angle brackets, whatever was sent."""
+"""Phrase that Android writes between angle brackets for every kind of media."""
 
 BY_KIND: Final = {
     "ar": (
@@ -233,7 +233,7 @@ BY_KIND: Final = {
     ),
     "zh-TW": ("圖片已略去, 影片已略去, 音訊已略去, 貼圖已略去, GIF 已略去, 文件已略去, 聯絡人卡片已略去"),
 }
-"""What iOS writes after a left-to-right mark: picture, video, sound, sticker, GIF, document, contact card."""
+"""Phrases that iOS writes after a left-to-right mark: picture, video, sound, sticker, GIF, document, contact card."""
 
 AFTER_FILE_NAME: Final = {
     "ca": "fitxer adjunt",
@@ -257,10 +257,10 @@ AFTER_FILE_NAME: Final = {
     "uk": "файл додано",
     "zh": "附件, 文件附件",
 }
-"""What Android writes in round brackets after the name of a file that it exported, too."""
+"""Phrase that Android writes in round brackets after the name of a file that is part of the export."""
 
 ALSO_WORDS: Final = (
     "ei kuvaa, fără audio, ไม่มีรูปภาพ, ไม่มีไฟล์เสียง, ไม่มีสติกเกอร์, без файл, без фајл, без фајлови, файл пропущен, "
     "без медиафайлов, pa media, bez multivides, uten vedlegg, fichier omis, archivo omitido, archivos omitidos, 附件"
 )
-"""Phrases that people also write: without angle brackets they count only after the mark of the app."""
+"""Phrases that people also write. Without angle brackets they count only after the left-to-right mark of the app."""

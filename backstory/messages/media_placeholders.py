@@ -1,4 +1,4 @@
-"""Placeholders of media in messages, and what people wrote beside them."""
+"""Media placeholders in messages, and the captions next to them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _EXPORTED: Final = re.compile(
 
 
 def find_captions(texts: pl.Series) -> dict[str, str]:
-    """Find the texts that stand for a picture, a voice message or a file.
+    """Find the texts that contain a placeholder for a picture, a voice message or a file.
 
     Args:
         texts: Texts of messages as exported.
 
     Returns:
-        What people wrote beside the placeholder, by text; an empty string where they wrote nothing.
+        The caption of each such text; an empty string if there is no caption.
     """
     distinct = texts.drop_nulls().unique()
     plain = distinct.str.replace_all(_MARKS, "")
@@ -63,16 +63,16 @@ def find_captions(texts: pl.Series) -> dict[str, str]:
 
 
 def split_caption(text: str) -> str | None:
-    """Take the placeholder off a message.
+    """Remove the placeholder from a message.
 
-    Android writes it into the first line, iOS at the end of the first or last line, after its mark. The name of a
-    document, which iOS writes before the placeholder, is no caption.
+    Android writes the placeholder into the first line. iOS writes it at the end of the first or last line, after a
+    left-to-right mark. The document name that iOS writes before the placeholder is not a caption.
 
     Args:
         text: The message as exported.
 
     Returns:
-        What a person wrote beside the placeholder, empty for nothing; None if there is no placeholder.
+        The caption, empty if there is none; None if the message has no placeholder.
     """
     lines = text.split("\n")
     if _is_placeholder(lines[0]):

@@ -1,4 +1,4 @@
-"""Exports of one conversation from several phones, or several times from one, as one conversation."""
+"""Merging exports of one conversation, whether from several phones or from one phone at several times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECOND: Final = 1_000_000
 _QUARTER_HOUR: Final = 900 * _SECOND
 _MOST_APART: Final = 180 * _SECOND
 _MOST_OFFSET: Final = 26 * 4 * _QUARTER_HOUR
-"""From one end of the world's time zones to the other."""
+"""Largest difference between two time zones."""
 
 _LEAST_CHARACTERS: Final = 8
 _LEAST_SHARED: Final = 10
@@ -31,7 +31,7 @@ _LEAST_SHARE_AT_OFFSET: Final = 0.6
 _LEAST_SHARE_OF_OFFSET: Final = 0.1
 _LEAST_SHARE_IN_ORDER: Final = 0.95
 _LEAST_SHARES: Final = (0.8, 0.5)
-"""Of the messages in the time that two exports both span: how many of the one, and of the other, are in both."""
+"""Minimum shares of messages in both exports, within the period that both cover: of one export, and of the other."""
 
 _LEAST_SHARES_IN_FOLDER: Final = (0.5, 0.2)
 _SAME_PERSON: Final = 0.8
@@ -42,15 +42,15 @@ _MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069|@\\+?[0-9]{7,15}"
 
 @dataclass(frozen=True)
 class Merge:
-    """An export whose messages were merged into another one's conversation.
+    """An export that was merged into the conversation of another export.
 
     Attributes:
-        source: The export, relative to the folder of exports.
-        into: The export that gives the conversation its name, its clock and the names of people.
-        shared: Messages that both hold.
-        messages: Messages of the export.
-        offset: Minutes that its clock is ahead of the other one.
-        renamed: Number of people who have another name in it.
+        source: Path of the merged export, relative to the folder of exports.
+        into: Path of the leading export, whose conversation name, clock and names of people are used.
+        shared: Number of messages in both exports.
+        messages: Number of messages in the merged export.
+        offset: Minutes by which its clock is ahead of the leading export's.
+        renamed: Number of people with a different name in the merged export.
     """
 
     source: str
@@ -61,7 +61,7 @@ class Merge:
     renamed: int
 
     def describe(self, into: str) -> str:
-        """Say what was merged; ``into`` is what to call the other export."""
+        """Describe the merge in a sentence; ``into`` is the name of the leading export in it."""
         facts = [f"{self.shared:,} of its {self.messages:,} messages are there, too, and are kept once"]
         if self.offset:
             hours, minutes = divmod(abs(self.offset), 60)
@@ -74,12 +74,12 @@ class Merge:
 
 @dataclass(frozen=True)
 class MergedExports:
-    """Messages of all exports, each conversation in the terms of one of them.
+    """Messages of all exports, with the names and clock of one leading export per conversation.
 
     Attributes:
-        messages: The rows that were given, in their order. What several exports hold is the same in all of them.
+        messages: The input rows in their order. A message in several exports has equal values in all of them.
         merges: One entry per export that was merged into another.
-        aliases: Names that were replaced, each with the name that stands for it.
+        aliases: Names that were replaced, each mapped to its replacement.
     """
 
     messages: pl.DataFrame
@@ -88,25 +88,25 @@ class MergedExports:
 
 
 def merge_exports(messages: pl.DataFrame) -> MergedExports:
-    """Find exports of the same conversation by the texts that they share, and bring them into the same terms.
+    """Find exports of the same conversation by shared texts, and unify their names and clocks.
 
-    Two exports are of one conversation if enough texts, each written once in both, stand in both in the same order
-    and at times that differ by a constant number of quarter hours (another time zone) and at most three minutes
-    more, and if most of what the one holds in the time that both span is in the other, too. Fewer texts are enough
-    for a copy (``name (1).txt``) and for files of one subfolder.
+    Two exports belong to one conversation under two conditions. First, they share enough texts that occur once in
+    each, in the same order, with a constant time difference: a multiple of a quarter hour (another time zone), with
+    a tolerance of three minutes. Second, most messages in the period that both cover are in both. Fewer shared texts
+    are enough for a copy (``name (1).txt``) and for files of one subfolder.
 
-    One export leads: that in a subfolder, else the first one by name, a copy after what it is a copy of. Its names
-    of people and its clock hold for all. A message that another export holds, too, gets the leading one's time,
-    author and text there, so that both get the same id. What only the other one holds keeps its text, with its clock
-    set to the leading one's and its author named as there. Lines of the app and media, which read differently in each
-    language, are matched by author, kind and time.
+    One export leads: an export in a subfolder, else the first by name, with copies after their original. Its names
+    of people and its clock are used for all. A message that is also in another export gets the leading export's
+    time, author and text there, so that both get the same id. A message that is only in the other export keeps its
+    text; its time and author are converted. Lines of the app and media have different texts in each language, so they
+    are matched by author, kind and time.
 
     Args:
         messages: Messages of any number of exports, each in the order of its file: ``conversation_id``,
             ``timestamp``, ``author``, ``text``, ``kind`` and ``source``.
 
     Returns:
-        The same rows in the same order, and what was merged.
+        The same rows in the same order, the merges, and the replaced names.
     """
     if messages["source"].n_unique() < 2:
         return MergedExports(messages)
@@ -118,7 +118,7 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
-    """Give row, source, kind and the text without what differs between phones: names that it mentions, and marks."""
+    """Return row, source, kind and a text without the parts that differ by phone: mentioned names and marks."""
     mentions = sorted(
         (f"@{name}" for name in messages["author"].drop_nulls().unique()), key=len, reverse=True
     )
@@ -135,7 +135,7 @@ def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_candidates(texts: pl.DataFrame) -> set[tuple[str, str]]:
-    """Give the pairs of exports that share texts that each of them holds once."""
+    """Return the pairs of exports that share texts which occur once in each."""
     once = (
         texts.filter(pl.col("kind") == "message", pl.col("norm") != "")
         .group_by("source", "norm")
@@ -155,11 +155,11 @@ def _find_candidates(texts: pl.DataFrame) -> set[tuple[str, str]]:
 
 @dataclass
 class _Group:
-    """Exports of one conversation that are in the same terms.
+    """Exports of one conversation with unified names and clock.
 
     Attributes:
         sources: The exports, the leading one first.
-        rows: Their messages by row, each once.
+        rows: Rows of their messages; a message in several exports is listed once.
     """
 
     sources: list[str]
@@ -168,15 +168,15 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Alignment:
-    """How a group's messages are those of another.
+    """How the messages of a group map to those of the leading group.
 
     Attributes:
-        times: Their times by the other one's clock.
-        authors: Their authors by the other one's names.
-        matches: The other one's row by row of this one, for what both hold.
-        shared: Number of messages, lines of the app left out, that both hold.
-        offset: Minutes that the clock is ahead.
-        names: Names that differ.
+        times: Times of the group's messages on the leading clock.
+        authors: Their authors under the leading group's names.
+        matches: Rows of messages in both groups: row in this group to row in the leading group.
+        shared: Number of messages in both, without lines of the app.
+        offset: Minutes by which this group's clock is ahead.
+        names: Names that differ between the groups.
     """
 
     times: dict[int, int]
@@ -188,7 +188,7 @@ class _Alignment:
 
 
 class _Merger:
-    """Holds the messages by row while groups grow together."""
+    """Holds the messages by row while groups are merged."""
 
     def __init__(self, messages: pl.DataFrame, texts: pl.DataFrame) -> None:
         self._messages = messages
@@ -203,7 +203,7 @@ class _Merger:
         self._merges: dict[str, Merge] = {}
 
     def merge(self, pairs: set[tuple[str, str]]) -> MergedExports:
-        """Merge groups until none fits another."""
+        """Merge groups until no two groups match."""
         rows: dict[str, list[int]] = defaultdict(list)
         for row, source in enumerate(self._messages["source"]):
             rows[source].append(row)
@@ -226,7 +226,7 @@ class _Merger:
         return MergedExports(changed, merges, aliases)
 
     def _rank(self, source: str) -> tuple[bool, str, int, str]:
-        """Order exports by who leads: those of subfolders, then by name, copies last."""
+        """Return the sort key of leading exports: those in subfolders first, then by name, copies last."""
         conversation = self._named[source]
         copy = _COPY.fullmatch(conversation)
         name, number = (copy["name"], int(copy["number"])) if copy else (conversation, 0)
@@ -274,7 +274,7 @@ class _Merger:
         leading.rows += [row for row in other.rows if row not in alignment.matches]
 
     def _align(self, leading: _Group, other: _Group) -> _Alignment | None:
-        """Say how the other group's messages are those of the leading one; None if the evidence is too weak."""
+        """Map the other group's messages to the leading group's; None if the evidence is too weak."""
         is_named_alike = self._is_named_alike(leading, other)
         anchors = self._find_anchors(leading, other)
         if len(anchors) < (_LEAST_SHARED_BY_NAME if is_named_alike else _LEAST_SHARED):
@@ -299,12 +299,12 @@ class _Merger:
         )
 
     def _is_named_alike(self, leading: _Group, other: _Group) -> bool:
-        """Say whether files lie in one subfolder, or one is a copy of the other by its name."""
+        """Return whether files are in one subfolder, or one is a copy of the other by its name."""
         first = {self._rank(source)[:2] for source in leading.sources}
         return any(self._rank(source)[:2] in first for source in other.sources)
 
     def _find_anchors(self, leading: _Group, other: _Group) -> Times:
-        """Give the times of texts that both hold once, at a constant difference and in the same order.
+        """Return the times of texts that occur once in both, in the same order and at a constant difference.
 
         Returns:
             Two columns, the leading group's time and the other's, sorted by the other's; no rows if too few of the
@@ -328,7 +328,7 @@ class _Merger:
         return found if in_order.mean() >= _LEAST_SHARE_IN_ORDER else pairs[:0]
 
     def _is_exact_copy(self, leading: _Group, other: _Group, least: int) -> bool:
-        """Say whether one group holds everything that the other does, to the second and by the same names."""
+        """Return whether one group contains all messages of the other, with equal times and names."""
         first, second = (
             {(self._times[row], self._authors[row], self._kinds[row], self._norms[row]) for row in group.rows}
             for group in (leading, other)
@@ -346,7 +346,7 @@ class _Merger:
         return {self._norms[row]: self._times[row] for row in written if counts[self._norms[row]] == 1}
 
     def _find_names(self, leading: _Group, other: _Group, shifted: Mapping[int, int]) -> dict[str, str]:
-        """Find who is who, by the texts that both hold, whoever wrote them there."""
+        """Match people across groups by the authors of shared texts."""
         matched = _pair_nearest(
             [(self._spoken(row), self._times[row], row) for row in leading.rows],
             [(self._spoken(row), shifted[row], row) for row in other.rows],
@@ -373,7 +373,7 @@ class _Merger:
         shifted: Mapping[int, int],
         authors: Mapping[int, str | None],
     ) -> dict[int, int]:
-        """Pair the messages that both hold: by text first, then media and lines of the app without it."""
+        """Pair the messages in both groups: first by text, then media and lines of the app without text."""
 
         def text_key(row: int, author: str | None) -> Hashable:
             return self._kinds[row], author, self._norms[row]
@@ -397,7 +397,7 @@ class _Merger:
         *,
         in_folder: bool,
     ) -> bool:
-        """Say whether most messages in the time that both span are in both."""
+        """Return whether most messages in the period that both groups cover are in both."""
         here = [self._times[row] for row in leading.rows if self._kinds[row] == "message"]
         there = [time for row, time in shifted.items() if self._kinds[row] == "message"]
         if not here or not there:
@@ -412,7 +412,7 @@ class _Merger:
         return all(share >= wanted for share, wanted in zip(shares, least, strict=True))
 
     def _final_name(self, name: str) -> str:
-        """Follow a name to the one that messages bear; one that stands for several people stays."""
+        """Follow replaced names to the final one; a name shared by several people is kept."""
         seen = {name}
         while (name := self._names.get(name, name)) not in seen:
             seen.add(name)
@@ -420,14 +420,14 @@ class _Merger:
 
 
 Keyed: TypeAlias = tuple[Hashable, int, int]
-"""What must be equal (None for nothing), the time, and the row."""
+"""Key that must be equal (None to match nothing), time, and row."""
 
 
 def _pair_nearest(here: Sequence[Keyed], there: Sequence[Keyed]) -> dict[int, int]:
-    """Pair rows of equal keys in the order of time, each once, where they are at most three minutes apart.
+    """Pair rows with equal keys in time order, each row once, if they are at most three minutes apart.
 
     Returns:
-        The first list's row by the second list's.
+        Rows of the second list mapped to rows of the first.
     """
     by_key: dict[Hashable, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = defaultdict(
         lambda: ([], [])
@@ -455,7 +455,7 @@ def _round_to_quarter_hours(difference: Times) -> Times:
 
 
 def _shift(times: Times, anchors: Times) -> Times:
-    """Set times to the leading clock, by the difference at the anchor that is nearest in time."""
+    """Convert times to the leading clock, by the difference at the nearest anchor."""
     offsets = _round_to_quarter_hours(anchors[:, 1] - anchors[:, 0])
     middles = (anchors[1:, 1] + anchors[:-1, 1]) // 2
     shifted: Times = times - offsets[np.searchsorted(middles, times)]

@@ -1,4 +1,4 @@
-"""Identities of messages, the same in every export of a conversation."""
+"""Message ids that are equal in every export of a conversation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 
 
 def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
-    """Order messages, name them, and keep one of those that several exports of a conversation share.
+    """Sort messages, assign their ids, and drop duplicates across exports of a conversation.
 
-    A message is known by its conversation, time, author, text and kind, and by how many equal ones precede it
-    in its export; so what somebody wrote twice stays twice, and what two exports both hold is kept once.
+    The id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
+    its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
 
     Args:
         frame: Messages of any number of exports, without ids.
 
     Returns:
-        The columns of :class:`backstory.tables.schemas.Messages`, sorted by timestamp, source and place in the
-        source.
+        The columns of :class:`backstory.tables.schemas.Messages`, sorted by timestamp, source and position in
+        the source.
     """
     ordered = frame.sort("timestamp", "source", "seq").with_columns(
         pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence")

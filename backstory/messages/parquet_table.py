@@ -16,7 +16,7 @@ from backstory.messages.times import KNOWN_YEAR
 from backstory.settings import ConversationSettings
 
 MOST_RECORDS: Final = 2_000_000
-"""Most rows of a table: a few kilobytes of Parquet can hold any number of equal ones."""
+"""Maximum number of rows: a few kilobytes of Parquet can hold any number of equal rows."""
 
 _MAGIC = b"PAR1"
 _RECORDS_AT_ONCE: Final = 65_536
@@ -32,7 +32,7 @@ class ParquetReader:
     name = "parquet"
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Say whether the file begins as Parquet does."""
+        """Return whether the file begins with Parquet's magic bytes."""
         return content.startswith(_MAGIC)
 
     def read(
@@ -75,7 +75,7 @@ def _list_records(table: pl.DataFrame) -> Iterator[Record]:
 
 
 def _list_values(column: pl.Series) -> Sequence[object]:
-    """Give the values as Python's own; infinity for a day that Python's calendar does not have."""
+    """Convert the values to Python objects; a date outside Python's range becomes infinity."""
     units = _units_per_day(column.dtype)
     if units is None:
         return column.to_list()
@@ -87,7 +87,10 @@ def _list_values(column: pl.Series) -> Sequence[object]:
 
 
 def _units_per_day(dtype: pl.DataType) -> int | None:
-    """Say what a column of times counts; None for another one, and for nanoseconds, which end in 1677 and 2262."""
+    """Return the units per day of a column of times.
+
+    None for other columns, and for nanoseconds, whose whole range (1677 to 2262) Python can represent.
+    """
     if isinstance(dtype, pl.Datetime):
         return _UNITS_PER_DAY.get(dtype.time_unit)
     return 1 if isinstance(dtype, pl.Date) else None

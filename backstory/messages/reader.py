@@ -1,4 +1,4 @@
-"""What a reader of one export format promises."""
+"""The interface of a reader of one export format."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ParsedExport:
     """The content of one export.
 
     Attributes:
-        rows: ``timestamp`` (UTC, µs), ``seq`` (from 0, in the order of the source), ``author`` (null where
-            the app wrote the line), ``text`` and ``kind``.
-        unread: ``line`` (from 1) and ``reason`` of what could not be read. A reason never quotes the line,
-            since it may hold a name.
-        encoding: Encoding that the text was decoded with; None for a format that is not text.
-        date_order: Order that its dates were read in; None for a format whose dates have one order only.
-        timezone: Zone that its clock was read in; None if every timestamp states its own.
+        rows: ``timestamp`` (UTC, µs), ``seq`` (from 0, in the order of the source), ``author`` (null for a line
+            written by the app), ``text`` and ``kind``.
+        unread: ``line`` (from 1) and ``reason`` of each unreadable line. A reason never quotes the line, since the
+            line may contain a name.
+        encoding: Encoding used to decode the text; None for a binary format.
+        date_order: Order used to read the dates; None for a format with unambiguous dates.
+        timezone: Time zone used to read the timestamps; None if every timestamp states its own.
     """
 
     rows: pl.DataFrame
@@ -45,10 +45,10 @@ class ParsedExport:
 
 
 class UnansweredExportError(ExportSettingError):
-    """An export waits for a setting; who wrote in it is known all the same.
+    """An export cannot be read until a setting is made, but the names of its authors are known.
 
     Attributes:
-        authors: Names as written, which must not show in tables although no message of theirs does.
+        authors: Names as written. Tables must not show them, even though the messages are not read.
     """
 
     def __init__(self, message: str, authors: frozenset[str]) -> None:
@@ -57,7 +57,7 @@ class UnansweredExportError(ExportSettingError):
 
 
 class ExportReader(Protocol):
-    """Reads one format; the registry asks each reader in turn whether a file is its own."""
+    """Reads one format; the registry calls :meth:`detects` of each reader until one accepts the file."""
 
     @property
     def name(self) -> str:
@@ -65,12 +65,12 @@ class ExportReader(Protocol):
         ...
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Say whether a file has this format, by its content.
+        """Return whether a file has this format, by its content.
 
         Args:
             content: All bytes of the file.
-            name: The file's name, for formats that content alone does not tell apart.
-            settings: The names of a table's columns.
+            name: The file's name, for formats that cannot be recognized by content alone.
+            settings: Column names of tables.
         """
         ...
 
@@ -82,17 +82,17 @@ class ExportReader(Protocol):
         Args:
             content: All bytes of the file.
             settings: Time zone, date order and names of columns.
-            source: What error messages call the file.
-            latest_year: Last year in which a message of the file can have been sent.
+            source: Name of the file in error messages.
+            latest_year: Latest year in which a message of the file can have been sent.
 
         Raises:
-            ExportSettingError: A setting must say how to read the file.
+            ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
             ExportError: The file as a whole cannot be read.
         """
         ...
 
 
 def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
-    """Make the frame of unread lines, in order, from a mapping of line to reason."""
+    """Build the frame of unread lines, sorted by line, from a mapping of line to reason."""
     lines = sorted(unread)
     return pl.DataFrame({"line": lines, "reason": [unread[line] for line in lines]}, schema=UNREAD_SCHEMA)

@@ -1,4 +1,4 @@
-"""Timestamps and texts in the cells of a table that someone else wrote."""
+"""Parsing timestamps and texts in the cells of a foreign table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMPACT_DATE_LENGTH = 8
 _LONG_NUMBER_LENGTH = 21
 _EPOCH_LIMIT = 1e20
 _MICROSECONDS_PER_UNIT = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (_EPOCH_LIMIT, 1e-3))
-"""Below the first number, an epoch counts units of the second: seconds, milli-, micro-, nanoseconds."""
+"""An epoch below the first number is in the unit of the second: seconds, milli-, micro- or nanoseconds."""
 
 
 def read_timestamp(value: object) -> datetime:
@@ -19,25 +19,25 @@ def read_timestamp(value: object) -> datetime:
 
     Args:
         value: A datetime or date; text in ISO 8601, with or without an offset; or seconds, milliseconds,
-            microseconds or nanoseconds since 1970, told apart by their size.
+            microseconds or nanoseconds since 1970, distinguished by magnitude.
 
     Returns:
-        A datetime in UTC, or without a zone if the value names none.
+        A datetime in UTC, or a naive one if the value has no time zone.
 
     Raises:
-        ValueError: The value is no timestamp.
+        ValueError: The value is not a timestamp.
     """
     moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
-    if not MINYEAR < moment.year < MAXYEAR:  # in another time zone it could have no year at all
+    if not MINYEAR < moment.year < MAXYEAR:  # a time zone conversion could leave this range
         raise ValueError("the timestamp is out of range")
     return moment
 
 
 def read_text(value: object, column: str) -> str | None:
-    """Read an author or a message; numbers become their digits.
+    """Read an author or a message; numbers are converted to text.
 
     Raises:
-        ValueError: The value is a list or an object, or no valid Unicode.
+        ValueError: The value is a list or an object, or not valid Unicode.
     """
     if value is None:
         return None

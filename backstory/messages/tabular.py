@@ -1,4 +1,4 @@
-"""Chats as tables with a timestamp, an author and a message: what Parquet, CSV and JSONL share."""
+"""Chats as tables with a timestamp, an author and a message: the shared part of Parquet, CSV and JSONL."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def parse_records(
     *,
     encoding: str | None = None,
 ) -> ParsedExport:
-    """Make messages of a table's records.
+    """Convert a table's records to messages.
 
     Args:
         records: In the order of the table.
-        unread: What could not even be read as a record: reason by line. Records that cannot be used are
-            added.
-        settings: Time zone of timestamps that name none.
-        encoding: Encoding of the table, None for one that is not text.
+        unread: Lines that could not be parsed as records, mapped to the reason. Invalid records are added to
+            this mapping.
+        settings: Time zone of timestamps without one.
+        encoding: Encoding of the table, None for a binary format.
 
     Returns:
-        The messages, and the records that are none.
+        The messages, and the lines that could not be read.
     """
     zoned: list[datetime | None] = []
     naive: list[datetime | None] = []
@@ -95,7 +95,7 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
     """Check that a table has the columns that the settings name.
 
     Raises:
-        ExportSettingError: It has not; the message names the settings and the columns found.
+        ExportSettingError: A column is missing; the message names the settings and the columns found.
     """
     present = list(found)
     wanted = {
@@ -114,7 +114,7 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
 
 
 def _name_columns(present: Sequence[str]) -> str:
-    """Name those with a usual name: where a file has no line of names, the others are an author and a message."""
+    """List the columns with common names only: without a header line the "columns" are an author and a message."""
     usual = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
     others = len(present) - len(usual)
     return ", ".join([*usual, *([f"{others} not named here, since they may be a message"] if others else [])])

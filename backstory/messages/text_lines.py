@@ -1,4 +1,4 @@
-"""Bytes of a text file as lines, in any encoding; one of UTF-8 may be undecodable on its own."""
+"""Decoding a text file into lines, in any encoding; in UTF-8, single lines may be undecodable."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class TextLines:
-    """Lines of a file without their ends; the first line is at position 0.
+    """Lines of a file without line ends; the first line is at position 0.
 
     Attributes:
-        lines: The texts, as a series, which takes a third of the memory of a list; undecodable bytes appear as
-            U+FFFD.
-        undecodable: Why a line could not be decoded, by its number from 1.
-        encoding: What the others were decoded with, as Python names it.
+        lines: The texts, as a series, which needs a third of a list's memory; undecodable bytes become U+FFFD.
+        undecodable: Why a line could not be decoded, by line number from 1.
+        encoding: Python's name of the encoding used for all other lines.
     """
 
     lines: pl.Series
@@ -36,19 +35,19 @@ class TextLines:
 def decode_lines(content: bytes) -> TextLines:
     """Split a file at line feeds, with or without a carriage return before them.
 
-    Only line feeds end a line: a message may hold any other character that Unicode counts as a line break.
+    Only line feeds end a line: a message may contain any other character that Unicode counts as a line break.
 
     Args:
-        content: Text in any encoding that :func:`backstory.text_encoding.find_encoding` tells.
+        content: Text in any encoding that :func:`backstory.text_encoding.find_encoding` detects.
 
     Returns:
-        The lines; a file that ends with a line feed has no empty line after it.
+        The lines; a line feed at the end of the file does not add an empty line.
     """
     unmarked = content.removeprefix(codecs.BOM_UTF8)
     if b"\0" not in content[:_HEAD_BYTES] and not content.startswith(_UTF16_MARKS):
         try:
             return TextLines(_split(unmarked), {}, UTF8)
-        except pa.ArrowInvalid:  # not UTF-8, or not everywhere
+        except pa.ArrowInvalid:  # another encoding, or UTF-8 with damaged lines
             pass
     encoding = find_encoding(content)
     if encoding == UTF8:
@@ -58,13 +57,13 @@ def decode_lines(content: bytes) -> TextLines:
 
 
 def decode_head(content: bytes) -> list[str]:
-    """Decode the whole lines at the beginning of a file; none if it is not text.
+    """Decode the first complete lines of a file; the list is empty for a binary file.
 
-    A text may hold single null bytes; many of them are a sign of another kind of file.
+    A text may contain a few null bytes; many of them indicate a binary file.
     """
     head = content[:_HEAD_BYTES]
     is_cut = len(content) > len(head)
-    # A letter that is cut in two would look like another encoding.
+    # A character cut in half would look like another encoding.
     encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
     if encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head):
         return []
@@ -75,10 +74,10 @@ def decode_head(content: bytes) -> list[str]:
 
 
 def _split(content: bytes) -> pl.Series:
-    """Split UTF-8 without making an object of every line.
+    """Split UTF-8 without creating a Python object per line.
 
     Raises:
-        ArrowInvalid: It is not UTF-8.
+        ArrowInvalid: The content is not valid UTF-8.
     """
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     last = int(ends[-1]) if len(ends) else 0

@@ -1,4 +1,4 @@
-"""The times of a chat export: what the numbers of its dates mean, and its clock as UTC."""
+"""The times of a chat export: deciding the order of its dates, and converting local times to UTC."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from backstory.errors import ExportSettingError
 
 DateOrder: TypeAlias = Literal["dmy", "mdy", "ymd"]
 DateParts: TypeAlias = tuple[int, int, int]
-"""The three numbers of a written date, as they stand; only a year of four digits is over 99."""
+"""The three numbers of a written date, in their written order; only a four-digit year exceeds 99."""
 
 FIRST_YEAR: Final = 2009
-"""Year in which WhatsApp appeared: no message is older."""
+"""Year of WhatsApp's release: no message is older."""
 
 KNOWN_YEAR: Final = 2026
-"""Year of this module: a file that claims to be older was unpacked or copied without its time."""
+"""Year in which this module was written: a file with an older date was unpacked or copied without its time."""
 
 _LATEST_TIME = 4e9
 _LAST_SHORT_YEAR = 99
@@ -30,7 +30,7 @@ _LAST_MONTH = 12
 _LAST_DAY = 31
 _DAYS_OF_A_YEAR = 365.2425
 
-# What speaks against a reading, as natural logarithms of how much less likely it makes it.
+# Penalties of a reading: the natural logarithm of how much less likely each finding makes it.
 _IMPOSSIBLE_DATE = 16.0
 _STEP_BACK = 10.0
 _PER_GAP = 1.5
@@ -53,10 +53,10 @@ class Calendar:
     """How a calendar counts its years.
 
     Attributes:
-        name: What a person calls it.
-        century: What a year of two digits is counted from, here and now.
+        name: Name of the calendar in error messages.
+        century: Year added to a two-digit year, for dates of the present.
         years_in_one: Length of its year in Gregorian years.
-        epoch: Gregorian year in which it begins, as a fraction for years of another length.
+        epoch: Gregorian year in which the calendar begins; a fraction if its years have another length.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Calendar:
     epoch: float
 
     def gregorian_year(self, written: int) -> int:
-        """Give the Gregorian year in which a year of this calendar begins."""
+        """Return the Gregorian year in which a year of this calendar begins."""
         year = written + (self.century if written <= _LAST_SHORT_YEAR else 0)
         return int(year * self.years_in_one + self.epoch)
 
@@ -83,11 +83,11 @@ class _Reading:
     """One way of reading all dates of a file.
 
     Attributes:
-        order: What the numbers mean.
-        calendar: What the years count.
-        cost: What speaks against it; the smaller, the likelier.
-        impossible: Lines whose date is not possible under it.
-        days: Number of the day of each date, NaN for one that is not possible.
+        order: Which number is the day, the month and the year.
+        calendar: Calendar that the years belong to.
+        cost: Sum of the penalties; a lower cost means a likelier reading.
+        impossible: Number of lines whose date is impossible under this reading.
+        days: Day number of each date, NaN for an impossible date.
     """
 
     order: DateOrder
@@ -98,17 +98,14 @@ class _Reading:
 
 
 def latest_year_of(written_at: float) -> int:
-    """Say in which year the last message of a file can have been sent.
+    """Return the latest year in which a message of a file can have been sent.
 
-    Only the year counts, so that the same file gives the same messages wherever it is copied to, at least until
-    the year ends. A copy of a later year allows more readings of ambiguous dates, which makes them a question
-    and never another answer. A file that says to be older than this library is not believed.
+    Only the year counts, so that copies of a file made in the same year give the same messages. A copy from a later
+    year allows more readings of ambiguous dates. Such a copy can lead to an error that asks for a setting, but never
+    to other dates. A modification time before this library was written is ignored.
 
     Args:
-        written_at: When the file was last changed, in seconds since 1970.
-
-    Returns:
-        The year.
+        written_at: Modification time of the file, in seconds since 1970.
     """
     written_at = min(max(written_at, 0.0), _LATEST_TIME)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=written_at, days=1)  # ahead of UTC by zones
@@ -119,15 +116,15 @@ def read_date(parts: DateParts, order: DateOrder) -> date | None:
     """Read a written date.
 
     Args:
-        parts: Its three numbers; a year of two digits is in this century.
-        order: What they mean.
+        parts: The three numbers; a two-digit year is in this century.
+        order: Which number is the day, the month and the year.
 
     Returns:
-        The date, or None if the calendar has no such day.
+        The date, or None if no such day exists.
     """
     year, month, day = _split_parts(parts, order)
     year = _GREGORIAN.gregorian_year(year)
-    if not MINYEAR < year < MAXYEAR:  # in another time zone it could have no year at all
+    if not MINYEAR < year < MAXYEAR:  # a conversion to another time zone could leave Python's range of years
         return None
     try:
         return date(year, month, day)
@@ -136,7 +133,7 @@ def read_date(parts: DateParts, order: DateOrder) -> date | None:
 
 
 def is_plausible_year(year: int, latest_year: int) -> bool:
-    """Say whether a message can be of a year: not before the app existed, not after the file was written."""
+    """Return whether a message can be from a year: not before WhatsApp existed, not after the file was written."""
     return FIRST_YEAR <= year <= latest_year
 
 
@@ -148,28 +145,24 @@ def decide_date_order(
     latest_year: int = KNOWN_YEAR,
     separator: str = "/",
 ) -> DateOrder:
-    """Decide what the numbers of an export's dates mean.
+    """Decide whether an export writes day, month or year first.
 
-    Every order is tried on the whole file, and in other calendars, too. What speaks against a reading is added
-    up: dates that it makes impossible or puts into impossible years, steps back, gaps between neighbouring
-    dates (more so the more lines the dates have), years long past, and a year of two digits first where no
-    locale writes so. A setting is followed where it can apply: it cannot move a year of four digits.
+    Every order is tried on the whole file, also in other calendars. Each reading collects penalties: for impossible
+    dates and impossible years, for steps back in time, for gaps between neighbouring dates (weighted by their
+    number of lines), for years long past, and for a two-digit year in front where no locale writes it there. The
+    setting decides wherever it can apply: it cannot move a four-digit year.
 
     Args:
-        dates: The dates of all messages in the order of the file, equal neighbours as one, with their number
-            of lines.
+        dates: The dates of all messages in file order, each with its number of lines; equal neighbours are merged.
         setting: The setting ``date_order`` of the file's conversation.
-        source: What the error message calls the file.
-        latest_year: Last year in which a message of the file can have been sent.
-        separator: What stands between the numbers: a full stop, a slash or a hyphen, with a space after it
-            where there is one.
-
-    Returns:
-        The order.
+        source: Name of the file in the error message.
+        latest_year: Latest year in which a message of the file can have been sent.
+        separator: Character between the numbers: a full stop, a slash or a hyphen, with the space after it
+            if there is one.
 
     Raises:
-        ExportSettingError: More than one reading fits the file, or none does, or the dates are of another
-            calendar; the message says what to do.
+        ExportSettingError: Several readings fit the file, or none fits, or the dates belong to another calendar;
+            the message says what to do.
     """
     scale = _Scale(dates, latest_year, separator)
     chosen = _chosen_order(dates[0][0], setting)
@@ -196,9 +189,9 @@ def decide_date_order(
 def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Series:
     """Convert local times to UTC.
 
-    A time that a clock shows twice is the first one, or, among times in order, the second one from where the
-    clock steps back within the repeated hour. A time that a clock skips is read with the offset before the
-    gap.
+    When clocks go back, an hour occurs twice. A time in it is taken as the first occurrence. If the times are in
+    order, those after a step back within that hour are taken as the second. A time that the clock skips is read
+    with the offset before the gap.
 
     Args:
         local: Times without a zone, of type ``Datetime("us")``.
@@ -206,7 +199,7 @@ def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Serie
         in_order: Whether the times are in the order in which they happened.
 
     Returns:
-        Times of type ``Datetime("us", "UTC")``, null where the given one is.
+        Times of type ``Datetime("us", "UTC")``, null where the input is null.
     """
     earliest = local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
     frame = pl.DataFrame({"local": local, "utc": earliest.dt.convert_time_zone("UTC")})
@@ -227,7 +220,7 @@ def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Serie
 
 
 class _Scale:
-    """Weighs the readings of one file's dates."""
+    """Computes the cost of each reading of one file's dates."""
 
     def __init__(self, dates: Sequence[tuple[DateParts, int]], latest_year: int, separator: str) -> None:
         self._dates = dates
@@ -240,7 +233,7 @@ class _Scale:
         self.lines = int(self._counts.sum())
 
     def reading(self, order: DateOrder, calendar: Calendar = _GREGORIAN) -> _Reading:
-        """Read all dates in one way, and add up what speaks against it."""
+        """Read all dates in one order and calendar, and add up the penalties."""
         distinct = [self._number_of_day(parts, order, calendar) for parts in self._distinct]
         days = np.array(distinct, np.float64)[self._places]
         possible = ~np.isnan(days)
@@ -261,7 +254,7 @@ class _Scale:
         return _Reading(order, calendar, cost, int(self._counts[~possible].sum()), days)
 
     def foreign_readings(self) -> list[_Reading]:
-        """Give the readings in other calendars that fit the file."""
+        """Return the readings in other calendars that fit the file."""
         readings = [
             self.reading(order, calendar)
             for calendar in _OTHER_CALENDARS
@@ -270,19 +263,19 @@ class _Scale:
         return [reading for reading in readings if self.fits(reading)]
 
     def fits(self, reading: _Reading) -> bool:
-        """Say whether at least half of the lines have a possible date under a reading."""
+        """Return whether at least half of the lines have a possible date under a reading."""
         return 2 * reading.impossible <= self.lines
 
     @staticmethod
     def differ(first: _Reading, second: _Reading) -> bool:
-        """Say whether two readings give any line another date."""
+        """Return whether two readings disagree about the date of any line."""
         return not np.array_equal(first.days, second.days, equal_nan=True)
 
     def describe_question(self, best: _Reading, rival: _Reading) -> str:
-        """Ask which of two readings is right, by a date on which they differ."""
+        """Write the error that asks which of two readings is right, with a date on which they differ."""
         unequal = np.flatnonzero(
             best.days != rival.days
-        )  # a date that is not possible is not equal to itself
+        )  # impossible dates are NaN, which does not equal itself
         both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
         parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
         if rival.calendar is not _GREGORIAN:
@@ -298,7 +291,7 @@ class _Scale:
         )
 
     def describe_foreign(self, reading: _Reading) -> str:
-        """Say which calendar the dates seem to be of."""
+        """Write the error that names the calendar which the dates seem to use."""
         parts = next(
             parts for (parts, _), day in zip(self._dates, reading.days, strict=True) if not np.isnan(day)
         )
@@ -309,7 +302,7 @@ class _Scale:
         )
 
     def describe_misfit(self) -> str:
-        """Say that no order gives most dates a day in a possible year."""
+        """Write the error that no order gives most dates a day in a possible year."""
         return (
             f"no order of day, month and year gives most of its dates a day between {FIRST_YEAR}, when WhatsApp "
             f"appeared, and {self._latest_year}, the year of the file (its first date is "
@@ -321,9 +314,9 @@ class _Scale:
         return self._separator.join(f"{number:02}" for number in parts)
 
     def _number_of_day(self, parts: DateParts, order: DateOrder, calendar: Calendar) -> float:
-        """Number the days, so that neighbouring ones differ by one; NaN for a date that is not possible.
+        """Return the day number of a date, so that consecutive days differ by one; NaN for an impossible date.
 
-        For another calendar the number is near enough to tell a step of a day from one of a month or a year.
+        For another calendar the number is approximate. It still separates a step of a day from a month or a year.
         """
         year, month, day = _split_parts(parts, order)
         if not is_plausible_year(calendar.gregorian_year(year), self._latest_year):
@@ -349,7 +342,7 @@ def _write_date(parts: DateParts, order: DateOrder) -> str:
 
 
 def _possible_orders(parts: DateParts) -> tuple[DateOrder, ...]:
-    """Give the orders that the place of a year of four digits leaves; no locale writes year, day, month."""
+    """Return the orders that fit the position of a four-digit year; no locale writes year, day, month."""
     first, _, third = parts
     if first > _LAST_SHORT_YEAR:
         return ("ymd",)

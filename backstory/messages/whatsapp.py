@@ -29,15 +29,14 @@ _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 class WhatsAppTextReader:
     """Reads the text file of a WhatsApp export.
 
-    A message goes from its header to the next one. A header is recognized by the style of the whole file, so
-    a message may hold lines that begin with a date. A line with a header but without an author is a system
-    line.
+    A message extends from its header to the next header. A header must have the style of the whole file, so a
+    message may contain lines that begin with a date. A line with a header but without an author is a system line.
     """
 
     name = "whatsapp_text"
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Say whether a line at the beginning of the file is the header of a message."""
+        """Return whether one of the first lines is the header of a message."""
         return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
 
     def read(
@@ -55,15 +54,15 @@ def parse_whatsapp(
     Args:
         lines: All lines of the file.
         settings: Time zone and date order.
-        source: What error messages call the file.
-        latest_year: Last year in which a message of the file can have been sent.
+        source: Name of the file in error messages.
+        latest_year: Latest year in which a message of the file can have been sent.
 
     Returns:
-        The messages, and the lines that belong to none.
+        The messages, and the lines that belong to no message.
 
     Raises:
-        UnansweredExportError: The order of its dates must be set, or they are of another calendar.
-        ExportError: There is no message in the file.
+        UnansweredExportError: The date order must be set, or the dates belong to another calendar.
+        ExportError: The file contains no message.
     """
     written = lines.lines
     headers = find_headers(written)
@@ -107,13 +106,13 @@ def parse_whatsapp(
 
 
 def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
-    """Give the dates in the order of the file, equal neighbours as one, with their number of lines."""
+    """Return the dates in file order with their number of lines; equal neighbours are merged."""
     runs = headers.group_by(pl.struct(_DATE_PARTS).rle_id().alias("run"), maintain_order=True)
     return runs.agg(pl.col(_DATE_PARTS).first(), pl.len().alias("lines")).drop("run")
 
 
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
-    """Add ``local``, the time of each header, and ``reason`` where there is no such time."""
+    """Add ``local``, the time of each header, and ``reason`` where that time is impossible."""
     dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
     days = [read_date((first, second, third), order) for first, second, third in dates.iter_rows()]
     plausible = [day is not None and is_plausible_year(day.year, latest_year) for day in days]
@@ -146,7 +145,7 @@ def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) 
 def _split_into_blocks(
     written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
 ) -> pl.DataFrame:
-    """Give each line its block (the header it follows), and the reason if it cannot be read."""
+    """Assign each line to its block (the header before it), with a reason if the line cannot be read."""
     headers = headers.with_columns(pl.col("line").cast(pl.Int64) + 1)
     broken = pl.DataFrame(
         {"line": list(undecodable), "undecodable": list(undecodable.values())},
@@ -208,7 +207,7 @@ def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _clean_author(name: str) -> str | None:
-    """Take direction marks and the sign of an unsaved contact off a name."""
+    """Strip direction marks and the mark of an unsaved contact from a name."""
     clean = "".join(character for character in name if character not in BIDI_MARKS).strip()
     words = clean.split(maxsplit=1)
     if len(words) > 1 and words[0] == "~":
@@ -217,7 +216,7 @@ def _clean_author(name: str) -> str | None:
 
 
 def _has_open_quote(name: str) -> bool:
-    """Say whether a name ends inside a quotation, as in: Ann changed the subject to "Plan: B"."""
+    """Return whether a name ends inside a quotation, as in: Ann changed the subject to "Plan: B"."""
     if "„" in name:
         return name.count("„") > name.count("“") + name.count("”")
     return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1

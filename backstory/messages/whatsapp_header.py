@@ -73,7 +73,7 @@ _PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
         "pm",
     ),
 }
-"""Marks of the two halves of a day, in lower case without spaces and full stops."""
+"""Spellings of AM and PM, in lower case without spaces and full stops."""
 
 _NOON = 12
 _MONTHS = 12
@@ -83,10 +83,10 @@ _WIDE_YEAR = 4
 def find_headers(lines: pl.Series) -> pl.DataFrame:
     """Find the lines that begin as messages of this export do.
 
-    An export is written in one style throughout: brackets, separators, comma, width of the year, seconds,
-    half-day marks and words around the clock. A line in another style is something that a message quotes. The style
-    is that of the first line that looks like a header with a possible date and time, unless another has more than
-    ten times as many lines.
+    An export uses one style throughout: brackets, separators, comma, width of the year, seconds, AM/PM marks and
+    words around the clock time. A line in another style is quoted text inside a message. The style is taken from the
+    first line that looks like a header with a possible date and time. If another style has more than ten times as
+    many lines, that style is used.
 
     Args:
         lines: All lines of the file.
@@ -124,11 +124,11 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
 def time_of_day() -> pl.Expr:
     """Compute the time of day from the columns of :func:`find_headers`.
 
-    The hour is 0 to 23, or 1 to 12 with a half-day mark; with a mark, midnight and noon may also be written
-    as 0, and an hour over 12 may carry the mark of the afternoon.
+    The hour is 0 to 23, or 1 to 12 with an AM/PM mark. With a mark, midnight and noon may also be written as 0,
+    and an hour over 12 may have the PM mark.
 
     Returns:
-        An expression of type ``Duration("us")``, null where there is no such time.
+        An expression of type ``Duration("us")``, null where the time is impossible.
     """
     hour, period = pl.col("hour"), pl.col("period")
     hour_of_day = (
@@ -149,7 +149,7 @@ def time_of_day() -> pl.Expr:
 
 
 def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
-    """Tell style and half-day mark of headers whose digits are all written as 0."""
+    """Extract the style and the AM/PM mark of header shapes (headers with every digit replaced by 0)."""
     mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
     return (
         pl.DataFrame({"shape": shapes.unique()})

@@ -1,7 +1,7 @@
-"""What WhatsApp writes into a chat on its own account: system lines, media, deletions and edits.
+"""Texts that WhatsApp itself writes into a chat: system lines, deletions and edits.
 
-Texts are those of the app in English, German, Portuguese, Spanish, French, Italian and, where short, some
-more; those in place of media are in :mod:`backstory.messages.media_phrases`.
+The texts are in English, German, Portuguese, Spanish, French and Italian; short texts are in more languages.
+Placeholders of media are in :mod:`backstory.messages.media_phrases`.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ _OWN_EVENT: Final = (
     "(?i)^(?:you|your|du|dein|deine|sie|ihre?|você|tu|tú|tu código|vous|votre|hai|"
     "missed|(?:voice|video) call|verpasster|chamada|llamada|appel|chiamata)\\b"
 )
-"""How a line about a person who writes in the chat begins where it does not begin with their name."""
+"""Beginnings of system lines about a participant that do not start with the participant's name."""
 
 
 def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Tell what people wrote from what the app wrote.
+    """Separate the messages of people from the texts of the app.
 
     Args:
         rows: ``author`` (null for a line without one) and ``text``, in any table.
 
     Returns:
-        The rows with ``kind``: ``system`` for lines of the app and for what stands in place of a deleted
-        message (which keeps its author), ``media`` for what stands in place of a picture, a voice message or
-        a file, else ``message``. The text of media is their caption, null for none. The mark of an edited message
-        and the direction mark that the app puts before its own texts are taken off.
+        The rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
+        ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is
+        the caption, null if there is none. The mark of an edited message is removed, and so is the direction mark
+        that the app puts before its own texts.
 
-    People can write that mark, too. What stands below the name of somebody who also wrote messages without it is a
-    line of the app only where it begins as the app's lines about that person do.
+    People can write the direction mark, too. If an author also has messages without the mark, a marked text under
+    that name counts as a line of the app only if it begins like the app's lines about that person.
     """
     captions = find_captions(rows["text"])
     plain = pl.col("text").str.strip_prefix(APP_MARK)

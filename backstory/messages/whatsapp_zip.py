@@ -14,14 +14,14 @@ from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.settings import ConversationSettings
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-"""Largest text that is unpacked: a chat of some millions of messages."""
+"""Maximum size of an unpacked text: enough for a chat of several million messages."""
 
 _IOS_NAME = "_chat.txt"
 _HEAD_BYTES = 65_536
 
 
 class WhatsAppZipReader:
-    """Reads the text inside a ZIP export: ``_chat.txt`` of iOS, ``WhatsApp Chat with ….txt`` of Android."""
+    """Reads the text inside a ZIP export: ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android."""
 
     name = "whatsapp_zip"
 
@@ -30,7 +30,7 @@ class WhatsAppZipReader:
         self._text_reader = WhatsAppTextReader()
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Say whether the file is an archive with a chat, or one that cannot be looked into."""
+        """Return whether the file is an archive that holds a chat, or an archive that cannot be opened."""
         if not content.startswith(b"PK\x03\x04"):
             return False
         try:
@@ -74,7 +74,7 @@ class WhatsAppZipReader:
     def _choose_chats(
         self, archive: zipfile.ZipFile, settings: ConversationSettings
     ) -> list[zipfile.ZipInfo]:
-        """Prefer the names that the app gives, since a chat's media may hold other text files."""
+        """Prefer the file names that WhatsApp uses, since the media of a chat may include other text files."""
         chats = self._find_chats(archive, settings)
         named = [chat for chat in chats if PurePosixPath(chat.filename).name == _IOS_NAME] or [
             chat for chat in chats if "whatsapp" in chat.filename.casefold()

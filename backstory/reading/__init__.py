@@ -1,4 +1,4 @@
-"""Files of unknown content, read in a process of their own that is held to limits of time and memory."""
+"""Reading untrusted files in a separate process with limits of time and memory."""
 
 from backstory.reading.limits import ReadingLimits
 from backstory.reading.worker import run_limited

@@ -1,4 +1,4 @@
-"""How the two processes talk: a line of JSON that says how many bytes follow, then these bytes."""
+"""The protocol of the two processes: a line of JSON with the number of bytes that follow, then these bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ def send_frame(stream: IO[bytes], header: dict[str, Any], content: bytes = b"") 
     """Send one frame.
 
     Args:
-        stream: The pipe.
-        header: What to say, in JSON.
-        content: What follows it.
+        stream: Pipe to the other process.
+        header: Values that JSON can represent.
+        content: Bytes after the header.
     """
     stream.write(json.dumps(header | {"size": len(content)}).encode() + b"\n")
     stream.write(content)
@@ -26,7 +26,7 @@ def receive_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
         The header and the content.
 
     Raises:
-        EOFError: The other process is gone, or went in the middle of a frame.
+        EOFError: The other process has ended, possibly in the middle of a frame.
     """
     line = stream.readline()
     if not line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""What reading one file may take."""
+"""Limits of time and memory for reading one file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ReadingLimits:
     """Limits of one file.
 
     Attributes:
-        seconds: Seconds of processor time for a small file; a file may take one more for each of its megabytes.
-        megabytes: Memory (MiB) that the reader may take beside its own code, and most MiB that a file may have.
+        seconds: CPU time in seconds for a small file; each megabyte of the file adds one second.
+        megabytes: Memory (MiB) that the reader may use in addition to its code, and maximum size of a file (MiB).
     """
 
     seconds: int = 60
@@ -24,13 +24,13 @@ class ReadingLimits:
 
     @property
     def most_bytes(self) -> int:
-        """Size of the largest file that is opened; text and what is made of it take several times as much."""
+        """Maximum size of a file that is opened; parsing it takes several times as much memory."""
         return self.megabytes * _MEGABYTE // 4
 
     def processor_seconds(self, size: int) -> int:
-        """Say how much processor time a file of so many bytes may take."""
+        """Return the CPU time that a file of this size may take."""
         return self.seconds + _SECONDS_PER_MEGABYTE * (size // _MEGABYTE)
 
     def wall_seconds(self, size: int) -> float:
-        """Say how long a file of so many bytes may take on a machine that is busy with other things."""
+        """Return the wall time that a file of this size may take on a busy machine."""
         return float(_WAITS * self.processor_seconds(size))

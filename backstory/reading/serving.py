@@ -1,4 +1,4 @@
-"""The process that reads: it limits itself, runs one task after another, and dies of what it cannot stand."""
+"""The reading process: it sets its own limits, runs one task after another, and exits when it exceeds a limit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from backstory.reading.frames import receive_frame, send_frame
 Task: TypeAlias = Callable[[bytes], bytes]
 
 OUT_OF_MEMORY: Final = 77
-"""Exit code where the limit of memory is reached."""
+"""Exit code when the memory limit is reached."""
 
 BROKEN: Final = 78
-"""Exit code where the reader raised what it promises not to raise."""
+"""Exit code when the reader raised an unexpected error."""
 
 _RESERVED: Final = 4
 _PAUSE_SECONDS: Final = 0.02
@@ -31,14 +31,14 @@ _BYTES_PER_KIBIBYTE: Final = 1024
 
 
 def serve(megabytes: int) -> None:
-    """Run the tasks that come in by standard input until it is closed.
+    """Run the tasks from standard input until it is closed.
 
     Args:
-        megabytes: Memory that the process may take beside what its code takes.
+        megabytes: Memory (MiB) that the process may use in addition to its code.
     """
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not run into the frames
+    os.dup2(2, 1)  # output printed by a library must not mix with the frames
     sys.excepthook = _die
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most: int | None = None
@@ -56,7 +56,7 @@ def serve(megabytes: int) -> None:
         send_frame(outgoing, {"is_started": True})
         with _watch_memory(most):
             result = task(content)
-        # What a large file leaves behind in memory must not count against the next one.
+        # Memory left over from a large file must not count against the next file.
         is_last = _peak_kibibytes() > most - megabytes * _KIBIBYTES_PER_MEGABYTE // 2
         send_frame(outgoing, {"is_last": is_last}, result)
         if is_last:
@@ -64,7 +64,7 @@ def serve(megabytes: int) -> None:
 
 
 def _die(kind: type[BaseException], _: BaseException, __: TracebackType | None) -> None:
-    """End without a traceback, which could quote the file."""
+    """Exit without a traceback, which could quote the file."""
     os._exit(OUT_OF_MEMORY if issubclass(kind, MemoryError) else BROKEN)
 
 
@@ -78,19 +78,19 @@ def _limit_processor(seconds: int) -> None:
 
 
 def _limit_address_space(megabytes: int) -> None:
-    """Let allocations fail before the machine runs out; macOS does not hold a process to this limit."""
+    """Make allocations fail before the machine runs out of memory; macOS does not enforce this limit."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        # Threads reserve address space that they never use, so that the watch below comes first.
+        # Threads reserve address space that they never use. With this margin the memory watch below acts first.
         allowed = pages * resource.getpagesize() + _RESERVED * (megabytes << 20)
         soft = allowed if hard == resource.RLIM_INFINITY else min(allowed, hard)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _peak_kibibytes() -> int:
-    """Give the most memory that the process has held so far."""
-    if sys.platform == "linux":  # what getrusage says there includes the process that started this one
+    """Return the peak memory of the process."""
+    if sys.platform == "linux":  # there, getrusage includes the parent process
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         peak = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
     else:
@@ -100,7 +100,7 @@ def _peak_kibibytes() -> int:
 
 @contextmanager
 def _watch_memory(most: int) -> Iterator[None]:
-    """End the process once it holds more than so many KiB, while the block runs."""
+    """End the process if it uses more than ``most`` KiB while the block runs."""
     is_done = threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""The process that asks: it starts the one that reads, waits for its answer, and ends it when it is over a limit."""
+"""The parent process: it starts the reading process, waits for its result, and kills it when it exceeds a limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODE: Final = "import sys; from backstory.reading.serving import serve; serve(i
 
 
 class _Worker:
-    """One process that reads, for one limit of memory."""
+    """One reading process with a fixed memory limit."""
 
     def __init__(self, megabytes: int) -> None:
         self.megabytes = megabytes
@@ -32,14 +32,14 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=reader_environment(),
-            start_new_session=True,  # an interrupt at the keyboard is for the process that asks
+            start_new_session=True,  # a keyboard interrupt must reach the parent only
         )
 
     def run(self, task: str, content: bytes, limits: ReadingLimits, size: int) -> tuple[bytes, bool]:
-        """Run a task; give its result, and whether the process can be used again.
+        """Run a task; return its result, and whether the process can be reused.
 
         Raises:
-            ReadingLimitError: The process went over a limit, or died.
+            ReadingLimitError: The process exceeded a limit, or died.
         """
         incoming, outgoing = self._pipes()
         seconds = limits.processor_seconds(size)
@@ -52,7 +52,7 @@ class _Worker:
         timer = threading.Timer(limits.wall_seconds(size), end)
         try:
             send_frame(outgoing, {"task": task, "seconds": seconds}, content)
-            receive_frame(incoming)  # it has loaded its code: only now the file's own time begins
+            receive_frame(incoming)  # the code is loaded: the file's time limit starts now
             timer.start()
             header, result = receive_frame(incoming)
         except (BrokenPipeError, EOFError):
@@ -62,10 +62,10 @@ class _Worker:
         return result, not header["is_last"]
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         for pipe in self._pipes():
-            with suppress(BrokenPipeError):  # what was not sent is not wanted any more
+            with suppress(BrokenPipeError):  # unsent data is no longer needed
                 pipe.close()
         self._process.wait()
 
@@ -93,24 +93,24 @@ class _Worker:
 
 _lock = threading.Lock()
 _workers: list[_Worker] = []
-"""At most one: it is started for the first file that needs it, and kept for the next ones."""
+"""At most one process: it is started for the first file that needs it, and reused."""
 
 
 def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int | None = None) -> bytes:
     """Run a task in another process that has limits of time and memory and no key in its environment.
 
     Args:
-        task: ``module:function``; the function takes bytes and gives bytes, and raises nothing.
-        content: What the function is given.
-        limits: What it may take.
-        size: Bytes of the file where ``content`` only names it.
+        task: ``module:function``; the function takes and returns bytes, and raises nothing.
+        content: Argument of the function.
+        limits: Time and memory that the task may use.
+        size: Size of the file in bytes, if ``content`` only names it.
 
     Returns:
-        What the function gave.
+        Result of the function.
 
     Raises:
-        ReadingLimitError: It took too long or too much memory, or broke the process. The message is a sentence for
-            the file's status, without the file's name and content.
+        ReadingLimitError: The task took too long, used too much memory, or crashed the process. The message is a
+            sentence for the file's status, without the file's name and content.
     """
     with _lock:
         worker = _take_worker(limits.megabytes)
@@ -129,7 +129,7 @@ def _take_worker(megabytes: int) -> _Worker:
     while _workers:
         worker = _workers.pop()
         if worker.parent != os.getpid():
-            continue  # this process was forked: the worker belongs to its parent
+            continue  # this process is a fork: the worker belongs to its parent
         if worker.megabytes == megabytes:
             return worker
         worker.close()
