@@ -36,8 +36,8 @@ class _Shown(NamedTuple):
 
 
 _SHOWN = {
-    CHATS: _Shown("sources", "Chat exports as people put them into the workspace; never written to.", "file"),
-    POSTS: _Shown("sources", "Documents that windows may be given; never written to.", "markdown"),
+    CHATS: _Shown("inputs", "Chat exports as people put them into the workspace; never written to.", "file"),
+    POSTS: _Shown("inputs", "Documents that windows may be given; never written to.", "markdown"),
     "messages": _Shown(
         "conversations",
         "Messages of all chat exports, authors as pseudonyms; unread lines are in `quarantine`.",
