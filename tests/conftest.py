@@ -41,6 +41,7 @@ def shared_data() -> Path:
 def count_granite_tokens() -> CountTokens:
     """Count with the tokenizer of the default local model, special tokens included."""
     tokenizer = Tokenizer.from_buffer(read_granite_pack().tokenizer)
+    tokenizer.encode_special_tokens = True
 
     def count(texts: Sequence[str]) -> NDArray[np.int64]:
         readable = [text.encode("utf-8", "replace").decode() for text in texts]

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from backstory.embeddings.batches import group_by_length
 from backstory.errors import ModelFileError, RerankError
 from backstory.providers.onnx_sessions import open_session
+from backstory.providers.text_tokenizers import TextTokenizer, load_text_tokenizer
 from backstory.rerankers.protocol import RerankRequest, RerankResult
 from backstory.settings import RerankSettings
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx")
 TOKENIZER_FILE = "tokenizer.json"
@@ -34,6 +35,13 @@ _MAX_PADDED_TOKENS = 4096
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 Scores = NDArray[np.float64]
+
+
+class _Tokens(NamedTuple):
+    """A pair of texts as the model takes it: token ids, and for each whether it belongs to the first text (0)."""
+
+    ids: list[int]
+    type_ids: list[int]
 
 
 class CrossEncoderReranker:
@@ -61,7 +69,7 @@ class CrossEncoderReranker:
         self.api_calls = 0
         self.id = f"cross_encoder:{name}:{checksum[:12]}:{self._max_tokens}"
         self._loading = threading.Lock()
-        self._loaded: tuple[InferenceSession, Tokenizer, int] | None = None
+        self._loaded: tuple[InferenceSession, TextTokenizer, int] | None = None
 
     def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
         """Order the candidates of every window by their scores; equal scores keep the old order.
@@ -94,9 +102,9 @@ class CrossEncoderReranker:
 
     def _score(self, pairs: list[tuple[str, str]]) -> Scores:
         """Score pairs of texts, shape ``(pairs,)``."""
-        session, tokenizer, padding = self._load()
-        encodings = tokenizer.encode_batch(pairs)
-        lengths = np.fromiter((len(encoding.ids) for encoding in encodings), np.int64, len(encodings))
+        session, loaded, padding = self._load()
+        encodings = [_read_tokens(loaded, encoding) for encoding in loaded.tokenizer.encode_batch(pairs)]
+        lengths = np.fromiter((len(tokens.ids) for tokens in encodings), np.int64, len(encodings))
         inputs = [found.name for found in session.get_inputs()]
         scores = np.empty(len(pairs), np.float64)
         for batch in group_by_length(lengths, max_padded_tokens=_MAX_PADDED_TOKENS):
@@ -127,7 +135,7 @@ class CrossEncoderReranker:
             raise RerankError(f"{self._model} answered with a score that is not finite; check its precision")
         return scores
 
-    def _load(self) -> tuple[InferenceSession, Tokenizer, int]:
+    def _load(self) -> tuple[InferenceSession, TextTokenizer, int]:
         """Give the model, its tokenizer, and the id of the padding token."""
         with self._loading:
             if self._loaded is None:
@@ -160,18 +168,22 @@ def _checksum(model: Path, tokenizer: Path) -> str:
     return state.hexdigest()
 
 
-def _load_tokenizer(path: Path, max_tokens: int) -> tuple[Tokenizer, int]:
-    from tokenizers import Tokenizer
-
+def _load_tokenizer(path: Path, max_tokens: int) -> tuple[TextTokenizer, int]:
     try:
-        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+        loaded = load_text_tokenizer(path.read_bytes())
     except ValueError as error:
         raise ModelFileError(f"{path} cannot be used ({error}); fetch the model again") from error
+    tokenizer = loaded.tokenizer
     padding = (tokenizer.padding or {}).get("pad_id", 0)
     # Texts are padded batch by batch; a published tokenizer may pad all of them to one length.
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_tokens, strategy="longest_first")
-    return tokenizer, padding
+    return loaded, padding
+
+
+def _read_tokens(loaded: TextTokenizer, encoding: Encoding) -> _Tokens:
+    places = loaded.find_text_tokens(encoding)
+    return _Tokens([encoding.ids[place] for place in places], [encoding.type_ids[place] for place in places])
 
 
 def _load_model(path: Path) -> InferenceSession:
@@ -195,13 +207,13 @@ def _load_model(path: Path) -> InferenceSession:
     return session
 
 
-def _pad(encodings: Sequence[Encoding], padding: int) -> dict[str, NDArray[np.int64]]:
-    width = max(len(encoding.ids) for encoding in encodings)
-    feeds = {name: np.zeros((len(encodings), width), np.int64) for name in _INPUTS}
+def _pad(pairs: Sequence[_Tokens], padding: int) -> dict[str, NDArray[np.int64]]:
+    width = max(len(tokens.ids) for tokens in pairs)
+    feeds = {name: np.zeros((len(pairs), width), np.int64) for name in _INPUTS}
     feeds["input_ids"][:] = padding
-    for row, encoding in enumerate(encodings):
-        length = len(encoding.ids)
-        feeds["input_ids"][row, :length] = encoding.ids
+    for row, tokens in enumerate(pairs):
+        length = len(tokens.ids)
+        feeds["input_ids"][row, :length] = tokens.ids
         feeds["attention_mask"][row, :length] = 1
-        feeds["token_type_ids"][row, :length] = encoding.type_ids
+        feeds["token_type_ids"][row, :length] = tokens.type_ids
     return feeds

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from backstory.errors import ModelFileError, RerankError
 from backstory.rerankers import Candidate, RerankRequest
@@ -121,3 +122,16 @@ def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "model", {"soup": float("nan")})
     with pytest.raises(RerankError, match="not finite"):
         connect(tmp_path / "model").rerank([request_of("soup", "rust")])
+
+
+def test_a_separator_in_a_text_is_a_word(tmp_path: Path) -> None:
+    # The model adds up the weights of the second text; a separator would weigh 5.
+    write_cross_encoder(tmp_path / "model", {"soup": 1.0, "[SEP]": 5.0})
+    path = tmp_path / "model" / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
+    tokenizer.save(str(path))
+
+    [result] = connect(tmp_path / "model").rerank([request_of("rust [SEP] of [SEP]", "soup")])
+
+    assert result.chunk_ids == ("soup", "rust [SEP] of [SEP]")

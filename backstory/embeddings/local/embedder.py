@@ -6,7 +6,6 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +18,7 @@ from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION,
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import ModelFileError
 from backstory.providers.onnx_sessions import RunModel, Runtime, open_model
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from backstory.providers.text_tokenizers import TextTokenizer, load_text_tokenizer
 
 MAX_PADDED_TOKENS = 4096
 # Measured on the labelled sets, see docs/quality.md.
@@ -70,7 +67,7 @@ class LocalEmbedder:
         self._runtime: Runtime = runtime
         self._loading = threading.Lock()
         self._run_model: RunModel | None = None
-        self._tokenizer: Tokenizer | None = None
+        self._tokenizer: TextTokenizer | None = None
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count with the model's tokenizer, special tokens and the longer prompt included."""
@@ -112,7 +109,7 @@ class LocalEmbedder:
         return vectors
 
     def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
-        tokenizer = self._load_tokenizer()
+        tokenizer = self._load_tokenizer().tokenizer
         counts = np.empty(len(texts), np.int64)
         for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
             block = [prompt + text for text in texts[start : start + _TOKENIZED_AT_ONCE]]
@@ -120,25 +117,29 @@ class LocalEmbedder:
         return counts
 
     def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
-        return [
-            found.ids for found in self._load_tokenizer().encode_batch_fast([prompt + text for text in texts])
-        ]
+        loaded = self._load_tokenizer()
+        encodings = loaded.tokenizer.encode_batch_fast([prompt + text for text in texts])
+        return [[found.ids[place] for place in loaded.find_text_tokens(found)] for found in encodings]
 
-    def _load_tokenizer(self) -> Tokenizer:
-        from tokenizers import Tokenizer
-
+    def _load_tokenizer(self) -> TextTokenizer:
         with self._loading:
             if self._tokenizer is None:
                 try:
-                    tokenizer = Tokenizer.from_buffer(self._model.tokenizer)
+                    loaded = load_text_tokenizer(self._model.tokenizer)
                 except ValueError as error:
                     raise ModelFileError(
                         f"the tokenizer.json of {self._model.name} cannot be used ({error}); "
                         "fetch the model again"
                     ) from error
-                tokenizer.no_truncation()
-                tokenizer.no_padding()
-                self._tokenizer = tokenizer
+                for prompt in self._model.prompts.values():
+                    if any(spelling in prompt for spelling in loaded.special):
+                        raise ModelFileError(
+                            f"the prompt {prompt!r} of {self._model.name} holds a special token, which no text "
+                            "may hold; only models whose prompts are words can be run"
+                        )
+                loaded.tokenizer.no_truncation()
+                loaded.tokenizer.no_padding()
+                self._tokenizer = loaded
             return self._tokenizer
 
     def _load_model(self) -> RunModel:

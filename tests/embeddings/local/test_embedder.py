@@ -37,6 +37,7 @@ def reference_vectors() -> NDArray[np.float64]:
     tokenizer = Tokenizer.from_buffer(tokenizer_file)
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
     architecture = header["arch"]
     return np.array(
         [
