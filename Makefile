@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+AUDIT := .audit
 DEMO := .demo
 EXTRAS := dagster gemini ibis
 WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ui check lock clean
+.PHONY: help install demo test ui check lint audit lock clean
 
 help: ## Say what the targets are
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,13 +36,20 @@ ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT 
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }
 	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE) --port $(PORT)
 
-check: $(STAMP) ## Formatter, linter, type checker
+check: lint audit ## What `make lint` and `make audit` do; fails if the audit cannot be made
+
+lint: $(STAMP) ## Formatter, linter, type checker
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+# pip-audit has an environment of its own, so that the lock need not hold it and what it requires.
+audit: $(STAMP) ## Ask for known vulnerabilities of requirements.lock (needs a network)
+	@test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1; }
+	@$(BIN)/python -m tests.packaging.audit_lock $(AUDIT)/bin/pip-audit
 
 lock: ## Compile requirements.lock again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(EXTRAS:%=--extra %) --group dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove the environment and the demo workspace
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(AUDIT) $(DEMO)

@@ -15,6 +15,8 @@ import polars as pl
 from backstory.inspection import integrity
 from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.pipeline import STAGES, find_privacy_breaches
+from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.former_names import find_marked_history
 from backstory.prompt_text import cut_snippet
 from backstory.tables import read_table
 from backstory.tables.schemas import TABLES
@@ -163,6 +165,15 @@ CHECKS: Final = (
         what="cells that still hold an author's real name",
         example="column {column} of message {message_id}",
         remedy="Set `privacy: {pseudonyms: false}` only if the chat is public.",
+    ),
+    Check(
+        table="messages",
+        name="names_in_history",
+        blocking=False,
+        find=_whole(find_marked_history),
+        what="folders of Dagster's history that may hold real names which are replaced now",
+        example="{place}",
+        remedy=REMEDY_FOR_NAMES,
     ),
     Check(
         table="windows",

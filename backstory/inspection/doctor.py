@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.errors import BackstoryError, CacheFileError, LedgerError, SearchIndexError
+from backstory.errors import BackstoryError, CacheFileError, LedgerError, PrivacyError, SearchIndexError
 from backstory.extras import MODULES, is_installed
 from backstory.index import open_index
 from backstory.index.snapshot.publication import has_pointer
@@ -21,8 +21,11 @@ from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
 from backstory.languages import name_languages
+from backstory.pipeline import find_privacy_breaches
 from backstory.pipeline.corpus import find_manifest_damage
-from backstory.privacy import load_secret
+from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.former_names import find_marked_history
+from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
@@ -82,7 +85,10 @@ def examine(given: Path | None) -> list[Examination]:
         ),
     ]
     if workspace.settings.privacy.pseudonyms:
-        found.append(_examine("secret", lambda: _describe_secret(workspace)))
+        found += [
+            _examine("secret", lambda: _describe_secret(workspace)),
+            _examine("real names", lambda: _describe_names(workspace)),
+        ]
     return found
 
 
@@ -233,10 +239,24 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
 
 def _describe_secret(workspace: Workspace) -> str:
     path = workspace.secret
-    if not path.is_file() and not workspace.ledger.read("secret"):
+    if is_unmade(path, workspace.ledger, workspace.tables):
         return "not made yet; the first run makes it"
     load_secret(workspace.secret, workspace.ledger, workspace.tables)
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
         raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
     return f"{path} is readable by its owner only"
+
+
+def _describe_names(workspace: Workspace) -> str:
+    breaches = find_privacy_breaches(workspace)
+    if len(breaches):
+        raise PrivacyError(
+            f"{len(breaches)} cells of messages hold a real name; run `backstory run` without --from and --to, so that "
+            "every day is made again"
+        )
+    if len(find_marked_history(workspace)):
+        raise PrivacyError(
+            f"{workspace.dagster_home} was written before real names were replaced, and may hold some. {REMEDY_FOR_NAMES}"
+        )
+    return "none in the messages, from which all tables are made"

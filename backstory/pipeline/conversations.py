@@ -21,6 +21,7 @@ from backstory.messages import (
     replace_sources,
 )
 from backstory.messages.archive import hash_archive, read_archive
+from backstory.pipeline.former_names import remove_former_names
 from backstory.pipeline.incremental import (
     content_of,
     find_pending,
@@ -135,6 +136,8 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         refuse_removals(workspace, reading, files, partitions)
         messages, sources = reading.messages, reading.sources
         is_emptied = bool(list_partitions(workspace.tables, "messages"))
+        if notice := remove_former_names(workspace, reading.names, partitions):
+            counts["notice"] = notice
         begin_writing(workspace, reading, files)
         _write_quarantine(workspace, quarantine)
         # Last, because its ledger entry also confirms the quarantine.

@@ -2,10 +2,11 @@
 
 from backstory.privacy.leaks import find_real_names
 from backstory.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
-from backstory.privacy.secret_file import load_secret
+from backstory.privacy.secret_file import is_unmade, load_secret
 
 __all__ = [
     "find_real_names",
+    "is_unmade",
     "load_secret",
     "make_pseudonym",
     "pseudonymize_messages",

@@ -61,6 +61,12 @@ def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
     return secret
 
 
+def is_unmade(path: Path, ledger: Ledger, tables: Path) -> bool:
+    """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
+    recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
+    return not path.is_file() and recorded is None and not _hold_pseudonyms(tables)
+
+
 def _remedy(path: Path, tables: Path) -> str:
     return (
         f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup. To give everyone "

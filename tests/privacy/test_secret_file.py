@@ -18,6 +18,7 @@ from backstory.privacy import load_secret
 from backstory.tables import read_table
 from backstory.tables.ledger import Ledger
 from backstory.workspace import Workspace, open_workspace
+from tests.cli.invocation import run
 
 
 def load(path: Path) -> bytes:
@@ -182,3 +183,17 @@ def test_the_fingerprint_does_not_hold_the_secret(filled: Workspace) -> None:
 
     assert filled.secret.read_bytes().strip() not in recorded
     assert bytes.fromhex(filled.secret.read_text(encoding="ascii")) not in recorded
+
+
+def test_doctor_distinguishes_a_secret_that_is_lost_from_one_that_was_never_made(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace()
+    assert "not made yet" in " ".join(run("doctor", "-w", str(workspace.root)).output.split())
+    materialize_messages(workspace, find_partitions(workspace))
+    for lose in (lambda: lose_secret(workspace), (workspace.tables / "ledger.sqlite").unlink):
+        lose()
+        told = " ".join(run("doctor", "-w", str(workspace.root)).output.split())
+        assert "not made yet" not in told
+        assert "secret.key is lost, but the tables hold pseudonyms" in told
+        assert not workspace.secret.exists()
