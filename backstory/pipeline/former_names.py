@@ -73,7 +73,9 @@ def find_marked_history(workspace: Workspace) -> pl.DataFrame:
         ``place``, the folder of the history, in no row or one.
     """
     marked = workspace.settings.privacy.pseudonyms and (workspace.dagster_home / MARK_FILE).exists()
-    return pl.DataFrame({"place": [str(workspace.dagster_home)] if marked else []}, schema={"place": pl.String})
+    return pl.DataFrame(
+        {"place": [str(workspace.dagster_home)] if marked else []}, schema={"place": pl.String}
+    )
 
 
 def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:

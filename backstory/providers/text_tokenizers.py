@@ -37,7 +37,9 @@ class TextTokenizer:
         if self.leaking.isdisjoint(encoding.ids):
             return list(range(len(encoding.ids)))
         around = encoding.special_tokens_mask
-        return [place for place, token in enumerate(encoding.ids) if around[place] or token not in self.leaking]
+        return [
+            place for place, token in enumerate(encoding.ids) if around[place] or token not in self.leaking
+        ]
 
 
 def load_text_tokenizer(content: bytes) -> TextTokenizer:

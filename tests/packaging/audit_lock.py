@@ -36,7 +36,7 @@ def judge(output: str, errors: str) -> tuple[int, list[str]]:
         return NOT_AUDITED, [f"Not audited: pip-audit failed. Its last line: {said[-1]}"]
     packages: list[dict[str, Any]] = answer["dependencies"]
     lines = [
-        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or 'no version'}"
+        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or '?'}"
         for package in packages
         for found in package.get("vulns", [])
     ]

@@ -1,0 +1,155 @@
+"""Nothing that runs write or say holds a real name, a phone number or the key: every file and every cell is searched.
+
+The runs are processes of ``python -m pipelines``, so that Dagster's storage and logs are searched, too: one run that
+fails while it embeds, and one that finishes beside damaged exports.
+"""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from backstory.privacy.folding import fold
+from backstory.report.window_page import write_window_page
+from backstory.workspace import Workspace, open_workspace
+from tests.cli.test_foreign_errors import NAME as DAMAGED_NAME
+from tests.cli.test_foreign_errors import WORDS as DAMAGED_WORDS
+from tests.cli.test_foreign_errors import write_unreadable
+from tests.conftest import KEY
+from tests.providers.gemini_server import Answer, GeminiServer, Request, fail, run_gemini_server
+from tests.workspaces import SETTINGS, write_workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+PHONE = "+44 7700 900123"
+CHAT = f"""\
+13/03/2025, 09:00 - Ada Lind created group "Moths"
+13/03/2025, 09:01 - Ada Lind: <attached: IMG-Ada_Lind-2025.jpg>
+13/03/2025, 09:02 - Ben Okri: Ada Lind, call me on 07700 900123
+13/03/2025, 09:03 - {PHONE}: The drip irrigation line that ada-lind laid
+13/03/2025, 09:04 - Cleo Mársh: PTT-Cleo_Marsh.opus (file attached)
+13/03/2025, 09:05 - Ben Okri: @Cleo Marsh and CLEO MÁRSH, mail ben.okri@example.org
+99/99/2025, 09:06 - Ben Okri: a day that is none
+15/03/2025, 18:00 - Ben Okri: The night train to Lisbon needs a seat reservation
+"""
+WANTED = {
+    name: fold(name)
+    for name in ("Ada Lind", "Ben Okri", "Cleo Marsh", PHONE, "7700 900123", DAMAGED_NAME, KEY)
+}
+
+
+def echo_the_key(request: Request) -> Answer | None:
+    """Refuse a call, and repeat what the caller sent."""
+    sent = {name.casefold(): value for name, value in request.headers.items()}
+    return fail(400, f"API key {sent['x-goog-api-key']} is not valid")(request)
+
+
+def run_pipelines(workspace: Workspace) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines", "materialize", "--workspace", str(workspace.root)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "GEMINI_API_KEY": KEY, "NO_PROXY": "127.0.0.1"},
+        timeout=300,
+        check=False,
+    )
+
+
+def make_workspace(root: Path, server: GeminiServer) -> Workspace:
+    gemini = f"{{provider: gemini, base_url: '{server.url}', dimension: 16, texts_per_minute: 10000}}"
+    settings = SETTINGS.replace("{provider: hashing}", gemini)
+    workspace = write_workspace(root, settings)
+    (workspace.exports / "garden.txt").unlink()
+    (workspace.exports / "WhatsApp_Chat_with_Ada_Lind.txt").write_text(CHAT, encoding="utf-8")
+    (workspace.exports / "IMG-Ada_Lind-2025.jpg").write_bytes(b"a picture")
+    (workspace.exports / "Ben Okri").mkdir()
+    (workspace.exports / "Ben Okri" / "damaged.zip").write_bytes(b"PK\x03\x04 of Ben Okri")
+    write_unreadable(workspace.exports)
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[str, str]]:
+    """Give a workspace after a run that failed and one that finished, and what these said."""
+    with run_gemini_server() as server:
+        workspace = make_workspace(tmp_path_factory.mktemp("written") / "workspace", server)
+        server.script.append(echo_the_key)
+        failed = run_pipelines(workspace)
+        server.script.clear()
+        finished = run_pipelines(workspace)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    assert finished.returncode == 3, finished.stdout + finished.stderr
+    write_window_page(open_workspace(workspace.root), "latest")
+    said = {"failed run": failed.stdout + failed.stderr, "finished run": finished.stdout + finished.stderr}
+    return workspace, said
+
+
+def find_held(text: str) -> list[str]:
+    letters = fold(text)
+    return [name for name, wanted in WANTED.items() if wanted in letters]
+
+
+def read_cells(path: Path) -> Iterator[str]:
+    """Give the decoded rows of a table or database; compressed ones hide their texts from a search of bytes."""
+    head = path.read_bytes()[:16]
+    if head.startswith(b"PAR1"):
+        yield str(pl.read_parquet(path).to_dicts())
+    elif head.startswith(b"SQLite"):
+        with closing(sqlite3.connect(path)) as connection:
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall():
+                yield str(connection.execute(f'SELECT * FROM "{name}"').fetchall())
+    elif (
+        head[8:12] == b"DUCK" and path.name != "backstory.duckdb"
+    ):  # that file holds views of the tables only
+        with closing(duckdb.connect(path, read_only=True)) as connection:
+            for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                yield str(connection.table(name).fetchall())
+
+
+def test_no_file_of_the_workspace_holds_a_name_a_number_or_the_key(
+    written: tuple[Workspace, dict[str, str]],
+) -> None:
+    workspace, _ = written
+    inputs = (workspace.exports, workspace.posts)
+    files = [
+        path
+        for path in workspace.root.rglob("*")
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in inputs)
+    ]
+    kinds = {path.relative_to(workspace.root).parts[0] for path in files}
+    assert kinds >= {"data", "index", "reports", ".dagster", ".backstory"}
+    held = {}
+    for path in files:
+        place = str(path.relative_to(workspace.root))
+        texts = [place, path.read_bytes().decode(errors="replace"), *read_cells(path)]
+        if found := {name for text in texts for name in find_held(text)}:
+            held[place] = found
+    assert held == {}
+
+
+def test_what_the_runs_say_holds_none_of_them(written: tuple[Workspace, dict[str, str]]) -> None:
+    _, said = written
+    assert "[key]" in said["failed run"]
+    assert "could not be read" in said["finished run"]
+    assert not any(DAMAGED_WORDS in text for text in said.values())
+    assert {run: find_held(text) for run, text in said.items()} == {"failed run": [], "finished run": []}
+
+
+def test_the_search_finds_what_the_inputs_hold(written: tuple[Workspace, dict[str, str]]) -> None:
+    workspace, _ = written
+    export = workspace.exports / "WhatsApp_Chat_with_Ada_Lind.txt"
+    assert set(find_held(export.read_text(encoding="utf-8"))) >= {
+        "Ada Lind",
+        "Cleo Marsh",
+        PHONE,
+        "7700 900123",
+    }
