@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
 from backstory.embeddings.protocol import Embedder
-from backstory.errors import SettingsError
+from backstory.errors import SettingsError, WorkspaceError
 from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
@@ -124,13 +124,22 @@ def open_workspace(given: Path | None = None, *, accept_removals: bool = False) 
         The workspace.
 
     Raises:
-        WorkspaceError: The folder is not a workspace.
+        WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
     """
     root = find_workspace(given)
+    _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
     _require_folders_apart(workspace)
     return workspace
+
+
+def _require_usable_path(root: Path) -> None:
+    """Raise if DuckDB cannot write below the folder: it takes a question mark in a path for the start of options."""
+    if "?" in str(root):
+        raise WorkspaceError(
+            f"{root} holds a question mark, below which DuckDB cannot write; rename the folder"
+        )
 
 
 def _require_folders_apart(workspace: Workspace) -> None:

@@ -1,5 +1,6 @@
 """The Dagster instance of a workspace, kept inside the workspace."""
 
+import glob
 import os
 import shutil
 import socket
@@ -31,6 +32,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
 
     Raises:
         InputError: ``DAGSTER_HOME`` is not an absolute path of an existing folder.
+        WorkspaceError: The path of the home is a pattern of files, so that Dagster would ignore its ``dagster.yaml``.
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
@@ -43,6 +45,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
                 f"DAGSTER_HOME is {chosen!r}, which is no absolute path of a folder; make it or unset it"
             )
     else:
+        _require_no_pattern(home)
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
             shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
@@ -54,6 +57,15 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
         WORKSPACE_VARIABLE: str(workspace.root),
     }
+
+
+def _require_no_pattern(home: Path) -> None:
+    # Dagster finds dagster.yaml by glob. Without it, it would store elsewhere and send telemetry.
+    if glob.has_magic(str(home)):
+        raise WorkspaceError(
+            f"{home} holds one of * ? [, so that Dagster would not find its dagster.yaml; rename the folder, or run "
+            "without Dagster by `backstory run`"
+        )
 
 
 def open_instance(workspace: Workspace) -> dg.DagsterInstance:

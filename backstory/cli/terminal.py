@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 # C0 (except tab and line feed), DEL and C1, with which a text could move the cursor, or recolour or rename the
-# terminal, and the marks that change the direction of text.
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# terminal; the separators of lines that some terminals break; and the marks that change the direction of text.
+_SEPARATORS_AND_MARKS: Final = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_CONTROLS: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
 # JSON escapes C0 itself, but not C1, which terminals also read as commands.
-_RAW_IN_JSON: Final = re.compile(r"[\x7f-\x9f]")
+_RAW_IN_JSON: Final = re.compile(rf"[\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
 _UNBROKEN: Final = 100_000
 
 

@@ -257,6 +257,7 @@ def _describe_names(workspace: Workspace) -> str:
         )
     if len(find_marked_history(workspace)):
         raise PrivacyError(
-            f"{workspace.dagster_home} was written before real names were replaced, and may hold some. {REMEDY_FOR_NAMES}"
+            f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
+            f"{REMEDY_FOR_NAMES}"
         )
     return "none in the messages, from which all tables are made"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.report.palette import HUES, INK_ON_HUE
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def render_page(template: str, *, title: str, **values: Any) -> str:
@@ -62,11 +65,18 @@ def write_page(path: Path, html: str) -> Path:
     return path
 
 
+def _drop_controls(value: object) -> object:
+    """Drop characters by which a text could command the terminal that shows the page, or turn its lines."""
+    # Markup of the page's own is no plain string.
+    return _CONTROLS.sub("", value) if type(value) is str else value
+
+
 @cache
 def _environment() -> Environment:
     return Environment(
         loader=PackageLoader("backstory.report"),
         autoescape=True,
+        finalize=_drop_controls,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -17,6 +17,7 @@ from backstory.settings.allowed_values import describe_allowed, known_names, sho
 from backstory.settings.yaml_depth import find_depth
 
 _MOST_LEVELS = 50
+_MOST_VALUES = 10_000
 
 
 def read_settings(path: Path) -> Settings:
@@ -46,7 +47,8 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(f"{path}: nested too deeply; write every value out")
     try:
         tree = YAML(typ="rt").load(text)
-        plain = _plain(tree)
+        is_crowded = _count_values(tree, {}) > _MOST_VALUES
+        plain = None if is_crowded else _plain(tree)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = str(error.problem).partition("\n")[0]
@@ -59,11 +61,16 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(
             f"{path}:{line}: not valid YAML: a control character (U+{ord(text[error.position]):04X}); remove it"
         ) from error
-    except (YAMLError, ValueError, OverflowError) as error:
+    # ruamel.yaml raises AttributeError for a group that is merged into itself.
+    except (YAMLError, ValueError, OverflowError, AttributeError) as error:
         problem = str(error).partition("\n")[0]
         raise SettingsError(f"{path}: not valid YAML: {problem}; correct it, or remove it") from error
     except RecursionError as error:
         raise SettingsError(f"{path}: nested too deeply, or in itself; write every value out") from error
+    if is_crowded:
+        raise SettingsError(
+            f"{path}: more than {_MOST_VALUES:,} values by names such as `*a`; write them out"
+        )
     if tree is None:
         return Settings()
     if not isinstance(tree, dict):
@@ -77,6 +84,16 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(
             "\n".join(f"{path}:{line}: {what}" for line, what in dict.fromkeys(problems))
         ) from None
+
+
+def _count_values(node: Any, counted: dict[int, int]) -> int:
+    """Count the values below a node, those of an alias once for every use, without writing the aliases out."""
+    if not isinstance(node, dict | list):
+        return 1
+    if id(node) not in counted:
+        below = node.values() if isinstance(node, dict) else node
+        counted[id(node)] = 1 + sum(_count_values(value, counted) for value in below)
+    return counted[id(node)]
 
 
 def _plain(node: Any) -> Any:

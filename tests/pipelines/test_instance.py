@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent
 
-from backstory.errors import InputError
+from backstory.errors import InputError, WorkspaceError
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import end_lost_runs, open_instance, prepare_home
@@ -54,3 +55,13 @@ def test_a_run_whose_process_is_gone_is_ended(workspace: Workspace) -> None:
         ended = instance.get_run_by_id(run.run_id)
         assert ended is not None
         assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+@pytest.mark.parametrize("name", ["garden [2025]", "all*"])
+def test_a_path_that_is_a_pattern_is_refused_since_dagster_would_ignore_its_settings(
+    make_workspace: Callable[..., Workspace], name: str
+) -> None:
+    workspace = make_workspace(name=name)
+    with pytest.raises(WorkspaceError, match=r"rename the folder, or run without Dagster"):
+        prepare_home(workspace)
+    assert not workspace.dagster_home.exists()

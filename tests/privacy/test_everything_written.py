@@ -18,6 +18,7 @@ import pytest
 
 from backstory.privacy.folding import fold
 from backstory.report.window_page import write_window_page
+from backstory.tables.views import VIEWS_FILE
 from backstory.workspace import Workspace, open_workspace
 from tests.cli.test_foreign_errors import NAME as DAMAGED_NAME
 from tests.cli.test_foreign_errors import WORDS as DAMAGED_WORDS
@@ -107,9 +108,7 @@ def read_cells(path: Path) -> Iterator[str]:
                 "SELECT name FROM sqlite_master WHERE type = 'table'"
             ).fetchall():
                 yield str(connection.execute(f'SELECT * FROM "{name}"').fetchall())
-    elif (
-        head[8:12] == b"DUCK" and path.name != "backstory.duckdb"
-    ):  # that file holds views of the tables only
+    elif head[8:12] == b"DUCK" and path.name != VIEWS_FILE:
         with closing(duckdb.connect(path, read_only=True)) as connection:
             for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 yield str(connection.table(name).fetchall())

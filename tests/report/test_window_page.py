@@ -84,6 +84,13 @@ def test_texts_stay_texts(make_tables: MakeTables) -> None:
         assert HOSTILE[:60] in unescape(document)
 
 
+def test_no_text_commands_the_terminal_or_turns_the_page(make_tables: MakeTables) -> None:
+    text = "a\x1b[31m\x9b31m\u202eb\u200d\u200f\n"
+    page = render_window_page(make_window_report(make_tables(text=text, title=text)), {})
+    assert "a[31m31mb\u200d\u200f" in page
+    assert not set("\x1b\x9b\u202e") & set(page)
+
+
 def test_every_link_inside_the_page_leads_somewhere(make_tables: MakeTables) -> None:
     page = render_window_page(make_window_report(make_tables()), {})
     anchors = re.findall(r' id="([^"]+)"', page)

@@ -227,3 +227,18 @@ def test_the_model_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("BACKSTORY_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert cache_folder() == tmp_path / "cache" / "backstory"
+
+
+REPEATED = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (REPEATED, r"more than 10,000 values by names such as `\*a`"),
+        ("rag: &r\n  <<: *r\n", "not valid YAML"),
+    ],
+)
+def test_names_of_values_cannot_multiply_them(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        read_settings(settings_file(tmp_path, text))

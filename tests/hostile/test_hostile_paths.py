@@ -1,0 +1,36 @@
+"""A workspace works in a folder of any name, or says which character of the name it cannot bear."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from backstory.errors import WorkspaceError
+from backstory.inspection.query import query_text
+from backstory.report.window_page import write_window_page
+from backstory.runner import execute_stages, find_wanted, run_workspace
+from backstory.workspace import open_workspace
+from tests.workspaces import write_workspace
+
+NAME = "o'br\"ien'); DROP TABLE messages; --[x]*{y}\n$(id)`id`%s{0}\u202e\x1b[31m"
+
+
+def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / NAME)
+
+    outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
+
+    assert not outcome.execution.failures
+    with duckdb.connect(workspace.tables / "backstory.duckdb", read_only=True) as views:
+        assert views.execute("SELECT count(*) FROM messages").fetchone() == (12,)
+    assert query_text(workspace, "sourdough starter")["documents"]
+    page = write_window_page(workspace, "latest").read_text(encoding="utf-8")
+    assert not {"\x1b", "\u202e"} & set(page)
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_question_mark_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match="holds a question mark"):
+        write_workspace(tmp_path / "which?")
+    with pytest.raises(WorkspaceError, match="rename the folder"):
+        open_workspace(tmp_path / "which?")
