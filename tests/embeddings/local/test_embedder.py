@@ -1,6 +1,7 @@
 import hashlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +159,10 @@ def test_a_runtime_that_is_not_installed_is_named(
     absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
     with pytest.raises(MissingExtraError, match=r"openvino.*pip install 'backstory\[openvino\]'"):
         absent.embed(["ok"], task="query")
+
+
+def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:
+    model = replace(read_granite_pack(), prompts={"query": "<s>query: ", "document": ""})
+    embedder = LocalEmbedder(model, graphs=granite.graph_path.parents[1])
+    with pytest.raises(ModelFileError, match="holds a special token"):
+        embedder.embed(["soup"], task="query")
