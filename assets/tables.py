@@ -16,6 +16,7 @@ from assets.workspace_resource import WorkspaceResource
 from backstory.orchestration import specify_assets
 from backstory.tables.parquet import WHOLE
 from backstory.tables.views import write_views
+from backstory.telemetry import observe_run
 from backstory.workspace import Workspace
 
 STEP = "make_tables"
@@ -56,8 +57,9 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
             for spec in chosen
             if spec.partitions_def is not None
         }
-        making = make_tables(opened, selected, keys)
-        write_views(opened.tables)
+        with observe_run(keys, context.run_id):
+            making = make_tables(opened, selected, keys)
+            write_views(opened.tables)
         failures = making.describe_failures()
         failed = bool(failures)
         for spec in chosen:

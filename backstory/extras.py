@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 
 from backstory.errors import MissingExtraError
 
-Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "openvino"]
+Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "openvino", "otel"]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
     "dagster": ("dagster",),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
     "openvino": ("openvino",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The modules that each extra installs."""
 

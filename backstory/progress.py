@@ -60,6 +60,6 @@ def _log_tenths(label: str) -> Callable[[int, int], None]:
             reached = tenth
         elif tenth > reached:
             reached = tenth
-            logger.info("%s done=%d total=%d", label, done, total)
+            logger.info("progress step=%s done=%d total=%d", label, done, total)
 
     return report

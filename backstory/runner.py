@@ -6,27 +6,29 @@ Dagster job; both share the rest of a run, which is in this module.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from time import perf_counter
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 
 from backstory import pipeline
 from backstory.errors import BackstoryError, DamagedTableError, InputError
 from backstory.inspection.checks import Finding, checks_after, make_check
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import Sources
 from backstory.tables.views import write_views
+from backstory.telemetry import observe_run
+from backstory.telemetry.logs import PRINTED
 from backstory.workspace import Workspace
 
-UNFINISHED_STATUSES: Final = ("set_aside", "failed")
-"""Statuses of files that need a person's attention; the exit code of a finished run reports them."""
+logger = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[StageReport | Finding], None]
 """Callback for each stage's report and each check's finding, called as soon as there is one."""
@@ -55,18 +57,25 @@ class Outcome:
     """Result of a run.
 
     Attributes:
-        partitions: Number of wanted partitions.
+        run_id: Id of the run; also that of the Dagster run, if the stages ran as one.
+        wanted: Keys of the wanted partitions.
         fresh: Whether nothing had changed, so that all stages were skipped.
         execution: Result of the stages and checks; empty if nothing had changed.
         seconds: Wall-clock time.
         sources: Table ``sources`` after the run.
     """
 
-    partitions: int
+    run_id: str
+    wanted: Sequence[str]
     fresh: bool
     execution: Execution
     seconds: float
     sources: pl.DataFrame = field(repr=False)
+
+    @property
+    def partitions(self) -> int:
+        """Number of wanted partitions."""
+        return len(self.wanted)
 
     @property
     def success(self) -> bool:
@@ -81,7 +90,7 @@ class Outcome:
     @property
     def unfinished(self) -> pl.DataFrame:
         """Rows of ``sources`` of files that were set aside or could not be read."""
-        return self.sources.filter(pl.col("status").is_in(UNFINISHED_STATUSES))
+        return self.sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
 
     def total(self, figure: str) -> int:
         """Add up a figure that stages count, such as ``embedding_tokens``; 0 if no stage counts it."""
@@ -132,6 +141,15 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
     Returns:
         The outcome. A failed stage is reported in it, not raised.
     """
+    with observe_run(partitions) as run_id:
+        outcome = _run(workspace, partitions, tell, execute, run_id)
+        log_run(outcome)
+    return outcome
+
+
+def _run(
+    workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, run_id: str
+) -> Outcome:
     started = perf_counter()
     fresh = pipeline.is_fresh(workspace, partitions)
     execution = Execution() if fresh else execute(workspace, partitions, tell)
@@ -140,11 +158,26 @@ def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, e
     if not fresh and not execution.failures:
         pipeline.record_run(workspace, partitions)
     return Outcome(
-        partitions=len(partitions),
+        run_id=run_id,
+        wanted=partitions,
         fresh=fresh,
         execution=execution,
         seconds=perf_counter() - started,
         sources=_read_sources(workspace, execution),
+    )
+
+
+def log_run(outcome: Outcome) -> None:
+    """Log the end of a run, with its figures and each failure."""
+    for failure in outcome.execution.failures:
+        logger.error("run failed reason=%s", failure, extra=PRINTED)
+    logger.info(
+        "run ended success=%s fresh=%s computed=%d files_not_read=%d seconds=%.2f",
+        outcome.success,
+        outcome.fresh,
+        outcome.computed,
+        len(outcome.unfinished),
+        outcome.seconds,
     )
 
 

@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from backstory.cli.failure import FAILED, run_command
-from backstory.cli.options import WorkspaceOption
+from backstory.cli.options import LogFormatOption, WorkspaceOption
 from backstory.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_tell
+from backstory.telemetry.logs import configure_logs
 
 if TYPE_CHECKING:
     from backstory.runner import Execute
@@ -23,8 +24,10 @@ def materialize_command(
     last: LastOption = None,
     accept_removals: AcceptOption = False,
     workspace: WorkspaceOption = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Do what `backstory run` does, as a run that the Dagster UI shows."""
+    configure_logs(log_format)
     raise typer.Exit(
         exit_code(run_and_tell(workspace, first, last, _load_execute_job, accept_removals=accept_removals))
     )

@@ -19,6 +19,7 @@ from backstory.pipeline import find_partitions, known_first_partition
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
+from backstory.telemetry import current_run
 from backstory.workspace import Workspace
 from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
@@ -83,6 +84,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
     with open_instance(workspace) as instance, _each_given_to(receive):
         result = job.execute_in_process(
             instance=instance,
+            run_id=current_run(),
             tags=tag_range(partitions[0], partitions[-1]),
             run_config=_QUIET,
             raise_on_error=False,

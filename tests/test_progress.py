@@ -47,8 +47,8 @@ def test_elsewhere_every_tenth_is_logged(
         progress(1000, 1000)
 
     assert len(caplog.messages) == 10
-    assert caplog.messages[0] == "embedding documents done=105 total=1000"
-    assert caplog.messages[-1] == "embedding documents done=1000 total=1000"
+    assert caplog.messages[0] == "progress step=embedding documents done=105 total=1000"
+    assert caplog.messages[-1] == "progress step=embedding documents done=1000 total=1000"
 
 
 @pytest.mark.parametrize(("done", "total"), [(8, 8), (0, 0)])

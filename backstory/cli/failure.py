@@ -13,6 +13,7 @@ from rich.text import Text
 
 from backstory.cli.terminal import open_console, plain
 from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
+from backstory.telemetry.logs import configure_logs
 
 FAILED: Final = 1
 BAD_USAGE: Final = 2
@@ -26,6 +27,7 @@ def run_command(command: Callable[[], object]) -> None:
         command: Called without arguments, for example a Typer application.
     """
     try:
+        configure_logs()
         command()
     except ExportError as error:
         _fail(error, FAILED)

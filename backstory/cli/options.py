@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from backstory.telemetry.logs import LogFormat
+
 
 def read_day(text: str) -> date:
     """Read a day from the command line.
@@ -31,6 +33,13 @@ WorkspaceOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option(
+        help="Format of the log on standard error: text shows warnings, json every event. "
+        "Default: BACKSTORY_LOG_FORMAT, or text.",
+    ),
+]
 WindowArgument = Annotated[
     str,
     typer.Argument(

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.cli.failure import FAILED, INCOMPLETE
-from backstory.cli.options import WorkspaceOption, read_day
+from backstory.cli.options import LogFormatOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain
 from backstory.settings.environment import find_workspace
+from backstory.telemetry.logs import configure_logs
 
 if TYPE_CHECKING:
     from backstory.inspection.checks import Finding
@@ -54,6 +55,7 @@ def run(
     last: LastOption = None,
     accept_removals: AcceptOption = False,
     workspace: WorkspaceOption = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Read the chats and documents, and build every table, such as windows, hits and contexts.
 
@@ -63,6 +65,7 @@ def run(
     Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
     3 everything was done, but files were set aside or could not be read.
     """
+    configure_logs(log_format)
     outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
     raise typer.Exit(exit_code(outcome))
 

@@ -16,6 +16,7 @@ from backstory.embeddings.cache import EmbeddingCache, embedding_key
 from backstory.embeddings.checks import require_text, require_unit_rows, require_within_limit
 from backstory.embeddings.protocol import Embedder, Task, Vectors
 from backstory.errors import CacheFileError, EmbeddingError
+from backstory.telemetry import bind, observe
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +162,9 @@ def _compute(
     failure: BaseException | None = None
 
     def run(batch: NDArray[np.int64]) -> Vectors:
-        vectors = embedder.embed([texts[position] for position in batch], task=task)
+        tokens = int(token_counts[batch].sum())
+        with observe("embed", texts=len(batch), tokens=tokens, embedder=embedder.id, task=task):
+            vectors = embedder.embed([texts[position] for position in batch], task=task)
         require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
         return vectors
 
@@ -171,7 +174,7 @@ def _compute(
                 batch = next(waiting, None)
                 if batch is None:
                     break
-                running[pool.submit(run, batch)] = batch
+                running[pool.submit(bind(run), batch)] = batch
             if not running:
                 break
             finished, _ = wait(running, return_when=FIRST_COMPLETED)

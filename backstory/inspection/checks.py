@@ -105,7 +105,8 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
     rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
     finding = Finding(check, check.find(workspace, wanted), rows)
     text = "checked table=%s check=%s found=%d"
-    logger.info(text, check.table, check.name, len(finding.cases), extra={"finding": finding})
+    extra = {"finding": finding, "fields": {"blocking": check.blocking}}
+    logger.info(text, check.table, check.name, len(finding.cases), extra=extra)
     return finding
 
 

@@ -42,7 +42,7 @@ from backstory.pipeline.removals import (
     keep_archived,
     refuse_removals,
 )
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
 from backstory.tables import hash_partitions, list_partitions, read_table
 from backstory.tables.ledger import Entry
@@ -144,6 +144,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
         fingerprint, fingerprint_after = (_fingerprint(workspace, found) for found in (files, files_after))
         inputs = fingerprint if fingerprint_after == fingerprint else ""
         write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
+        log_unread(sources)
         if messages.is_empty() and not is_emptied and len(sources.filter(pl.col("status") != "ignored")):
             raise WorkspaceError(_describe_nothing(workspace, read))
         drop_outside(workspace, messages)

@@ -33,7 +33,7 @@ from backstory.pipeline.incremental import (
 from backstory.pipeline.inputs import code_version, effective_index_settings, hash_dependencies
 from backstory.pipeline.posts_fingerprint import hash_posts
 from backstory.pipeline.removals import require_documents
-from backstory.pipeline.stage_report import StageReport, log_report
+from backstory.pipeline.stage_report import StageReport, log_report, log_unread
 from backstory.progress import show_progress
 from backstory.settings import SETTINGS_FILE
 from backstory.tables import hash_partitions
@@ -84,6 +84,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         {_DOCUMENTS: _tell_languages(workspace, read)},
         inputs if inputs_after == inputs else "",
     )
+    log_unread(read.sources)
 
     def compute(_: list[str]) -> Mapping[str, pl.DataFrame]:
         return {WHOLE: documents}

@@ -16,6 +16,7 @@ from backstory.tables import hash_partitions, list_partitions, read_table, write
 from backstory.tables.contracts import empty, polars_schema
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
+from backstory.telemetry import describe_range, observe
 from backstory.workspace import Workspace
 
 WHOLE = "all"
@@ -139,7 +140,8 @@ def materialize_partitions(
     preview = pl.DataFrame()
     weights = weigh(pending) if weigh and pending else {}
     for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
-        frames = compute(group)
+        with observe("partitions", **describe_range(group), count=len(group)):
+            frames = compute(group)
         again = inputs if read_inputs_again is None else read_inputs_again()
         read = {key: inputs[key] if again[key] == inputs[key] else _CHANGED for key in group}
         made_from = _with_columns(table, read)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
 from backstory.prompt_escaping import escape_line
+from backstory.telemetry.logs import PRINTED
 
 REPORT_LOGGER = __name__
 """Logger of the reports: every record carries its :class:`StageReport` as ``report``."""
+
+UNREAD_STATUSES: Final = ("set_aside", "failed")
+"""Statuses of files that need a person's attention."""
 
 _CELL_CHARACTERS = 60
 
@@ -41,6 +46,17 @@ class StageReport:
     preview: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
+    def figures(self) -> dict[str, int | float | str]:
+        """All figures by name, for logs and traces."""
+        return {
+            "rows": self.rows,
+            "partitions": self.partitions,
+            "computed": self.computed,
+            "seconds": round(self.seconds, 3),
+            **self.counts,
+        }
+
+    @property
     def unchanged(self) -> bool:
         """Whether nothing had to be rebuilt."""
         return self.computed == 0
@@ -56,8 +72,20 @@ def log_report(report: StageReport) -> None:
         report.computed,
         report.seconds,
         " ".join(f"{name}={value}" for name, value in report.counts.items()),
-        extra={"report": report},
+        extra={"report": report, "fields": report.figures},
     )
+
+
+def log_unread(sources: pl.DataFrame) -> None:
+    """Log each file that was set aside or could not be read.
+
+    Args:
+        sources: Rows of the table ``sources``, in which names of people are pseudonyms already.
+    """
+    unread = sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
+    for row in unread.select("folder", "source", "status", "reason").iter_rows(named=True):
+        text = "file not read folder=%s source=%s status=%s reason=%s"
+        logger.warning(text, *row.values(), extra=PRINTED)
 
 
 def format_preview(frame: pl.DataFrame, rows: int = 5, *, cell_characters: int = _CELL_CHARACTERS) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from backstory.pipeline.conversations import (
@@ -30,6 +30,7 @@ from backstory.pipeline.retrieval import (
     materialize_window_contexts,
 )
 from backstory.pipeline.stage_report import StageReport
+from backstory.telemetry import describe_range, observe
 from backstory.workspace import Workspace
 
 MakePartitions = Callable[[Workspace, Sequence[str]], StageReport]
@@ -71,6 +72,19 @@ def _pending_retrieval(table: str) -> FindPending:
     return lambda workspace, partitions: find_pending_retrieval(workspace, table, partitions)
 
 
+def _observed(stage: Stage) -> Stage:
+    """Make a stage show in logs and traces, with its name, its partitions and its figures."""
+
+    def make(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
+        with observe("stage", stage=stage.table, **describe_range(partitions)) as work:
+            report = stage.make(workspace, partitions)
+            # Counts may be texts that name files; those stay out of traces.
+            work.add(**{name: value for name, value in report.figures.items() if not isinstance(value, str)})
+            return report
+
+    return replace(stage, make=make)
+
+
 def _with_ledger(make: MakePartitions) -> MakePartitions:
     """Make a stage replace a damaged ledger before it starts."""
 
@@ -81,7 +95,7 @@ def _with_ledger(make: MakePartitions) -> MakePartitions:
     return make_with_ledger
 
 
-STAGES: Final = (
+_STAGES: Final = (
     Stage(
         "messages",
         _with_ledger(materialize_messages),
@@ -148,4 +162,6 @@ STAGES: Final = (
         reads=("windows", "window_chunks", "hits", "decisions", "contexts", "search_index"),
     ),
 )
+
+STAGES: Final = tuple(_observed(stage) for stage in _STAGES)
 """All stages, in the order in which data flows."""

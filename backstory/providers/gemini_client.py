@@ -19,6 +19,7 @@ from backstory.extras import require_extra
 from backstory.providers.failures import TransientError, interpret_api_error, redact
 from backstory.providers.rate_limit import RateLimiter
 from backstory.settings.environment import read_api_key
+from backstory.telemetry import observe
 
 require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
 import tenacity  # noqa: E402 - if it is not installed, the line above names the extra to install
@@ -166,7 +167,8 @@ class GeminiConnection:
         )
         started = time.perf_counter()
         try:
-            response = send(client, options)
+            with observe("gemini request", units=units, tokens=tokens):
+                response = send(client, options)
         except APIError as error:
             raise interpret_api_error(error, self._key_text(), self._failure) from None
         except _transport_errors() as error:
@@ -202,7 +204,7 @@ class GeminiConnection:
         error = _failure_of(state)
         delay = state.upcoming_sleep
         logger.warning(
-            "gemini call failed attempt=%d retry_in=%.1fs cause=%s", state.attempt_number, delay, error
+            "gemini call failed attempt=%d retry_in=%.1f cause=%s", state.attempt_number, delay, error
         )
         if error.delay is not None:
             self._limiter.pause(delay)  # the other threads would be refused as well

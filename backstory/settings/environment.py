@@ -14,6 +14,9 @@ from backstory.settings import SETTINGS_FILE
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
+COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 _READER_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _READER_THREADS = 4
@@ -88,6 +91,29 @@ def cache_folder() -> Path:
         return Path(named).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "backstory"
+
+
+def read_webhook() -> SecretStr | None:
+    """Return the address of the webhook that the environment names, wrapped so that it is never printed; else None."""
+    named = os.environ.get(WEBHOOK_VARIABLE, "").strip()
+    return SecretStr(named) if named else None
+
+
+def hook_environment() -> dict[str, str]:
+    """Return the environment of the alert command: that of this process without keys."""
+    return {
+        name: value for name, value in os.environ.items() if name not in (*KEY_VARIABLES, WEBHOOK_VARIABLE)
+    }
+
+
+def read_log_format() -> str | None:
+    """Return the value of ``BACKSTORY_LOG_FORMAT``, or None if it is not set."""
+    return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or None
+
+
+def names_collector() -> bool:
+    """Say whether the environment names a collector of OpenTelemetry; the exporter itself reads the address."""
+    return bool(os.environ.get(COLLECTOR_VARIABLE, "").strip())
 
 
 def reader_environment() -> dict[str, str]:
