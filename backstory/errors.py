@@ -110,5 +110,9 @@ class EmbedderMismatchError(SearchIndexError, ValueError):
     """Queries and index come from different embedding spaces."""
 
 
+class AlertError(BackstoryError, RuntimeError):
+    """An alert could not be sent; the message names the host or the program, and never the whole address."""
+
+
 class PrivacyError(BackstoryError, PermissionError):
     """A real name passed the point where only pseudonyms are allowed."""

@@ -9,6 +9,7 @@ from assets.workspace_resource import WorkspaceResource
 from backstory.errors import BackstoryError
 from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
+from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 
 JOB = "materialize_everything"
@@ -36,7 +37,7 @@ def define(workspace: Workspace) -> dg.Definitions:
         assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
         schedules=[make_schedule(workspace, job)],
-        sensors=[make_sensor(workspace, job)],
+        sensors=[make_sensor(workspace, job), *make_alert_sensors(workspace)],
         resources={
             "workspace": WorkspaceResource(
                 root=str(workspace.root), accept_removals=workspace.accept_removals

@@ -5,12 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 
-import dagster as dg
-from dagster_shared.error import SerializableErrorInfo
 from rich.console import Console
 
-from assets.tables import BETWEEN_FAILURES
-from backstory import errors
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
@@ -23,13 +19,9 @@ from backstory.telemetry import current_run
 from backstory.workspace import Workspace
 from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
+from pipelines.failures import describe_step_failures
 from pipelines.instance import open_instance
 
-_LIBRARY_ERRORS = frozenset(
-    name
-    for name, found in vars(errors).items()
-    if isinstance(found, type) and issubclass(found, errors.BackstoryError)
-)
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")
 
@@ -89,7 +81,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
             run_config=_QUIET,
             raise_on_error=False,
         )
-    return Execution(reports, findings, _step_failures(result))
+    return Execution(reports, findings, describe_step_failures(result.all_events))
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
@@ -138,30 +130,3 @@ class _Receiver(logging.Handler):
             told = getattr(record, name, None)
             if isinstance(told, kind):
                 self._receive(told)
-
-
-def _step_failures(result: dg.ExecuteInProcessResult) -> list[str]:
-    """Return why steps failed: the messages of the step's own failure, else that of the error to report."""
-    failures = []
-    for event in result.all_events:
-        if not event.is_step_failure:
-            continue
-        told = event.step_failure_data.user_failure_data
-        if told is not None and told.description:
-            failures += told.description.split(BETWEEN_FAILURES)
-        elif event.step_failure_data.error is not None:
-            failures.append(f"{event.step_key}: {_sentence_of(find_told(event.step_failure_data.error))}")
-    return failures
-
-
-def _sentence_of(error: SerializableErrorInfo) -> str:
-    """Return the message of an error without the class name that Dagster prepends."""
-    return (error.message.partition(f"{error.cls_name}: ")[2] or error.message).strip()
-
-
-def find_told(error: SerializableErrorInfo) -> SerializableErrorInfo:
-    """Choose the error to report: the library's outermost, which names the remedy, else the innermost cause."""
-    chain = [error]
-    while (cause := chain[-1].cause) is not None:
-        chain.append(cause)
-    return next((link for link in chain if link.cls_name in _LIBRARY_ERRORS), chain[-1])

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from backstory.cli.alert import alert
 from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate
 from backstory.cli.failure import run_command
@@ -50,6 +51,7 @@ app.command()(query)
 app.command()(forget)
 app.command()(status)
 app.command()(doctor)
+app.command()(alert)
 app.command(name="eval")(evaluate)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from backstory.cli.alert import send_alerts
 from backstory.cli.failure import FAILED, INCOMPLETE
 from backstory.cli.options import LogFormatOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain
+from backstory.errors import InputError
 from backstory.settings.environment import find_workspace
 from backstory.telemetry.logs import configure_logs
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from backstory.inspection.checks import Finding
     from backstory.pipeline.stage_report import StageReport
     from backstory.runner import Execute, Outcome
+    from backstory.workspace import Workspace
 
 _NOTE = "notice"
 """Key of the count of a stage that holds a sentence for the user."""
@@ -101,13 +105,30 @@ def run_and_tell(
     from backstory.workspace import open_workspace
 
     workspace = open_workspace(root, accept_removals=accept_removals)
-    wanted = find_wanted(workspace, first, last)
-    grain = workspace.settings.partitions.grain
-    many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
-    console.print(f"{many}, {wanted[0]} to {wanted[-1]}")
-    outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), load_execute())
+    with _alerting_of_crashes(console, workspace):
+        wanted = find_wanted(workspace, first, last)
+        grain = workspace.settings.partitions.grain
+        many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
+        console.print(f"{many}, {wanted[0]} to {wanted[-1]}")
+        outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), load_execute())
     print_outcome(console, outcome)
+    from backstory.alerts import describe_outcome
+
+    send_alerts(console, workspace, describe_outcome(outcome))
     return outcome
+
+
+@contextmanager
+def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[None]:
+    """Send alerts if an exception ends the run before it has an outcome. Wrong arguments are told nobody."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not InputError:
+            from backstory.alerts import describe_crash
+
+            send_alerts(console, workspace, describe_crash(error))
+        raise
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 SETTINGS_FILE = "backstory.yaml"
 
+
+SECRET_SETTINGS: Final = ("alerts.webhook",)
+"""Settings whose values no error shows."""
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
@@ -363,6 +367,45 @@ class ContextSettings(SettingsGroup):
     """Most characters of each chunk in a context."""
 
 
+class AlertSettings(SettingsGroup):
+    """Whom a run tells about failures, checks with cases and files that were not read."""
+
+    command: tuple[str, ...] | None = None
+    """Program and arguments, such as `[bin/alert, --loud]`; it gets the alert as JSON on standard input."""
+    webhook: SecretStr | None = None
+    """Address that gets the alert as JSON by POST; `BACKSTORY_ALERT_WEBHOOK` is used instead where it is set."""
+    on: tuple[Literal["failure", "warning", "set_aside"], ...] = ("failure", "warning", "set_aside")
+    """What is told: `failure` of a run or a blocking check, `warning` of any other check, files `set_aside`."""
+    repeat_hours: int = Field(default=24, ge=0)
+    """Hours after which open problems are told again, at the end of a run; 0 for never."""
+    timeout_seconds: float = Field(default=10.0, gt=0)
+    """Most seconds of the command, and of one attempt to reach the webhook."""
+
+    @field_validator("command")
+    @classmethod
+    def _names_a_program(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and not (value and value[0]):
+            raise ValueError("name a program, or write null")
+        return value
+
+    @field_validator("webhook")
+    @classmethod
+    def _is_an_address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            require_address(value)
+        return value
+
+
+def require_address(address: SecretStr) -> None:
+    """Raise ``ValueError`` unless an address is one of http or https with a host; the message does not show it."""
+    try:
+        parts = urlsplit(address.get_secret_value())
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this must be an address that begins with https:// or http://")
+
+
 class Settings(SettingsGroup):
     """All settings of a workspace."""
 
@@ -378,3 +421,4 @@ class Settings(SettingsGroup):
     rag: RAGSettings = RAGSettings()
     rerank: RerankSettings = RerankSettings()
     context: ContextSettings = ContextSettings()
+    alerts: AlertSettings = AlertSettings()

@@ -14,6 +14,7 @@ from ruamel.yaml.reader import ReaderError
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.settings import Settings
 from backstory.settings.allowed_values import describe_allowed, known_names, show_value
+from backstory.settings.models import SECRET_SETTINGS
 from backstory.settings.yaml_depth import find_depth
 
 _MOST_LEVELS = 50
@@ -114,6 +115,8 @@ def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
         return line, f"unknown setting {name}{hint}"
+    if name in SECRET_SETTINGS:
+        return line, f"{name} is no address that begins with https:// or http:// (its value is not shown)"
     if problem["type"] == "value_error":  # raised by our validators, whose message is already plain
         given = "" if isinstance(problem["input"], dict) else f" (found {show_value(problem['input'])})"
         return line, f"{name}: {problem['ctx']['error']}{given}"

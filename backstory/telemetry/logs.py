@@ -34,7 +34,7 @@ _SENTENCE: Final = "message"
 def configure_logs(chosen: LogFormat | None = None) -> None:
     """Send the log records of this process to standard error.
 
-    Text shows warnings, except those that the commands print themselves, see :data:`PRINTED`. JSON shows every event at level INFO and above.
+    Text shows warnings, except the :data:`PRINTED` ones. JSON shows every event at level INFO and above.
 
     Args:
         chosen: The format; None takes that of ``BACKSTORY_LOG_FORMAT``, else text.

@@ -3,7 +3,7 @@
 import pytest
 from dagster_shared.error import SerializableErrorInfo
 
-from pipelines.materialization import find_told
+from pipelines.failures import find_told
 
 
 def chain(*names: str) -> SerializableErrorInfo:
