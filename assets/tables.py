@@ -57,7 +57,7 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
             for spec in chosen
             if spec.partitions_def is not None
         }
-        with observe_run(keys, context.run_id):
+        with observe_run(keys, context.run.run_id):
             making = make_tables(opened, selected, keys)
             write_views(opened.tables)
         failures = making.describe_failures()

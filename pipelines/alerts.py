@@ -103,7 +103,7 @@ def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> Sequence[str]:
 
 
 def _read_result(event: dg.DagsterEvent) -> list[CheckResult]:
-    if not event.is_asset_check_evaluation:
+    if event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
         return []
     found = event.asset_check_evaluation_data
     counted = found.metadata.get("failing_rows")

@@ -13,7 +13,7 @@ from backstory.errors import InputError
 from backstory.runner import execute_stages, run_workspace
 from backstory.telemetry import observe, observe_run, traces
 from backstory.workspace import Workspace
-from tests.telemetry.loopback import LoopbackServer, run_server
+from tests.loopback import LoopbackServer, run_server
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 

@@ -1,0 +1,110 @@
+"""Alerts of runs that Dagster's daemon starts: what the sensors read from the events of a run."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backstory.workspace import Workspace, open_workspace
+from pipelines.alerts import make_alert_sensors
+from pipelines.automation import tag_range
+from pipelines.definitions import JOB, define
+from pipelines.instance import open_instance
+
+DAYS = ("2025-03-13", "2025-03-15")
+HOOK = f"""#!{sys.executable}
+import sys
+with open("told.jsonl", "a") as told:
+    told.write(sys.stdin.read() + chr(10))
+"""
+
+
+@pytest.fixture
+def alerted(workspace: Workspace) -> Workspace:
+    hook = workspace.root / "hook"
+    hook.write_text(HOOK, encoding="utf-8")
+    hook.chmod(0o700)
+    with (workspace.root / "backstory.yaml").open("a", encoding="utf-8") as settings:
+        settings.write("alerts: {command: [./hook], timeout_seconds: 60}\n")
+    return open_workspace(workspace.root)
+
+
+@pytest.fixture
+def instance(alerted: Workspace) -> Iterator[dg.DagsterInstance]:
+    with open_instance(alerted) as opened:
+        yield opened
+
+
+def read_told(workspace: Workspace) -> list[dict[str, Any]]:
+    lines = (workspace.root / "told.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def evaluate(workspace: Workspace, instance: dg.DagsterInstance, run_id: str) -> None:
+    """Give a run that has ended to the sensor of its status, as the daemon does."""
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    sensors = {sensor.name: sensor for sensor in make_alert_sensors(workspace)}
+    failed = run.status is dg.DagsterRunStatus.FAILURE
+    ended = dg.DagsterEventType.RUN_FAILURE if failed else dg.DagsterEventType.RUN_SUCCESS
+    (event,) = [
+        entry.dagster_event for entry in instance.all_logs(run_id, of_type={ended}) if entry.dagster_event
+    ]
+    sensor = sensors["alerts_of_failed_runs" if failed else "alerts_of_finished_runs"]
+    sensor(dg.build_run_status_sensor_context(sensor.name, event, instance, run))
+
+
+def execute(workspace: Workspace, instance: dg.DagsterInstance) -> str:
+    job = define(workspace).resolve_job_def(JOB)
+    result = job.execute_in_process(instance=instance, tags=tag_range(*DAYS), raise_on_error=False)
+    return str(result.run_id)
+
+
+def test_without_a_hook_there_is_no_sensor(workspace: Workspace) -> None:
+    assert make_alert_sensors(workspace) == []
+
+
+def test_a_failed_run_is_told_and_a_later_one_that_ends_well_resolves_it(
+    alerted: Workspace, instance: dg.DagsterInstance
+) -> None:
+    chat = alerted.exports / "garden.txt"
+    text = chat.read_text(encoding="utf-8")
+    (alerted.posts / "bad.md").write_text("---\ntitle: [\n---\n", encoding="utf-8")
+    chat.write_text("no chat", encoding="utf-8")
+    failed = execute(alerted, instance)
+    evaluate(alerted, instance, failed)
+    evaluate(alerted, instance, failed)
+    (told,) = read_told(alerted)
+    assert (told["event"], told["status"], told["run_id"]) == ("problems", "failed", failed)
+    assert told["partitions"] == {"first": DAYS[0], "last": DAYS[1], "count": 3}
+    assert "no message could be read" in told["failures"][0]["sentence"]
+    assert [file["file"] for file in told["files"]] == ["posts/bad.md"]
+    assert told["seconds"] > 0
+
+    chat.write_text(f"{text}no line of a chat begins like this\n", encoding="utf-8")
+    (alerted.posts / "bad.md").unlink()
+    ended_well = execute(alerted, instance)
+    evaluate(alerted, instance, ended_well)
+    assert read_told(alerted)[-1]["event"] == "resolved"
+
+
+def test_a_run_whose_process_was_killed_is_told(alerted: Workspace, instance: dg.DagsterInstance) -> None:
+    run = instance.create_run_for_job(define(alerted).resolve_job_def(JOB), tags=tag_range(*DAYS))
+    instance.report_run_failed(run, "The process of this run is gone, as after a loss of the machine.")
+    evaluate(alerted, instance, run.run_id)
+    (told,) = read_told(alerted)
+    assert told["failures"][0]["sentence"] == (
+        "the run ended without a result: The process of this run is gone, as after a loss of the machine."
+    )
+
+
+def test_the_records_of_the_library_are_in_the_log_of_the_run(
+    alerted: Workspace, instance: dg.DagsterInstance
+) -> None:
+    run_id = execute(alerted, instance)
+    messages = [entry.user_message for entry in instance.all_logs(run_id)]
+    assert any(message.startswith("materialized table=messages rows=12") for message in messages)
+    assert any(message.startswith("checked table=windows check=") for message in messages)
