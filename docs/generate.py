@@ -36,7 +36,10 @@ _ENVIRONMENT = """\
 |---|---|
 | `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
 | `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `provider: gemini`, of `embedding` and of `rerank`. |
-| `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |"""
+| `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
+| `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
+| `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](operating.md#logs) on standard error. |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](operating.md#traces). |"""
 
 
 def write_tables_page() -> str:

@@ -101,7 +101,7 @@ def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace
 
 
 def test_kinds_that_are_not_wanted_are_not_told(workspace: Workspace) -> None:
-    opened = add_hook(workspace, ", 'on': [failure]")
+    opened = add_hook(workspace, ", on: [failure]")
     unread = RunEnd("1", [], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
     assert tell_run(opened, unread) == []
     assert tell_run(opened, RunEnd("1", [], ["documents"], failures=["documents: no"])) != []
@@ -138,7 +138,7 @@ def test_a_test_without_a_hook_says_what_to_set(
         ("webhook: ftp://host/secret-part", r"alerts.webhook is no address .*its value is not shown"),
         ("webhook: [https://host/secret-part]", r"alerts.webhook is no address"),
         ("command: []", "name a program"),
-        ("'on': [nothing]", "alerts.on"),
+        ("on: [nothing]", "alerts.on"),
     ],
 )
 def test_a_wrong_setting_is_refused_without_its_secret(

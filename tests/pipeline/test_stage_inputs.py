@@ -165,6 +165,13 @@ CHANGES = (
     ),
     Change("context.max_tokens", 150, SHOWN),
     Change("context.snippet_characters", 20, JUDGED),
+    *(
+        Change(f"alerts.{name}", value, NOTHING)
+        for name, value in {
+            "command": ["true"], "webhook": "http://127.0.0.1:9/x", "on": ["failure"], "repeat_hours": 1,
+            "timeout_seconds": 1,
+        }.items()
+    ),
 )  # fmt: skip
 """At least one change of every setting but those that name a model, which :data:`MODEL_CHANGES` holds."""
 
