@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backstory.alerts.memory import Told
-from backstory.alerts.problems import Problem, find_problems, update_open
+from backstory.alerts.problems import Kind, Problem, find_problems, update_open
 from backstory.alerts.run_end import CheckResult, RunEnd, UnreadFile
 from backstory.alerts.telling import choose_event
 
 DAYS = [f"2025-03-{day}" for day in range(13, 17)]
-EVERY_KIND = ("failure", "warning", "set_aside")
+EVERY_KIND: tuple[Kind, ...] = ("failure", "warning", "set_aside")
 END = RunEnd("1", DAYS, ["messages", "windows", "documents"], files=())
 WARNED = replace(END, checks=[CheckResult("quarantine", "unread_lines", False, 2)])
 BLOCKED = replace(
