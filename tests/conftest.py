@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
+from pydantic import SecretStr
 from tokenizers import Tokenizer
 
 from backstory.chunking.tokens import CountTokens
 from backstory.embeddings.local.granite_pack import read_granite_pack
+from backstory.providers import gemini_client
+from backstory.providers.gemini_client import GeminiAccess
 from tests.providers.gemini_server import GeminiServer, run_gemini_server
 from tests.providers.instant_time import InstantTime
 
@@ -58,8 +61,13 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, model_cache: Path) -> None:
-    """Keep a developer's workspace, keys and cache out of the tests."""
+def _own_environment(
+    monkeypatch: pytest.MonkeyPatch, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
+    monkeypatch.setattr(
+        gemini_client, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
+    )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     for variable in ("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -83,3 +91,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
 @pytest.fixture
 def instant_time() -> InstantTime:
     return InstantTime()
+
+
+@pytest.fixture
+def access(tmp_path: Path, instant_time: InstantTime, api_key: str) -> GeminiAccess:
+    """Reach the loopback server without waiting in real time, and with rate limits of the test's own."""
+    return GeminiAccess(
+        api_key=SecretStr(api_key),
+        limits_file=tmp_path / "limits.sqlite",
+        clock=instant_time.clock,
+        wait=instant_time.wait,
+    )

@@ -90,8 +90,10 @@ def _resolve_local() -> Embedder:
 @lru_cache(maxsize=8)
 def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
     from backstory.embeddings.gemini import GeminiEmbedder
+    from backstory.providers.gemini_client import GeminiAccess
 
-    return GeminiEmbedder(EmbeddingSettings(provider="gemini", model=model), client=client, api_key=api_key)
+    settings = EmbeddingSettings(provider="gemini", model=model)
+    return GeminiEmbedder(settings, access=GeminiAccess(api_key=api_key, client=client))
 
 
 def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:

@@ -6,8 +6,7 @@ and rate limits are in :mod:`backstory.providers.gemini_client`.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,13 +18,12 @@ from backstory.embeddings.checks import require_text, require_within_limit
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
 from backstory.providers.failures import TransientError
-from backstory.providers.gemini_client import GeminiConnection
+from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
 from backstory.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
     from google import genai
     from google.genai.types import EmbedContentResponse, HttpOptions
-    from pydantic import SecretStr
 
 MAX_TEXTS = 100
 MAX_BATCH_TOKENS = 20_000
@@ -44,19 +42,13 @@ class GeminiEmbedder:
         self,
         settings: EmbeddingSettings,
         *,
-        api_key: SecretStr | None = None,
-        client: genai.Client | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], None] | None = None,
+        access: GeminiAccess = GeminiAccess(),  # noqa: B008 - immutable
     ) -> None:
         """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Model, width, limits, time-out and number of attempts.
-            api_key: The key; None reads it from the environment.
-            client: A client to use instead of one made from the key.
-            clock: Gives monotonic seconds.
-            wait: Blocks the calling thread for a number of seconds; None waits in real time.
+            access: Key or client, shared limits, and time.
         """
         self._settings = settings
         self._model = settings.model.removeprefix("models/")
@@ -69,12 +61,10 @@ class GeminiEmbedder:
         self.workers = settings.threads
         self._connection = GeminiConnection(
             settings,
+            model=self._model,
             units_per_minute=settings.texts_per_minute,
             failure=EmbeddingError,
-            api_key=api_key,
-            client=client,
-            clock=clock,
-            wait=wait,
+            access=access,
         )
 
     @property

@@ -12,12 +12,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from backstory.errors import ModelError
 from backstory.extras import require_extra
 from backstory.providers.failures import TransientError, interpret_api_error, redact
-from backstory.providers.rate_limit import RateLimiter
+from backstory.providers.rate_limit import RateLimiter, default_limits_file
 from backstory.settings.environment import read_api_key
 from backstory.telemetry import observe
 
@@ -61,6 +63,29 @@ class CallSettings(Protocol):
         ...
 
 
+def _wait_in_real_time(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@dataclass(frozen=True)
+class GeminiAccess:
+    """What calls need besides the settings of their stage.
+
+    Attributes:
+        api_key: The key; None reads it from the environment.
+        client: A client to use instead of one made from the key; all such clients share one limit per model.
+        limits_file: File of the rate limits that processes share; None for the one in the user's cache folder.
+        clock: Gives monotonic seconds, the same in all processes.
+        wait: Blocks the calling thread for a number of seconds.
+    """
+
+    api_key: SecretStr | None = None
+    client: genai.Client | None = None
+    limits_file: Path | None = None
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = _wait_in_real_time
+
+
 class GeminiConnection:
     """Sends requests from any number of threads, within rate limits that they share.
 
@@ -72,38 +97,30 @@ class GeminiConnection:
         self,
         settings: CallSettings,
         *,
+        model: str,
         units_per_minute: int,
         failure: type[ModelError],
-        api_key: SecretStr | None = None,
-        client: genai.Client | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], None] | None = None,
+        access: GeminiAccess,
     ) -> None:
         """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Address, time-out, attempts and tokens per minute.
+            model: Name of the model, which has a quota of its own.
             units_per_minute: Most texts or requests per minute, whichever the quota counts.
             failure: Type of the error that is raised when the service gives no usable answer.
-            api_key: The key; None reads it from the environment.
-            client: A client to use instead of one made from the key.
-            clock: Gives monotonic seconds.
-            wait: Blocks the calling thread for a number of seconds; None waits in real time.
+            access: Key or client, shared limits, and time.
         """
         self.api_calls = 0
         self._settings = settings
+        self._model = model
+        self._units_per_minute = units_per_minute
         self._failure = failure
-        self._api_key = api_key
-        self._client = client
+        self._access = access
+        self._api_key = access.api_key
+        self._connected: tuple[genai.Client, RateLimiter] | None = None
         self._connecting = threading.Lock()
         self._counting = threading.Lock()
-        self._wait = wait or _wait_in_real_time
-        self._limiter = RateLimiter(
-            texts_per_minute=units_per_minute,
-            tokens_per_minute=settings.tokens_per_minute,
-            clock=clock,
-            wait=self._wait,
-        )
 
     def call(
         self,
@@ -133,7 +150,7 @@ class GeminiConnection:
             retry=tenacity.retry_if_exception_type(TransientError),
             stop=tenacity.stop_after_attempt(self._settings.max_attempts),
             wait=_choose_delay,
-            sleep=self._wait,
+            sleep=self._access.wait,
             before_sleep=self._prepare_retry,
             reraise=True,
         )
@@ -153,8 +170,8 @@ class GeminiConnection:
         units: int,
         tokens: int,
     ) -> Result:
-        client = self._connect()
-        self._limiter.acquire(units, tokens)
+        client, limiter = self._connect()
+        limiter.acquire(units, tokens)
         with self._counting:
             self.api_calls += 1
         # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
@@ -180,22 +197,36 @@ class GeminiConnection:
         logger.debug("gemini answered units=%d seconds=%.2f", units, time.perf_counter() - started)
         return result
 
-    def _connect(self) -> genai.Client:
+    def _connect(self) -> tuple[genai.Client, RateLimiter]:
+        with self._connecting:
+            if self._connected is None:
+                client = self._access.client or self._make_client()
+                self._connected = client, self._make_limiter()
+            return self._connected
+
+    def _make_client(self) -> genai.Client:
         from google import genai
         from google.genai.types import HttpOptions
 
-        with self._connecting:
-            if self._client is None:
-                self._api_key = self._api_key or read_api_key()
-                self._client = genai.Client(
-                    api_key=self._api_key.get_secret_value(),
-                    vertexai=False,
-                    # HTTP clients keep the key's header when they follow a redirect to another host.
-                    http_options=HttpOptions(
-                        base_url=self._settings.base_url, client_args={"follow_redirects": False}
-                    ),
-                )
-            return self._client
+        self._api_key = self._api_key or read_api_key()
+        return genai.Client(
+            api_key=self._api_key.get_secret_value(),
+            vertexai=False,
+            # HTTP clients keep the key's header when they follow a redirect to another host.
+            http_options=HttpOptions(
+                base_url=self._settings.base_url, client_args={"follow_redirects": False}
+            ),
+        )
+
+    def _make_limiter(self) -> RateLimiter:
+        return RateLimiter(
+            self._access.limits_file or default_limits_file(),
+            [self._settings.base_url or "", self._model, self._key_text() or ""],
+            units_per_minute=self._units_per_minute,
+            tokens_per_minute=self._settings.tokens_per_minute,
+            clock=self._access.clock,
+            wait=self._access.wait,
+        )
 
     def _key_text(self) -> str | None:
         return self._api_key.get_secret_value() if self._api_key else None
@@ -207,11 +238,7 @@ class GeminiConnection:
             "gemini call failed attempt=%d retry_in=%.1f cause=%s", state.attempt_number, delay, error
         )
         if error.delay is not None:
-            self._limiter.pause(delay)  # the other threads would be refused as well
-
-
-def _wait_in_real_time(seconds: float) -> None:
-    threading.Event().wait(seconds)
+            self._connect()[1].pause(delay)  # the other threads and processes would be refused as well
 
 
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)

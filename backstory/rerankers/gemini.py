@@ -9,8 +9,7 @@ into a context.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +18,13 @@ import regex
 from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import RerankError
 from backstory.providers.failures import TransientError
-from backstory.providers.gemini_client import GeminiConnection
+from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
 from backstory.rerankers.protocol import RerankRequest, RerankResult, restore_candidates
 from backstory.settings import RerankSettings
 
 if TYPE_CHECKING:
     from google import genai
     from google.genai.types import GenerateContentResponse, HttpOptions
-    from pydantic import SecretStr
 
 _INSTRUCTION = """\
 A writer is about to write about a conversation, with earlier documents at hand. The message holds one JSON object: \
@@ -56,28 +54,23 @@ class GeminiReranker:
         self,
         settings: RerankSettings,
         *,
-        api_key: SecretStr | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], None] | None = None,
+        access: GeminiAccess = GeminiAccess(),  # noqa: B008 - immutable
     ) -> None:
         """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Model, limits, time-out and number of attempts.
-            api_key: The key; None reads it from the environment.
-            clock: Gives monotonic seconds.
-            wait: Blocks the calling thread for a number of seconds; None waits in real time.
+            access: Key or client, shared limits, and time.
         """
         self._model = settings.model.removeprefix("models/")
         self._threads = settings.threads
         self.id = f"gemini:{self._model}:prompt{_PROMPT_VERSION}"
         self._connection = GeminiConnection(
             settings,
+            model=self._model,
             units_per_minute=settings.requests_per_minute,
             failure=RerankError,
-            api_key=api_key,
-            clock=clock,
-            wait=wait,
+            access=access,
         )
 
     @property

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from backstory.embeddings.gemini import GeminiEmbedder
 from backstory.embeddings.local.embedder import LocalEmbedder
 from backstory.embeddings.local.granite_pack import read_granite_pack
+from backstory.providers.gemini_client import GeminiAccess
 from backstory.settings import EmbeddingSettings
 from tests.providers.gemini_server import GeminiServer
-from tests.providers.instant_time import InstantTime
 
 
 @pytest.fixture(scope="session")
@@ -34,17 +33,14 @@ def openvino(granite: LocalEmbedder) -> Callable[[], LocalEmbedder]:
 
 
 @pytest.fixture
-def connect(server: GeminiServer, instant_time: InstantTime, api_key: str) -> Callable[..., GeminiEmbedder]:
+def connect(server: GeminiServer, access: GeminiAccess) -> Callable[..., GeminiEmbedder]:
     """Make embedders that call the loopback server and never wait in real time."""
 
     def make(**settings: Any) -> GeminiEmbedder:
         defaults = {"provider": "gemini", "base_url": server.url, "dimension": 16}
         limits = {"texts_per_minute": 100_000, "tokens_per_minute": 10_000_000}
         return GeminiEmbedder(
-            EmbeddingSettings.model_validate(defaults | limits | settings),
-            api_key=SecretStr(api_key),
-            clock=instant_time.clock,
-            wait=instant_time.wait,
+            EmbeddingSettings.model_validate(defaults | limits | settings), access=access
         )
 
     return make

@@ -2,13 +2,13 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from google import genai
 from google.genai.types import HttpOptions
-from pydantic import SecretStr
 
 from backstory.embeddings.gemini import GeminiEmbedder
 from backstory.errors import (
@@ -17,6 +17,7 @@ from backstory.errors import (
     EmbeddingInputError,
     QuotaExhaustedError,
 )
+from backstory.providers.gemini_client import GeminiAccess
 from backstory.settings import EmbeddingSettings
 from tests.providers import gemini_server
 from tests.providers.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
@@ -115,7 +116,7 @@ def test_waits_a_minute_when_a_quota_answer_says_nothing(
     assert instant_time.waits == [60.0]
 
 
-def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, api_key: str) -> None:
+def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, access: GeminiAccess) -> None:
     woken = threading.Event()
     paused = threading.Event()
 
@@ -132,7 +133,7 @@ def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, api_key: s
     held = HeldTime()
     server.script.append(gemini_server.fail(429, headers={"Retry-After": "5"}))
     settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
-    embedder = GeminiEmbedder(settings, api_key=SecretStr(api_key), clock=held.clock, wait=held.wait)
+    embedder = GeminiEmbedder(settings, access=replace(access, clock=held.clock, wait=held.wait))
     first = threading.Thread(target=embedder.embed, args=(["first"],), kwargs={"task": "query"})
     first.start()
     paused.wait()
@@ -339,11 +340,11 @@ def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
 
 
 def test_a_given_client_is_used_within_the_same_time_out(
-    server: GeminiServer, instant_time: InstantTime
+    server: GeminiServer, access: GeminiAccess
 ) -> None:
     client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
     settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=2)
-    embedder = GeminiEmbedder(settings, client=client, clock=instant_time.clock, wait=instant_time.wait)
+    embedder = GeminiEmbedder(settings, access=replace(access, api_key=None, client=client))
     server.script.append(server.stay_silent)
 
     vectors = embedder.embed(["soup"], task="query")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from backstory.errors import AuthenticationError, QuotaExhaustedError, RerankError
 from backstory.rerankers import RerankRequest
+from backstory.providers.gemini_client import GeminiAccess
 from backstory.rerankers.gemini import GeminiReranker
 from backstory.settings import RerankSettings
 from tests.providers import gemini_server
@@ -20,16 +20,13 @@ Connect = Callable[..., GeminiReranker]
 
 
 @pytest.fixture
-def connect(server: GeminiServer, instant_time: InstantTime, api_key: str) -> Connect:
+def connect(server: GeminiServer, access: GeminiAccess) -> Connect:
     """Make rerankers that call the loopback server and never wait in real time."""
 
     def make(**settings: Any) -> GeminiReranker:
         defaults = {"provider": "gemini", "base_url": server.url, "requests_per_minute": 100_000}
         return GeminiReranker(
-            RerankSettings.model_validate(defaults | settings),
-            api_key=SecretStr(api_key),
-            clock=instant_time.clock,
-            wait=instant_time.wait,
+            RerankSettings.model_validate(defaults | settings), access=access
         )
 
     return make
