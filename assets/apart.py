@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from backstory.errors import BackstoryError, RemovalError
+from backstory.errors import BackstoryError, BatchesPendingError, RemovalError
 from backstory.inspection.checks import Check, Finding, make_check
 from backstory.pipeline.stage_report import StageReport
 from backstory.tables import read_table
@@ -71,9 +71,12 @@ def _try(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]
 
     Raises:
         RemovalError: The run would remove messages that an earlier run read.
+        BatchesPendingError: Texts are in batch jobs that are not done.
     """
     try:
         return make(partitions)
+    except BatchesPendingError:
+        raise  # all texts are ordered, and the partitions wait together
     except RemovalError:
         raise  # it forbids writing any partition, so a retry with half of them must not write
     except BackstoryError as error:

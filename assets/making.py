@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from assets.apart import Reasons, look_apart, make_apart
-from backstory.errors import BackstoryError
+from backstory.errors import BackstoryError, BatchesPendingError
 from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.pipeline import STAGES, Stage
 from backstory.pipeline.stage_report import StageReport
@@ -24,11 +24,13 @@ class Making:
         broken: By table and partition, why the partition could not be built or is damaged. The key is :data:`WHOLE`
             for a table without partitions.
         findings: The finding of each check that ran.
+        waiting: Which batch jobs tables wait for; empty if they wait for none.
     """
 
     reports: dict[str, list[StageReport]] = field(default_factory=dict)
     broken: dict[str, Reasons] = field(default_factory=dict)
     findings: dict[Check, Finding] = field(default_factory=dict)
+    waiting: str = ""
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
@@ -48,6 +50,11 @@ class Making:
                 f"{tables[0]}{where}: {reason}" if not reason.startswith(tables[0]) else reason + where
             )
         return sentences
+
+    def wait(self, table: str, partitions: Sequence[str], reason: str) -> None:
+        """Record partitions that wait for batch jobs. They are not built and have not failed."""
+        self.broken.setdefault(table, {}).update(dict.fromkeys(partitions, reason))
+        self.waiting = reason
 
     def fail(self, table: str, reasons: Reasons) -> None:
         """Record partitions that are broken by themselves, not because a table that they read is broken."""
@@ -84,7 +91,11 @@ def _make_stage(workspace: Workspace, stage: Stage, partitions: Sequence[str], m
     wanted = [key for key in partitions if key not in inherited]
     if not wanted:
         return
-    made = make_apart(lambda keys: stage.make(workspace, keys), wanted)
+    try:
+        made = make_apart(lambda keys: stage.make(workspace, keys), wanted)
+    except BatchesPendingError as error:
+        making.wait(stage.table, wanted, str(error))
+        return
     making.reports[stage.table] = made.reports
     making.fail(stage.table, made.failures)
     if made.reports:

@@ -60,6 +60,8 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         with observe_run(keys, context.run.run_id):
             making = make_tables(opened, selected, keys)
             write_views(opened.tables)
+        if making.waiting:
+            context.log.warning(making.waiting)
         failures = making.describe_failures()
         failed = bool(failures)
         for spec in chosen:

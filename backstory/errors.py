@@ -90,6 +90,10 @@ class QuotaExhaustedError(ModelError):
     """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
 
 
+class BatchesPendingError(BackstoryError):
+    """Texts are at a service in batch jobs that are not done; the same command goes on when they are. No failure."""
+
+
 class ModelFileError(ModelError):
     """A model's files are absent, unusable, or differ from their checksum."""
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import polars as pl
 
 from backstory import pipeline
-from backstory.errors import BackstoryError, DamagedTableError, InputError
+from backstory.errors import BackstoryError, BatchesPendingError, DamagedTableError, InputError
 from backstory.inspection.checks import Finding, checks_after, make_check
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.tables import read_table
@@ -42,11 +42,13 @@ class Execution:
         reports: One report for each finished stage.
         findings: One finding for each executed check.
         failures: What stopped the run, one sentence each; empty if every stage finished.
+        waiting: Which batch jobs the remaining stages wait for; empty if they wait for none.
     """
 
     reports: Sequence[StageReport] = ()
     findings: Sequence[Finding] = ()
     failures: Sequence[str] = ()
+    waiting: str = ""
 
 
 Execute: TypeAlias = Callable[[Workspace, Sequence[str], Tell], Execution]
@@ -79,7 +81,7 @@ class Outcome:
 
     @property
     def success(self) -> bool:
-        """Whether every stage finished and no blocking check found a problem."""
+        """Whether no stage failed and no blocking check found a problem; the run may still be waiting."""
         return not self.execution.failures
 
     @property
@@ -155,7 +157,7 @@ def _run(
     execution = Execution() if fresh else execute(workspace, partitions, tell)
     # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
     write_views(workspace.tables)
-    if not fresh and not execution.failures:
+    if not fresh and not execution.failures and not execution.waiting:
         pipeline.record_run(workspace, partitions)
     return Outcome(
         run_id=run_id,
@@ -207,6 +209,8 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
     for stage in pipeline.STAGES:
         try:
             reports.append(stage.make(workspace, partitions))
+        except BatchesPendingError as error:
+            return Execution(reports, findings, waiting=str(error))
         except BackstoryError as error:
             return Execution(reports, findings, [f"{stage.table}: {error}"])
         tell(reports[-1])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
+from backstory.embeddings.job_book import JobBook
 from backstory.embeddings.protocol import Embedder
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.rerankers import Reranker, make_reranker
@@ -14,6 +16,9 @@ from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.ledger import LEDGER_FILE, Ledger
+
+if TYPE_CHECKING:
+    from backstory.embeddings.batch_jobs import EmbeddingJobs
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,31 @@ class Workspace:
     def embeddings(self) -> EmbeddingCache:
         """The cache of vectors that all stages share."""
         return EmbeddingCache(self.tables / "embeddings.sqlite")
+
+    @cached_property
+    def job_book(self) -> JobBook:
+        """The record of the batch jobs that embed texts."""
+        return JobBook(self.tables / "embedding_jobs.sqlite")
+
+    @cached_property
+    def embedding_jobs(self) -> EmbeddingJobs | None:
+        """The batch mode of the embedder; None for an embedder without one."""
+        if self.settings.embedding.provider != "gemini":
+            return None
+        from backstory.embeddings.batch_jobs import EmbeddingJobs
+        from backstory.embeddings.gemini import GeminiEmbedder
+        from backstory.embeddings.gemini_jobs import GeminiJobs
+
+        if not isinstance(self.embedder, GeminiEmbedder):
+            return None
+        settings = self.settings.embedding
+        return EmbeddingJobs(
+            GeminiJobs(self.embedder),
+            self.job_book,
+            self.embeddings,
+            submits=settings.batch,
+            min_texts=settings.batch_min_texts,
+        )
 
 
 def open_workspace(given: Path | None = None, *, accept_removals: bool = False) -> Workspace:

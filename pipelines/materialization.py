@@ -11,7 +11,8 @@ from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
 from backstory.orchestration import partitions_of
-from backstory.pipeline import find_partitions, known_first_partition
+from backstory.pipeline import STAGES, find_partitions, known_first_partition
+from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
 from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
@@ -81,7 +82,9 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
             run_config=_QUIET,
             raise_on_error=False,
         )
-    return Execution(reports, findings, describe_step_failures(result.all_events))
+    failures = describe_step_failures(result.all_events)
+    finished = STAGES[-1].table in {report.table for report in reports}
+    return Execution(reports, findings, failures, "" if finished or failures else find_waiting(workspace))
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """How a command ends when the library raises an error: one line on standard error, and an exit code.
 
 0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read.
+4: not done yet, since batch jobs are under way; the same command goes on later.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from typing import Final
 from rich.text import Text
 
 from backstory.cli.terminal import open_console, plain
-from backstory.errors import BackstoryError, ExportError, InputError, SettingsError, WorkspaceError
+from backstory.errors import (
+    BackstoryError,
+    BatchesPendingError,
+    ExportError,
+    InputError,
+    SettingsError,
+    WorkspaceError,
+)
 from backstory.telemetry.logs import configure_logs
 
 FAILED: Final = 1
 BAD_USAGE: Final = 2
 INCOMPLETE: Final = 3
+WAITING: Final = 4
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -33,10 +42,13 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:
         _fail(error, BAD_USAGE)
+    except BatchesPendingError as error:
+        _fail(error, WAITING)
     except BackstoryError as error:
         _fail(error, FAILED)
 
 
 def _fail(error: BackstoryError, code: int) -> None:
-    open_console(stderr=True).print(Text.assemble(("error: ", "red"), plain(str(error))), soft_wrap=True)
+    word = ("waiting: ", "yellow") if code == WAITING else ("error: ", "red")
+    open_console(stderr=True).print(Text.assemble(word, plain(str(error))), soft_wrap=True)
     sys.exit(code)

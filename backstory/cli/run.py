@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.cli.alert import send_alerts
-from backstory.cli.failure import FAILED, INCOMPLETE
+from backstory.cli.failure import FAILED, INCOMPLETE, WAITING
 from backstory.cli.options import LogFormatOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain
 from backstory.errors import InputError
@@ -67,7 +67,8 @@ def run(
     unless the removal is accepted.
 
     Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
-    3 everything was done, but files were set aside or could not be read.
+    3 everything was done, but files were set aside or could not be read; 4 not done yet, since texts are in batch jobs:
+    run again later.
     """
     configure_logs(log_format)
     outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
@@ -135,6 +136,8 @@ def exit_code(outcome: Outcome) -> int:
     """Return the exit code of a run."""
     if not outcome.success:
         return FAILED
+    if outcome.execution.waiting:
+        return WAITING
     return INCOMPLETE if len(outcome.unfinished) else 0
 
 
@@ -162,6 +165,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(plain(line), soft_wrap=True)
     for failure in outcome.execution.failures:
         console.print(Text.assemble(("failed: ", "red"), plain(failure)), soft_wrap=True)
+    if outcome.execution.waiting:
+        console.print(
+            Text.assemble(("waiting: ", "yellow"), plain(outcome.execution.waiting)), soft_wrap=True
+        )
     console.print(Text(describe_cost(outcome)), soft_wrap=True)
 
 

@@ -60,6 +60,13 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
     """Print the search index and the tables of a workspace."""
     console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
     console.print(plain(f"Embedding: {status['embedder']}"))
+    for job in status["embedding_jobs"]:
+        console.print(
+            plain(
+                f"Batch job: {job['name'] or 'not confirmed yet'}, {job['texts']:,} texts ({job['task']}), "
+                f"submitted {job['submitted']}"
+            )
+        )
     if status["index_error"]:
         console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
     else:

@@ -32,11 +32,16 @@ MAX_INPUT_TOKENS = 2048
 _MIN_SIMILARITY = 0.7  # the original design's threshold, chosen for this model
 # The quota counts texts, so a window is cut into fewer, longer queries; docs/quality.md says what that costs.
 _QUERY_TOKENS = 100
-_TASK_TYPES: dict[Task, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
+TASK_TYPES: dict[Task, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
 
 class GeminiEmbedder:
-    """Calls the Gemini API from any number of threads, within rate limits that they share."""
+    """Calls the Gemini API from any number of threads, within rate limits that they share.
+
+    Attributes:
+        model: Name of the model, without ``models/``.
+        connection: Sends all requests.
+    """
 
     def __init__(
         self,
@@ -51,17 +56,17 @@ class GeminiEmbedder:
             access: Key or client, shared limits, and time.
         """
         self._settings = settings
-        self._model = settings.model.removeprefix("models/")
+        self.model = settings.model.removeprefix("models/")
         self.dimension = settings.dimension
-        self.id = f"gemini:{self._model}:{self.dimension}"
+        self.id = f"gemini:{self.model}:{self.dimension}"
         self.max_input_tokens = MAX_INPUT_TOKENS
         self.default_min_similarity = _MIN_SIMILARITY
         self.languages = settings.languages
         self.default_query_tokens = _QUERY_TOKENS
         self.workers = settings.threads
-        self._connection = GeminiConnection(
+        self.connection = GeminiConnection(
             settings,
-            model=self._model,
+            model=self.model,
             units_per_minute=settings.texts_per_minute,
             failure=EmbeddingError,
             access=access,
@@ -70,12 +75,25 @@ class GeminiEmbedder:
     @property
     def api_calls(self) -> int:
         """Requests sent to the service so far, retries included."""
-        return self._connection.api_calls
+        return self.connection.api_calls
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Estimate the tokens, since the model's tokenizer is not available here; the estimate errs upwards."""
         require_text(texts)
         return estimate_tokens(texts)
+
+    def count_accepted_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count the tokens of texts that are about to be sent.
+
+        Raises:
+            EmbeddingInputError: A text is blank or over ``max_input_tokens``.
+        """
+        counts = self.count_tokens(texts)
+        require_within_limit(counts, MAX_INPUT_TOKENS, self.id)
+        blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
+        if blank is not None:
+            raise EmbeddingInputError(f"text {blank} is blank, which {self.id} refuses; drop blank texts")
+        return counts
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group neighbouring texts into requests within the API's and the settings' limits."""
@@ -101,11 +119,7 @@ class GeminiEmbedder:
             QuotaExhaustedError: A daily quota is used up.
             EmbeddingError: No attempt returned usable vectors.
         """
-        counts = self.count_tokens(texts)
-        require_within_limit(counts, MAX_INPUT_TOKENS, self.id)
-        blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
-        if blank is not None:
-            raise EmbeddingInputError(f"text {blank} is blank, which {self.id} refuses; drop blank texts")
+        counts = self.count_accepted_tokens(texts)
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for batch in self.plan_batches(counts):
             vectors[batch] = self._embed_batch([texts[at] for at in batch], int(counts[batch].sum()), task)
@@ -116,11 +130,11 @@ class GeminiEmbedder:
             from google.genai import types
 
             return client.models.embed_content(
-                model=self._model,
+                model=self.model,
                 # One Content per text: some models merge a bare list of strings into a single vector.
                 contents=[types.Content(role="user", parts=[types.Part(text=text)]) for text in texts],
                 config=types.EmbedContentConfig(
-                    task_type=_TASK_TYPES[task],
+                    task_type=TASK_TYPES[task],
                     output_dimensionality=self.dimension,
                     http_options=options,
                 ),
@@ -129,25 +143,43 @@ class GeminiEmbedder:
         def read(response: EmbedContentResponse) -> Vectors:
             return self._read_vectors(response, len(texts))
 
-        return self._connection.call(send, read, units=len(texts), tokens=tokens)
+        return self.connection.call(send, read, units=len(texts), tokens=tokens)
 
     def _read_vectors(self, response: EmbedContentResponse, count: int) -> Vectors:
         if not response.embeddings:
             raise TransientError("the answer holds no vectors")
         values = [embedding.values or [] for embedding in response.embeddings]
-        widths = sorted({len(row) for row in values})
-        if len(values) != count or widths != [self.dimension]:
-            raise EmbeddingError(
-                f"{self.id} answered {count} texts with {len(values)} vectors of width "
-                f"{' and '.join(map(str, widths))} instead of {count} of width {self.dimension}"
-            )
-        rows = np.array(values, np.float64)
-        norms = np.linalg.norm(rows, axis=1)
-        unusable = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
-        if len(unusable):
-            raise EmbeddingError(
-                f"{self.id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
-                f"finite; the first is text {unusable[0]} of the request"
-            )
-        vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
-        return vectors
+        return make_unit_rows(values, (count, self.dimension), self.id)
+
+
+def make_unit_rows(values: Sequence[Sequence[float]], shape: tuple[int, int], embedder_id: str) -> Vectors:
+    """Check the vectors of an answer, and give them length 1.
+
+    Args:
+        values: The numbers of each vector.
+        shape: Number and width that they must have.
+        embedder_id: Names the model in the message.
+
+    Returns:
+        Unit rows of that shape.
+
+    Raises:
+        EmbeddingError: Number or width differs, or a vector is zero or holds a number that is not finite.
+    """
+    count, dimension = shape
+    widths = sorted({len(row) for row in values})
+    if len(values) != count or widths != [dimension]:
+        raise EmbeddingError(
+            f"{embedder_id} answered {count} texts with {len(values)} vectors of width "
+            f"{' and '.join(map(str, widths))} instead of {count} of width {dimension}"
+        )
+    rows = np.array(values, np.float64)
+    norms = np.linalg.norm(rows, axis=1)
+    unusable = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+    if len(unusable):
+        raise EmbeddingError(
+            f"{embedder_id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
+            f"finite; the first is text {unusable[0]} of the request"
+        )
+    vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
+    return vectors

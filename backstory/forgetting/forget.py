@@ -106,9 +106,11 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         report.unlink()
     gone = windows - _list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
+    keys = _list_keys(workspace)
+    workspace.job_book.keep_only(keys)
     return Forgetting(
         rows=len(rows),
-        vectors=workspace.embeddings.keep_only(_list_keys(workspace)),
+        vectors=workspace.embeddings.keep_only(keys),
         reports=tuple(path.relative_to(workspace.root).as_posix() for path in reports),
         wanted=len(wanted.parts) + len(wanted.conversations),
         search=search_workspace(workspace, wanted),

@@ -22,6 +22,7 @@ from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
 from backstory.languages import name_languages
 from backstory.pipeline import find_privacy_breaches
+from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.corpus import find_manifest_damage
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
@@ -73,6 +74,7 @@ def examine(given: Path | None) -> list[Examination]:
         _examine("search index", lambda: _describe_index(workspace)),
         _examine("ledger", lambda: _describe_ledger(workspace)),
         _examine("embedding cache", lambda: _describe_cache(workspace)),
+        _examine("batch jobs", lambda: _describe_jobs(workspace)),
         _examine("views", lambda: _describe_views(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
         _examine("languages", lambda: _describe_languages(workspace)),
@@ -210,6 +212,10 @@ def _describe_cache(workspace: Workspace) -> str:
     if damage := workspace.embeddings.find_damage():
         raise CacheFileError(damage)
     return "every vector has its checksum"
+
+
+def _describe_jobs(workspace: Workspace) -> str:
+    return find_waiting(workspace) or "none is open"
 
 
 def _describe_views(workspace: Workspace) -> str:

@@ -20,7 +20,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         workspace: A workspace, before or after its first run.
 
     Returns:
-        ``root``, ``embedder``, ``index_version`` (None before the first snapshot), ``index_error`` (why the index
+        ``root``, ``embedder``, ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
+        ``submitted``), ``index_version`` (None before the first snapshot), ``index_error`` (why the index
         cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
         without such an index), and ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
     """
@@ -39,9 +40,14 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         hnsw = read_manifest(workspace.index / version).hnsw if version else None
     except SearchIndexError as error:
         damage = str(error)
+    jobs = [
+        {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned}
+        for job in workspace.job_book.list_jobs()
+    ]
     return {
         "root": str(workspace.root),
         "embedder": workspace.settings.embedding.provider,
+        "embedding_jobs": jobs,
         "index_version": version or None,
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),

@@ -20,6 +20,7 @@ from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage
 from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
+from backstory.pipeline.batches import require_document_vectors
 from backstory.pipeline.incremental import (
     WHOLE,
     content_of,
@@ -233,10 +234,12 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         # A snapshot without a manifest is rebuilt. One with a wrong manifest would pass its own checks.
         (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
     chunks = read_made(workspace, "document_chunks", [WHOLE])
+    texts = embedding_texts(chunks, documents)
+    require_document_vectors(workspace, texts)
     with show_progress("embedding documents") as progress:
         embedded = embed_texts(
             embedder,
-            embedding_texts(chunks, documents),
+            texts,
             task="document",
             cache=workspace.embeddings,
             progress=progress,

@@ -17,6 +17,7 @@ from backstory.embeddings import EmbeddingStats, embed_texts
 from backstory.hits import Queries, plan_queries
 from backstory.ids import digest, digest_json
 from backstory.index import SearchIndex, current_version, open_index
+from backstory.pipeline.batches import require_query_vectors
 from backstory.pipeline.incremental import (
     Compute,
     add_counts,
@@ -51,6 +52,8 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
     inputs = _inputs(workspace, "hits", partitions)
+    if workspace.embedding_jobs is not None:
+        require_query_vectors(workspace, find_pending(workspace, "hits", inputs))
 
     with _index_of(workspace) as index:
 

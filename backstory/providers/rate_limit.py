@@ -156,7 +156,9 @@ class RateLimiter:
         except OSError as error:
             raise self._unusable(error) from error
         with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous = OFF")  # a lost minute does no harm, and a damaged file is replaced
+            connection.execute(
+                "PRAGMA synchronous = OFF"
+            )  # a lost minute does no harm, and a damaged file is replaced
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pauses'").fetchone():
                 connection.executescript(_SCHEMA)
             connection.execute("BEGIN IMMEDIATE")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -234,6 +234,16 @@ class EmbeddingSettings(SettingsGroup):
     """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
     """Most calls to `gemini` at once."""
+    batch: bool = False
+    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/operating.md)."""
+    batch_min_texts: int = Field(default=100, ge=1)
+    """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
+
+    @model_validator(mode="after")
+    def _batch_needs_a_service(self) -> Self:
+        if self.batch and self.provider != "gemini":
+            raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
+        return self
 
     @field_validator("languages")
     @classmethod

@@ -39,8 +39,6 @@ def connect(server: GeminiServer, access: GeminiAccess) -> Callable[..., GeminiE
     def make(**settings: Any) -> GeminiEmbedder:
         defaults = {"provider": "gemini", "base_url": server.url, "dimension": 16}
         limits = {"texts_per_minute": 100_000, "tokens_per_minute": 10_000_000}
-        return GeminiEmbedder(
-            EmbeddingSettings.model_validate(defaults | limits | settings), access=access
-        )
+        return GeminiEmbedder(EmbeddingSettings.model_validate(defaults | limits | settings), access=access)
 
     return make

@@ -339,9 +339,7 @@ def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
     assert server.requests == []
 
 
-def test_a_given_client_is_used_within_the_same_time_out(
-    server: GeminiServer, access: GeminiAccess
-) -> None:
+def test_a_given_client_is_used_within_the_same_time_out(server: GeminiServer, access: GeminiAccess) -> None:
     client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
     settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=2)
     embedder = GeminiEmbedder(settings, access=replace(access, api_key=None, client=client))

@@ -12,14 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.providers.batch_jobs import BatchJobs
+
 
 @dataclass(frozen=True)
 class Request:
-    """What the server received: one ``batchEmbedContents`` or ``generateContent`` call."""
+    """What the server received: one call, such as ``batchEmbedContents`` or ``generateContent``."""
 
     path: str
     headers: Mapping[str, str]
@@ -71,10 +74,16 @@ def answer_vectors(vectors: list[Any]) -> Answer:
     return Answer(200, json.dumps({"embeddings": [{"values": values} for values in vectors]}).encode())
 
 
+def embed_entry(entry: dict[str, Any]) -> list[float]:
+    """Give the server's vector of one entry of a request."""
+    text, dimension = entry["content"]["parts"][0]["text"], int(entry["outputDimensionality"])
+    return [float(value) for value in vector_of(text, dimension)]
+
+
 def succeed(request: Request) -> Answer:
     if request.path.endswith(":generateContent"):
         return answer_order(list(reversed(request.labels)))
-    return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts])
+    return answer_vectors([embed_entry(entry) for entry in request.entries])
 
 
 def answer_text(text: str | None, finish_reason: str = "STOP") -> Answer:
@@ -126,13 +135,31 @@ def exceed(quota_id: str, *, delay: str | None = None) -> Behaviour:
     return fail(429, "quota exceeded", details=details)
 
 
+def missing_job() -> Answer:
+    error = {"code": 404, "message": "no such job", "status": "NOT_FOUND"}
+    return Answer(404, json.dumps({"error": error}).encode())
+
+
 class GeminiServer:
-    """Plays a script of behaviours, one for each request, and succeeds when the script is over."""
+    """Plays a script of behaviours, one for each request, and behaves as always when the script is over.
+
+    Attributes:
+        requests: Calls that embed or generate, in order of arrival; calls about batch jobs are in ``batch_calls``.
+        batch_calls: Method and path of each call about batch jobs.
+        script: Behaviours of the next calls that embed or generate.
+        always: Behaviour after the script.
+        batch_script: Behaviours of the next calls about batch jobs, each given the usual answer.
+        jobs: The batch jobs.
+    """
 
     def __init__(self, url: str, silence: threading.Event) -> None:
         self.url = url
         self.requests: list[Request] = []
         self.script: deque[Behaviour] = deque()
+        self.always: Behaviour = succeed
+        self.jobs = BatchJobs(embed_entry)
+        self.batch_calls: list[tuple[str, str]] = []
+        self.batch_script: deque[Callable[[Answer], Answer | None]] = deque()
         self._silence = silence
         self._lock = threading.Lock()
 
@@ -144,8 +171,26 @@ class GeminiServer:
     def answer(self, request: Request) -> Answer | None:
         with self._lock:
             self.requests.append(request)
-            behaviour = self.script.popleft() if self.script else succeed
+            behaviour = self.script.popleft() if self.script else self.always
         return behaviour(request)
+
+    def answer_batch(self, method: str, path: str, body: dict[str, Any] | None) -> Answer | None:
+        """Answer a call that creates, lists or gets a batch job."""
+        with self._lock:
+            self.batch_calls.append((method, path))
+            replace_answer = self.batch_script.popleft() if self.batch_script else None
+        usual = self._answer_batch(path, body)
+        return replace_answer(usual) if replace_answer else usual
+
+    def _answer_batch(self, path: str, body: dict[str, Any] | None) -> Answer:
+        if body is not None:
+            return Answer(200, self.jobs.create(body))
+        parts = urlsplit(path)
+        *_, last = parts.path.split("/")
+        if last == "batches":
+            return Answer(200, self.jobs.list_page(parse_qs(parts.query).get("pageToken", [""])[0]))
+        found = self.jobs.get(last)
+        return Answer(200, found) if found else missing_job()
 
 
 @contextmanager
@@ -156,9 +201,16 @@ def run_gemini_server() -> Iterator[GeminiServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = server.answer(
-                Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
-            )
+            if self.path.endswith(":asyncBatchEmbedContent"):
+                self._send(server.answer_batch("POST", self.path, body))
+                return
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._send(server.answer(Request(self.path, headers, body)))
+
+        def do_GET(self) -> None:
+            self._send(server.answer_batch("GET", self.path, None))
+
+        def _send(self, found: Answer | None) -> None:
             if found is None:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return

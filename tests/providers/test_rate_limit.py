@@ -23,7 +23,9 @@ Make = Callable[..., RateLimiter]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def make_limiter(time: InstantTime, path: Path = tmp_path / "limits.sqlite", key: str = KEY) -> RateLimiter:
+    def make_limiter(
+        time: InstantTime, path: Path = tmp_path / "limits.sqlite", key: str = KEY
+    ) -> RateLimiter:
         return RateLimiter(
             path,
             ["https://api", "model", key],
@@ -131,9 +133,7 @@ def test_a_clock_that_goes_backwards_blocks_for_a_period_at_most(make: Make) -> 
     assert sum(after.waits) == PERIOD_SECONDS
 
 
-def test_a_damaged_file_is_made_anew(
-    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_made_anew(make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "limits.sqlite"
     path.write_bytes(b"no database" * 500)
 

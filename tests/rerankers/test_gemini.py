@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backstory.errors import AuthenticationError, QuotaExhaustedError, RerankError
-from backstory.rerankers import RerankRequest
 from backstory.providers.gemini_client import GeminiAccess
+from backstory.rerankers import RerankRequest
 from backstory.rerankers.gemini import GeminiReranker
 from backstory.settings import RerankSettings
 from tests.providers import gemini_server
@@ -25,9 +25,7 @@ def connect(server: GeminiServer, access: GeminiAccess) -> Connect:
 
     def make(**settings: Any) -> GeminiReranker:
         defaults = {"provider": "gemini", "base_url": server.url, "requests_per_minute": 100_000}
-        return GeminiReranker(
-            RerankSettings.model_validate(defaults | settings), access=access
-        )
+        return GeminiReranker(RerankSettings.model_validate(defaults | settings), access=access)
 
     return make
 

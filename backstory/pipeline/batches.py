@@ -1,0 +1,72 @@
+"""The batch mode of a run: which vectors are ordered ahead, and which partitions wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from backstory.embeddings.job_book import HOW_TO_GO_ON, describe_jobs
+from backstory.embeddings.protocol import Task
+from backstory.errors import BatchesPendingError
+from backstory.pipeline.incremental import read_made
+from backstory.workspace import Workspace
+
+_DOCUMENT: Task = "document"
+_QUERY: Task = "query"
+
+
+def require_document_vectors(workspace: Workspace, texts: Sequence[str]) -> None:
+    """Return if the index can be built now; else order its vectors, and with them those of all query chunks.
+
+    The queries are ordered here as well, so that a run waits once and not twice.
+
+    Args:
+        workspace: An open workspace.
+        texts: Texts of the document chunks.
+
+    Raises:
+        BatchesPendingError: Texts are in batch jobs that are not done.
+    """
+    jobs = workspace.embedding_jobs
+    if jobs is None or jobs.idle:
+        return
+    try:
+        jobs.require(texts, _DOCUMENT)
+    except BatchesPendingError:
+        made = sorted(workspace.ledger.read("window_chunks"))
+        if workspace.settings.rag.enabled and made:
+            windows = read_made(workspace, "windows", made).select("window_id", "partition")
+            queries = read_made(workspace, "window_chunks", made).join(windows, on="window_id")
+            texts_asked = queries["text"].to_list()
+            jobs.order(texts_asked, _QUERY)
+            ordered = pl.Series(jobs.find_ordered(texts_asked, _QUERY), dtype=pl.Boolean)
+            workspace.job_book.add_waiting(queries.filter(ordered)["partition"].unique().to_list())
+        jobs.require(texts, _DOCUMENT)
+
+
+def require_query_vectors(workspace: Workspace, partitions: Sequence[str]) -> None:
+    """Return if the hits of partitions can be searched now; else order the vectors of their query chunks.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of the partitions whose hits are to be made.
+
+    Raises:
+        BatchesPendingError: Texts are in batch jobs that are not done.
+    """
+    jobs = workspace.embedding_jobs
+    if jobs is None or jobs.idle or not workspace.settings.rag.enabled or not partitions:
+        return
+    try:
+        jobs.require(read_made(workspace, "window_chunks", partitions)["text"].to_list(), _QUERY)
+    except BatchesPendingError:
+        workspace.job_book.add_waiting(partitions)
+        raise
+    workspace.job_book.remove_waiting(partitions)
+
+
+def find_waiting(workspace: Workspace) -> str:
+    """Say which batch jobs a run that did not finish waits for; empty if none is open."""
+    jobs = workspace.job_book.list_jobs()
+    return f"{describe_jobs(jobs)}. {HOW_TO_GO_ON}" if jobs else ""
