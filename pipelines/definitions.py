@@ -11,6 +11,7 @@ from backstory.orchestration import specify_sources
 from backstory.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
+from pipelines.batches import make_batch_sensors
 
 JOB = "materialize_everything"
 
@@ -37,7 +38,9 @@ def define(workspace: Workspace) -> dg.Definitions:
         assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
         schedules=[make_schedule(workspace, job)],
-        sensors=[make_sensor(workspace, job), *make_alert_sensors(workspace)],
+        sensors=[
+            make_sensor(workspace, job), *make_alert_sensors(workspace), *make_batch_sensors(workspace, job)
+        ],
         resources={
             "workspace": WorkspaceResource(
                 root=str(workspace.root), accept_removals=workspace.accept_removals

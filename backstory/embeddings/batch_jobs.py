@@ -45,7 +45,14 @@ class EmbeddingJobs:
     """
 
     def __init__(
-        self, service: GeminiJobs, book: JobBook, cache: EmbeddingCache, *, submits: bool, min_texts: int
+        self,
+        service: GeminiJobs,
+        book: JobBook,
+        cache: EmbeddingCache,
+        *,
+        submits: bool,
+        min_texts: int,
+        max_texts: int = MAX_JOB_TEXTS,
     ) -> None:
         """Set service and files.
 
@@ -55,6 +62,7 @@ class EmbeddingJobs:
             cache: Receives the vectors.
             submits: Whether jobs are submitted; if not, only the open ones are collected.
             min_texts: Fewest missing texts for which a job is submitted.
+            max_texts: Most texts of a job.
         """
         self.book = book
         self._service = service
@@ -62,6 +70,7 @@ class EmbeddingJobs:
         self._cache = cache
         self._submits = submits
         self._min_texts = min_texts
+        self._max_texts = max_texts
 
     @property
     def idle(self) -> bool:
@@ -177,7 +186,7 @@ class EmbeddingJobs:
         self._require_attempts(keys)
         self._embedder.count_accepted_tokens(missing)
         sizes = np.array([len(text.encode()) for text in missing], np.int64)
-        for group in group_in_order(sizes, max_texts=MAX_JOB_TEXTS, max_tokens=MAX_JOB_BYTES):
+        for group in group_in_order(sizes, max_texts=self._max_texts, max_tokens=MAX_JOB_BYTES):
             job = Job(
                 label=f"backstory-{uuid4().hex}",
                 embedder_id=self._embedder.id,

@@ -218,4 +218,4 @@ def describe_jobs(jobs: Sequence[Job]) -> str:
     since = min((job.planned for job in jobs), default="")
     moment = f"{datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC" if since else "never"
     many = f"{len(jobs)} batch jobs" if len(jobs) != 1 else "1 batch job"
-    return f"waiting for {many} with {texts:,} texts, the first submitted at {moment}"
+    return f"{many} with {texts:,} texts not done, the first submitted at {moment}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -35,6 +36,7 @@ def require_document_vectors(workspace: Workspace, texts: Sequence[str]) -> None
         jobs.require(texts, _DOCUMENT)
     except BatchesPendingError:
         made = sorted(workspace.ledger.read("window_chunks"))
+        workspace.job_book.add_waiting(made[-1:])  # the index is built by a run, and a run needs a partition
         if workspace.settings.rag.enabled and made:
             windows = read_made(workspace, "windows", made).select("window_id", "partition")
             queries = read_made(workspace, "window_chunks", made).join(windows, on="window_id")
@@ -45,25 +47,53 @@ def require_document_vectors(workspace: Workspace, texts: Sequence[str]) -> None
         jobs.require(texts, _DOCUMENT)
 
 
-def require_query_vectors(workspace: Workspace, partitions: Sequence[str]) -> None:
+def require_query_vectors(workspace: Workspace, partitions: Sequence[str], pending: Sequence[str]) -> None:
     """Return if the hits of partitions can be searched now; else order the vectors of their query chunks.
 
     Args:
         workspace: An open workspace.
-        partitions: Keys of the partitions whose hits are to be made.
+        partitions: Keys of the wanted partitions.
+        pending: Those whose hits are not up to date.
 
     Raises:
         BatchesPendingError: Texts are in batch jobs that are not done.
     """
     jobs = workspace.embedding_jobs
-    if jobs is None or jobs.idle or not workspace.settings.rag.enabled or not partitions:
+    if jobs is None or jobs.idle or not workspace.settings.rag.enabled:
         return
     try:
-        jobs.require(read_made(workspace, "window_chunks", partitions)["text"].to_list(), _QUERY)
+        jobs.require(read_made(workspace, "window_chunks", pending)["text"].to_list(), _QUERY)
     except BatchesPendingError:
-        workspace.job_book.add_waiting(partitions)
+        workspace.job_book.add_waiting(pending)
         raise
     workspace.job_book.remove_waiting(partitions)
+
+
+@dataclass(frozen=True)
+class BatchNews:
+    """What the batch jobs of a workspace have come to.
+
+    Attributes:
+        labels: The jobs that were open before.
+        waiting: Why no run can go on yet, in a sentence; empty if none of the jobs is open any more.
+        partitions: Partitions that wait for a run, in order of time.
+    """
+
+    labels: tuple[str, ...]
+    waiting: str
+    partitions: tuple[str, ...]
+
+
+def collect_batches(workspace: Workspace) -> BatchNews:
+    """Store the vectors of finished batch jobs, and say which partitions a run can go on with.
+
+    Raises:
+        ModelError: The service gave no usable answer.
+    """
+    labels = tuple(job.label for job in workspace.job_book.list_jobs())
+    if labels and workspace.embedding_jobs is not None:
+        workspace.embedding_jobs.collect()
+    return BatchNews(labels, find_waiting(workspace), tuple(workspace.job_book.waiting()))
 
 
 def find_waiting(workspace: Workspace) -> str:

@@ -53,7 +53,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
     counts: dict[str, int | float | str] = {}
     inputs = _inputs(workspace, "hits", partitions)
     if workspace.embedding_jobs is not None:
-        require_query_vectors(workspace, find_pending(workspace, "hits", inputs))
+        require_query_vectors(workspace, partitions, find_pending(workspace, "hits", inputs))
 
     with _index_of(workspace) as index:
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backstory.embeddings import EmbeddingCache, embed_texts
-from backstory.embeddings.batch_jobs import MAX_JOB_TEXTS, MAX_JOBS_PER_TEXT, EmbeddingJobs
+from backstory.embeddings.batch_jobs import MAX_JOBS_PER_TEXT, EmbeddingJobs
 from backstory.embeddings.cache import embedding_key
 from backstory.embeddings.gemini import GeminiEmbedder
 from backstory.embeddings.gemini_jobs import GeminiJobs
@@ -31,10 +31,17 @@ def cache(tmp_path: Path) -> EmbeddingCache:
 def open_jobs(connect: Callable[..., GeminiEmbedder], cache: EmbeddingCache, tmp_path: Path) -> Open:
     """Open the jobs of a workspace, as each process does."""
 
-    def make(*, submits: bool = True, min_texts: int = 1, **settings: Any) -> EmbeddingJobs:
+    def make(
+        *, submits: bool = True, min_texts: int = 1, max_texts: int = 2000, **settings: Any
+    ) -> EmbeddingJobs:
         service = GeminiJobs(connect(**settings))
         return EmbeddingJobs(
-            service, JobBook(tmp_path / "jobs.sqlite"), cache, submits=submits, min_texts=min_texts
+            service,
+            JobBook(tmp_path / "jobs.sqlite"),
+            cache,
+            submits=submits,
+            min_texts=min_texts,
+            max_texts=max_texts,
         )
 
     return make
@@ -52,7 +59,7 @@ def test_the_vectors_of_jobs_are_those_of_normal_calls(
     server: GeminiServer, open_jobs: Open, cache: EmbeddingCache, connect: Callable[..., GeminiEmbedder]
 ) -> None:
     message = (
-        r"waiting for 1 batch job with 6 texts, the first submitted at 20.* UTC\. Run the same command again"
+        r"1 batch job with 6 texts not done, the first submitted at 20.* UTC\. Run the same command again"
     )
     with pytest.raises(BatchesPendingError, match=message):
         open_jobs().require([*TEXTS, TEXTS[0]], "document")
@@ -91,12 +98,12 @@ def test_few_texts_are_left_to_normal_calls(server: GeminiServer, open_jobs: Ope
 
 
 def test_many_texts_are_several_jobs(server: GeminiServer, open_jobs: Open) -> None:
-    texts = [f"message {number}" for number in range(MAX_JOB_TEXTS + 1)]
+    texts = [f"message {number}" for number in range(5)]
 
-    with pytest.raises(BatchesPendingError, match="2 batch jobs with 2,001 texts"):
-        open_jobs().require(texts, "query")
+    with pytest.raises(BatchesPendingError, match="2 batch jobs with 5 texts"):
+        open_jobs(max_texts=4).require(texts, "query")
 
-    assert [len(job.texts) for job in server.jobs.all] == [MAX_JOB_TEXTS, 1]
+    assert [len(job.texts) for job in server.jobs.all] == [4, 1]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +125,8 @@ def test_a_submission_whose_answer_is_lost_is_found_and_not_repeated(
 def test_a_job_of_a_run_that_was_killed_before_it_knew_its_name_is_adopted(
     server: GeminiServer, open_jobs: Open, cache: EmbeddingCache, connect: Callable[..., GeminiEmbedder]
 ) -> None:
+    server.batch_script.append(drop_answer)
     with pytest.raises(EmbeddingError):
-        server.batch_script.append(drop_answer)
         open_jobs(max_attempts=1).require(TEXTS, "document")
     assert [job.name for job in open_jobs().book.list_jobs()] == [None]
     server.jobs.finish()
@@ -137,8 +144,8 @@ def drop_answer(_: Answer) -> Answer | None:
 def test_a_job_that_the_service_never_received_is_submitted_again(
     server: GeminiServer, open_jobs: Open
 ) -> None:
+    server.batch_script.append(drop_answer)
     with pytest.raises(EmbeddingError):
-        server.batch_script.append(drop_answer)
         open_jobs(max_attempts=1).require(TEXTS, "document")
     server.jobs.all.clear()
 
@@ -154,8 +161,8 @@ def test_a_kill_between_storing_and_closing_stores_the_same_again(
     jobs = open_jobs()
     jobs.order(TEXTS, "document")
     server.jobs.finish()
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(JobBook, "close", interrupt)
+    monkeypatch.setattr(jobs.book, "close", interrupt)
+    with pytest.raises(KeyboardInterrupt):
         jobs.collect()
     assert sum(cache.count().values()) == len(TEXTS)
 
@@ -250,11 +257,11 @@ def test_unusable_results_are_never_stored(
 def test_a_service_that_takes_no_further_job_is_asked_again_by_the_next_run(
     server: GeminiServer, open_jobs: Open
 ) -> None:
-    texts = [f"message {number}" for number in range(MAX_JOB_TEXTS + 1)]
+    texts = [f"message {number}" for number in range(5)]
     server.batch_script.extend([lambda usual: usual, refuse(server)])
 
-    with pytest.raises(BatchesPendingError, match="the service took no further job: .*too many tokens"):
-        open_jobs(max_attempts=1).require(texts, "document")
+    with pytest.raises(BatchesPendingError, match=r"the service took no further job: .*too many tokens"):
+        open_jobs(max_attempts=1, max_texts=4).require(texts, "document")
     server.jobs.finish()
     with pytest.raises(BatchesPendingError, match="1 batch job with 1 texts"):
         open_jobs().require(texts, "document")

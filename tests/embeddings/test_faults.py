@@ -16,7 +16,7 @@ from tests.providers.gemini_server import GeminiServer
 
 Connect = Callable[..., GeminiEmbedder]
 
-TEXTS = [f"message {number}" for number in range(1000)]
+TEXTS = [f"message {number}" for number in range(600)]
 REQUEST_TEXTS = 10
 
 
@@ -25,7 +25,7 @@ def test_a_faulty_service_gives_the_vectors_of_a_clean_one(
 ) -> None:
     clean = connect().embed(TEXTS, task="document")
     server.requests.clear()
-    faults = Faults(server, 5, refused=0.10, failed=0.05, dropped=0.02, silent=0.01, slow=0.02)
+    faults = Faults(server, 8, refused=0.10, failed=0.05, dropped=0.02, silent=0.01, slow=0.02)
     server.always = faults
     embedder = connect(texts_per_minute=REQUEST_TEXTS, timeout_seconds=2, max_attempts=8)
 
@@ -44,7 +44,7 @@ def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
     embedder = connect(texts_per_minute=REQUEST_TEXTS, max_attempts=3)
     cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
 
-    with pytest.raises(EmbeddingError, match="3 attempts; the last error: HTTP 500 .*something broke"):
+    with pytest.raises(EmbeddingError, match=r"3 attempts; the last error: HTTP 500 .*something broke"):
         embed_texts(embedder, TEXTS, task="document", cache=cache)
 
     stored = sum(cache.count().values())

@@ -112,6 +112,7 @@ CHANGES = (
     Change("embedding.texts_per_minute", 5, NOTHING),
     Change("embedding.tokens_per_minute", 5, NOTHING),
     Change("embedding.threads", 1, NOTHING),
+    Change("embedding.batch_min_texts", 5, NOTHING),
     Change("index.ann_min_rows", 500_000, INDEXED),
     Change("index.hnsw_m", 8, NOTHING),
     Change("index.hnsw_m", 8, INDEXED, HNSW),
@@ -251,7 +252,8 @@ MODEL_CHANGES = (
         (GEMINI, f"embedding.{name}", value, set())
         for name, value in {
             "base_url": "http://127.0.0.1:9", "timeout_seconds": 5, "max_attempts": 1, "texts_per_minute": 5,
-            "tokens_per_minute": 5, "threads": 1, "model_dir": "models/b", "runtime": "openvino",
+            "tokens_per_minute": 5, "threads": 1, "model_dir": "models/b", "runtime": "openvino", "batch": True,
+            "batch_min_texts": 5,
         }.items()
     ),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),

@@ -20,7 +20,7 @@ class Faults:
 
     def __init__(self, server: GeminiServer, seed: int, **rates: float) -> None:
         self.counts: Counter[str] = Counter()
-        self._draw = random.Random(seed)  # noqa: S311 - no secret
+        self._draw = random.Random(seed)
         self._lock = threading.Lock()
         self._rates = rates
         self._fates: dict[str, Behaviour] = {
