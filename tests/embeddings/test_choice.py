@@ -118,3 +118,8 @@ def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
 
     assert isinstance(embedder, GeminiEmbedder)
     assert api_key not in repr(vars(embedder))
+
+
+def test_batch_jobs_need_a_provider_that_has_them() -> None:
+    with pytest.raises(ValueError, match="batch: true needs provider: gemini; local has no batch jobs"):
+        EmbeddingSettings(provider="local", batch=True)

@@ -1,11 +1,11 @@
 """Runs in batch mode: they stop and go on, are killed and go on, and end with the tables of a run by normal calls."""
 
 import os
-from io import StringIO
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from io import StringIO
 
 import dagster as dg
 import pytest
