@@ -39,7 +39,9 @@ def define(workspace: Workspace) -> dg.Definitions:
         jobs=[job],
         schedules=[make_schedule(workspace, job)],
         sensors=[
-            make_sensor(workspace, job), *make_alert_sensors(workspace), *make_batch_sensors(workspace, job)
+            make_sensor(workspace, job),
+            *make_alert_sensors(workspace),
+            *make_batch_sensors(workspace, job),
         ],
         resources={
             "workspace": WorkspaceResource(
