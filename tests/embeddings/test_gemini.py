@@ -291,7 +291,8 @@ def test_other_refusals_fail_at_once(server: GeminiServer, connect: Connect, sta
 def test_the_key_is_in_no_log_and_no_error(
     server: GeminiServer, connect: Connect, api_key: str, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    for logger in ("", "backstory"):
+        caplog.set_level(logging.DEBUG, logger)
     server.script.extend([gemini_server.fail(status, f"the key {api_key} was refused")] * 2)
     embedder = connect(max_attempts=2)
 
