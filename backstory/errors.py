@@ -1,4 +1,4 @@
-"""The exceptions of Backstory; each is also the builtin exception that a caller would expect.
+"""The exceptions of Backstory, and its one warning; each is also the builtin exception that a caller would expect.
 
 Every message says what is wrong, where, and what to do.
 """
@@ -120,3 +120,7 @@ class AlertError(BackstoryError, RuntimeError):
 
 class PrivacyError(BackstoryError, PermissionError):
     """A real name passed the point where only pseudonyms are allowed."""
+
+
+class StaleIndexWarning(UserWarning):
+    """The published snapshot is damaged, and an earlier one answers; the message says which and what to do."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from backstory.cli.alert import alert
+from backstory.cli.backup import backup, restore
 from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate
 from backstory.cli.failure import run_command
@@ -14,7 +15,7 @@ from backstory.cli.forget import forget
 from backstory.cli.query import query
 from backstory.cli.run import run
 from backstory.cli.windows import context, report, windows
-from backstory.cli.workspace import doctor, init, status
+from backstory.cli.workspace import audit, doctor, init, status
 from backstory.version import VERSION
 
 app = typer.Typer(
@@ -52,6 +53,9 @@ app.command()(forget)
 app.command()(status)
 app.command()(doctor)
 app.command()(alert)
+app.command()(audit)
+app.command()(backup)
+app.command()(restore)
 app.command(name="eval")(evaluate)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
@@ -9,9 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.padding import Padding
+from rich.text import Text
 
 from backstory.cli.options import JsonOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain, plain_line, print_json
+from backstory.errors import StaleIndexWarning
 
 _SNIPPET_CHARACTERS = 200
 _INDENT = (0, 0, 0, 3)
@@ -48,7 +51,11 @@ def query(
     from backstory.workspace import open_workspace
 
     moment = None if as_of is None else datetime.combine(as_of, time.max, UTC)
-    answer = query_text(open_workspace(workspace), text, top_k=top_k, as_of=moment, tags=tag or ())
+    with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
+        answer = query_text(open_workspace(workspace), text, top_k=top_k, as_of=moment, tags=tag or ())
+    if answer["degraded"] is not None:
+        told = Text.assemble(("warning: ", "yellow"), plain(answer["degraded"]))
+        open_console(stderr=True).print(told, soft_wrap=True)
     if as_json:
         print_json(answer)
     else:

@@ -1,10 +1,10 @@
-"""The commands on a whole workspace: ``init``, ``status`` and ``doctor``."""
+"""The commands on a whole workspace: ``init``, ``status``, ``doctor`` and ``audit``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +13,9 @@ from rich.text import Text
 from backstory.cli.failure import BAD_USAGE, FAILED
 from backstory.cli.options import JsonOption, WorkspaceOption
 from backstory.cli.terminal import make_table, open_console, plain, print_json
+
+if TYPE_CHECKING:
+    from backstory.inspection.examination import Examination
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")]) -> None:
@@ -45,7 +48,21 @@ def doctor(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
     """Check the installation, the files and permissions, and the consistency of the tables."""
     from backstory.inspection.doctor import examine
 
-    examinations = examine(workspace)
+    _tell_examinations(examine(workspace), as_json=as_json)
+
+
+def audit(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Compare every file that runs have written with its recorded checksum; write nothing and load no model.
+
+    Exit codes: 0 every file is as it was written; 1 one is not, and the line says which and what to do; 2 the settings
+    cannot be read.
+    """
+    from backstory.inspection.audit import audit as audit_workspace
+
+    _tell_examinations(audit_workspace(workspace), as_json=as_json)
+
+
+def _tell_examinations(examinations: Sequence[Examination], *, as_json: bool) -> None:
     records = [examination.as_record() for examination in examinations]
     if as_json:
         print_json(records)

@@ -5,7 +5,7 @@ from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.build import IndexBuild, build_index
 from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.opening import open_index, open_last_good
 from backstory.index.snapshot.publication import current_version
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "build_index",
     "current_version",
     "open_index",
+    "open_last_good",
     "read_manifest",
 ]

@@ -49,10 +49,15 @@ class SearchIndex:
 
     Args:
         snapshot: The open snapshot, which closes with the index.
+        degraded: Why this is not the current snapshot; None if it is.
+
+    Attributes:
+        degraded: Why this is not the current snapshot, how old it is and what to do; None if it is the current one.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, degraded: str | None = None) -> None:
         self._snapshot = snapshot
+        self.degraded = degraded
         self._exact = ExactEngine(snapshot.vectors)
 
     def __enter__(self) -> Self:

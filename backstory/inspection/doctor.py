@@ -5,33 +5,39 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-from backstory.errors import BackstoryError, CacheFileError, LedgerError, PrivacyError, SearchIndexError
+from backstory.errors import BackstoryError, LedgerError, PrivacyError, SearchIndexError, StaleIndexWarning
 from backstory.extras import MODULES, is_installed
-from backstory.index import open_index
 from backstory.index.snapshot.publication import has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
+from backstory.inspection.audit import (
+    describe_cache,
+    describe_ledger,
+    describe_secret,
+    describe_views,
+    examine_one,
+)
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
+from backstory.inspection.serving import open_served_index
 from backstory.languages import name_languages
 from backstory.pipeline import find_privacy_breaches
 from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.corpus import find_manifest_damage
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
-from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
 from backstory.tables.schemas import TABLES
-from backstory.tables.views import VIEWS_FILE, find_views_damage
 from backstory.workspace import Workspace, open_workspace
 
 _PACKAGES = (
@@ -57,8 +63,8 @@ def examine(given: Path | None) -> list[Examination]:
         The examinations. One that depends on a failed one is left out.
     """
     found = [
-        _examine("installation", _describe_installation),
-        _examine("model cache", lambda: _writable(cache_folder())),
+        examine_one("installation", _describe_installation),
+        examine_one("model cache", lambda: _writable(cache_folder())),
     ]
     try:
         workspace = open_workspace(given)
@@ -67,20 +73,22 @@ def examine(given: Path | None) -> list[Examination]:
     tables = [name for name in TABLES if _is_made(workspace, name)]
     found += [
         Examination("settings", True, str(workspace.root)),
-        _examine("workspace writable", lambda: _writable(workspace.tables)),
-        _examine("workspace closed to others", lambda: _describe_mode(workspace.root)),
-        _examine("embedder", lambda: _try_embedder(workspace)),
-        _examine("reranker", lambda: _try_reranker(workspace)),
-        _examine("search index", lambda: _describe_index(workspace)),
-        _examine("ledger", lambda: _describe_ledger(workspace)),
-        _examine("embedding cache", lambda: _describe_cache(workspace)),
-        _examine("batch jobs", lambda: _describe_jobs(workspace)),
-        _examine("views", lambda: _describe_views(workspace)),
+        examine_one("workspace writable", lambda: _writable(workspace.tables)),
+        examine_one("workspace closed to others", lambda: _describe_mode(workspace.root)),
+        examine_one("embedder", lambda: _try_embedder(workspace)),
+        examine_one("reranker", lambda: _try_reranker(workspace)),
+        examine_one("search index", lambda: _describe_index(workspace)),
+        examine_one("ledger", lambda: describe_ledger(workspace)),
+        examine_one("embedding cache", lambda: describe_cache(workspace)),
+        examine_one("batch jobs", lambda: _describe_jobs(workspace)),
+        examine_one("views", lambda: describe_views(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
-        _examine("languages", lambda: _describe_languages(workspace)),
-        *(_examine(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
+        examine_one("languages", lambda: _describe_languages(workspace)),
+        *(examine_one(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
         *(
-            _examine(f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on))
+            examine_one(
+                f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on)
+            )
             for child, parent, on in integrity.REFERENCES
             # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
             if child in tables and child != "hits"
@@ -88,17 +96,10 @@ def examine(given: Path | None) -> list[Examination]:
     ]
     if workspace.settings.privacy.pseudonyms:
         found += [
-            _examine("secret", lambda: _describe_secret(workspace)),
-            _examine("real names", lambda: _describe_names(workspace)),
+            examine_one("secret", lambda: describe_secret(workspace)),
+            examine_one("real names", lambda: _describe_names(workspace)),
         ]
     return found
-
-
-def _examine(name: str, look: Callable[[], str]) -> Examination:
-    try:
-        return Examination(name, True, look())
-    except (BackstoryError, OSError, ImportError) as error:
-        return Examination(name, False, str(error))
 
 
 def _examine_together(name: str, look: Callable[[], list[Examination]]) -> list[Examination]:
@@ -167,10 +168,13 @@ def _try_reranker(workspace: Workspace) -> str:
 def _describe_index(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
         return "not built yet; `backstory run` builds it"
-    if damage := find_manifest_damage(workspace):
-        raise SearchIndexError(damage)
-    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
-        index.verify()
+    with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
+        index = open_served_index(workspace)
+    with index:
+        if index.degraded is not None:
+            raise SearchIndexError(index.degraded)
+        if damage := find_manifest_damage(workspace):
+            raise SearchIndexError(damage)
         described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
         hnsw = index.manifest.hnsw
     if hnsw is None:
@@ -202,26 +206,8 @@ def _is_made(workspace: Workspace, name: str) -> bool:
     return recorded or bool(list_partitions(workspace.tables, name))
 
 
-def _describe_ledger(workspace: Workspace) -> str:
-    if damage := workspace.ledger.find_damage():
-        raise LedgerError(damage)
-    return "every entry has its checksum"
-
-
-def _describe_cache(workspace: Workspace) -> str:
-    if damage := workspace.embeddings.find_damage():
-        raise CacheFileError(damage)
-    return "every vector has its checksum"
-
-
 def _describe_jobs(workspace: Workspace) -> str:
     return find_waiting(workspace) or "none is open"
-
-
-def _describe_views(workspace: Workspace) -> str:
-    if damage := find_views_damage(workspace.tables):
-        raise BackstoryError(damage)
-    return f"{VIEWS_FILE} is as it was written"
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:
@@ -241,17 +227,6 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
             "`backstory run`"
         )
     return "all of these rows exist"
-
-
-def _describe_secret(workspace: Workspace) -> str:
-    path = workspace.secret
-    if is_unmade(path, workspace.ledger, workspace.tables):
-        return "not made yet; the first run makes it"
-    load_secret(workspace.secret, workspace.ledger, workspace.tables)
-    mode = path.stat().st_mode & 0o777
-    if mode != 0o600:
-        raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
-    return f"{path} is readable by its owner only"
 
 
 def _describe_names(workspace: Workspace) -> str:

@@ -10,7 +10,8 @@ import polars as pl
 
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
-from backstory.index import SearchRequest, open_index
+from backstory.index import SearchRequest
+from backstory.inspection.serving import open_served_index
 from backstory.workspace import Workspace
 
 
@@ -32,13 +33,14 @@ def query_text(
         tags: Only documents with at least one of these tags; empty for the setting ``rag.tags``.
 
     Returns:
-        ``engine``, ``reason``, ``index_version``, the conditions ``as_of`` and ``tags`` in force, and
+        ``engine``, ``reason``, ``index_version``, ``degraded`` (None, or why an earlier snapshot answers because the
+        published one is damaged), the conditions ``as_of`` and ``tags`` in force, and
         ``documents``: one row per document, best first, with ``similarity`` and ``above_threshold``.
 
     Raises:
         InputError: The text is blank, or ``top_k`` is below 1.
         NoIndexError: No snapshot is published yet.
-        SearchIndexError: A file of the snapshot is damaged.
+        SearchIndexError: A file of the snapshot is damaged, and there is no earlier one to serve.
         EmbeddingInputError: The text is longer than the model's input.
     """
     if not text.strip():
@@ -47,8 +49,7 @@ def query_text(
     settings = given.model_copy(update={"tags": list(tags)}) if tags else given
     most = settings.top_k if top_k is None else top_k
     threshold = workspace.min_similarity
-    with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
-        index.verify()
+    with open_served_index(workspace) as index:
         embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
         request = SearchRequest.from_settings(
             settings, top_k=most * settings.chunks_per_query, as_of=None if as_of is None else [as_of]
@@ -63,6 +64,7 @@ def query_text(
         "engine": result.engine,
         "reason": result.reason,
         "index_version": index.version,
+        "degraded": index.degraded,
         "min_similarity": threshold,
         "as_of": as_of,
         "tags": list(settings.tags),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from backstory.embeddings import embed_texts
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
-from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage
+from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
 from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
 from backstory.pipeline.batches import require_document_vectors
@@ -252,7 +251,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         embedder_id=embedder.id,
         settings=effective_index_settings(workspace.settings.index, len(chunks)),
     )
-    manifest = Entry(build.version, _hash_manifest(build.folder / MANIFEST_FILE), 1)
+    manifest = Entry(build.version, hash_manifest(build.folder), 1)
     workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
     prune_documents(workspace.index, deleted)
@@ -290,13 +289,9 @@ def find_manifest_damage(workspace: Workspace) -> str | None:
     if recorded is None or recorded.inputs != current_version(workspace.index):
         return None
     path = workspace.index / recorded.inputs / MANIFEST_FILE
-    if path.is_file() and _hash_manifest(path) == recorded.content:
+    if path.is_file() and hash_manifest(path.parent) == recorded.content:
         return None
     return f"{path} is not the file that was written; `backstory run` builds the snapshot again"
-
-
-def _hash_manifest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _inputs_of_index(workspace: Workspace) -> str:

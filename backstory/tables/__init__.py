@@ -2,8 +2,10 @@
 
 from backstory.tables.parquet import (
     WrittenPartition,
+    find_damaged_partitions,
     hash_partitions,
     list_partitions,
+    open_if_written,
     read_table,
     replace_file,
     scan_table,
@@ -13,8 +15,10 @@ from backstory.tables.parquet import (
 
 __all__ = [
     "WrittenPartition",
+    "find_damaged_partitions",
     "hash_partitions",
     "list_partitions",
+    "open_if_written",
     "read_table",
     "replace_file",
     "scan_table",

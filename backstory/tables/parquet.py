@@ -260,6 +260,61 @@ def _open_written(root: Path, table: str, key: str, entry: Entry | None) -> Buff
         entry = Ledger(root / LEDGER_FILE).read(table).get(key)
 
 
+def find_damaged_partitions(root: Path, table: str) -> dict[str, str]:
+    """Compare every file of a table with its ledger entry, without reading its rows.
+
+    Args:
+        root: Folder of the tables.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
+
+    Returns:
+        What is wrong and what to do, by key: files that are absent or not the ones that were written, and files
+        without an entry, which another program put there, or whose writer was killed or is not done.
+
+    Raises:
+        LedgerError: The ledger is damaged.
+    """
+    recorded = Ledger(root / LEDGER_FILE).read(table)
+    found = {}
+    for key in sorted({*recorded, *list_partitions(root, table)}):
+        try:
+            file = _open_written(root, table, key, recorded.get(key))
+        except DamagedTableError as error:
+            found[key] = str(error)
+            continue
+        if file is not None:
+            file.close()
+            if key not in recorded and key not in Ledger(root / LEDGER_FILE).read(table):
+                path = _partition_path(root, table, key)
+                found[key] = f"{path} is not recorded: its run is not done, or was killed; {_REMEDY}"
+    return found
+
+
+def open_if_written(root: Path, table: str, key: str, entry: Entry) -> BufferedReader | None:
+    """Open the file of a partition if it is the one that an entry of a ledger describes.
+
+    Args:
+        root: Folder of the tables.
+        table: A name of :data:`backstory.tables.schemas.TABLES`.
+        key: Key of the partition.
+        entry: Its entry, of any ledger, such as a copy of an earlier time.
+
+    Returns:
+        The file at its beginning; None if the entry records no rows, and there is no file.
+
+    Raises:
+        DamagedTableError: The file is another one, or absent.
+    """
+    path = _partition_path(root, table, key)
+    file = _open_if_present(path)
+    content = "" if file is None else _hash_open_file(file)
+    if content == entry.content:
+        return file
+    if file is not None:
+        file.close()
+    raise DamagedTableError(f"{path} is not the file that is recorded; {_REMEDY}")
+
+
 def _open_if_present(path: Path) -> BufferedReader | None:
     try:
         return path.open("rb")

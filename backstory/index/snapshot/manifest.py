@@ -90,6 +90,15 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def hash_manifest(folder: Path) -> str:
+    """Give the SHA-256 of a snapshot's manifest.
+
+    Raises:
+        OSError: The manifest is absent or cannot be read.
+    """
+    return _sha256(folder / MANIFEST_FILE)
+
+
 def find_damage(folder: Path, *, checksums: bool) -> str | None:
     """Compare a snapshot with its manifest.
 

@@ -1,13 +1,21 @@
-"""Opens the current snapshot."""
+"""Opens the current snapshot, or the last good one while the current one is damaged."""
 
 from __future__ import annotations
 
+import logging
+import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 
-from backstory.errors import EmbedderMismatchError, SearchIndexError
+import polars as pl
+
+from backstory.errors import EmbedderMismatchError, NoIndexError, SearchIndexError, StaleIndexWarning
 from backstory.index.search import SearchIndex
-from backstory.index.snapshot.manifest import REBUILD_COMMAND, Snapshot
-from backstory.index.snapshot.publication import require_current
+from backstory.index.snapshot.history import Publication, read_history
+from backstory.index.snapshot.manifest import REBUILD_COMMAND, Snapshot, find_damage, hash_manifest
+from backstory.index.snapshot.publication import require_current, require_listed_manifest
+
+logger = logging.getLogger(__name__)
 
 
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
@@ -33,6 +41,85 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
             f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index"
         )
     return index
+
+
+def open_last_good(folder: Path, *, embedder_id: str, documents: pl.Series) -> SearchIndex:
+    """Open the current snapshot and verify it; if it is damaged, open the last published one that is not.
+
+    For answers to a person only. A run must use :func:`open_index`, since it builds a damaged snapshot again.
+
+    Args:
+        folder: The folder of the index.
+        embedder_id: Embedding space of the queries.
+        documents: Ids of all documents that may still be shown. A snapshot with any other document is not opened.
+
+    Returns:
+        The open index, every file of which has its checksum. If it is not the current one, ``degraded`` says so, and
+        a :class:`StaleIndexWarning` is issued.
+
+    Raises:
+        NoIndexError: No snapshot is published.
+        EmbedderMismatchError: The current snapshot holds vectors of another embedding space.
+        SearchIndexError: The current snapshot is damaged, and there is no earlier one to serve.
+    """
+    try:
+        return _open_verified(folder, embedder_id)
+    except (EmbedderMismatchError, NoIndexError):
+        raise
+    except SearchIndexError as error:
+        damage = error
+    for published in reversed(read_history(folder)):
+        snapshot = _open_good(folder, published, embedder_id, documents)
+        if snapshot is not None:
+            told = (
+                f"{damage}. Until then, answers come from snapshot {published.version}, {_describe_age(published)}: "
+                "they lack what was published or changed since"
+            )
+            logger.warning("%s", told)
+            warnings.warn(told, StaleIndexWarning, stacklevel=2)
+            return SearchIndex(snapshot, degraded=told)
+    raise SearchIndexError(f"{damage}. There is no earlier snapshot that could be served instead") from damage
+
+
+def _open_verified(folder: Path, embedder_id: str) -> SearchIndex:
+    index = open_index(folder, embedder_id=embedder_id)
+    try:
+        index.verify()
+        require_listed_manifest(folder, index.version)
+    except SearchIndexError:
+        index.close()
+        raise
+    return index
+
+
+def _open_good(
+    folder: Path, published: Publication, embedder_id: str, documents: pl.Series
+) -> Snapshot | None:
+    """Open a published snapshot if all of it is as it was written, and if it holds no other documents."""
+    path = folder / published.version
+    try:
+        snapshot = Snapshot(path)
+    except SearchIndexError:
+        return None
+    fits = (
+        hash_manifest(path) == published.manifest
+        and snapshot.manifest.embedder_id == embedder_id
+        and find_damage(path, checksums=True) is None
+        and bool(snapshot.documents["document_id"].is_in(documents.implode()).all())
+    )
+    if fits:
+        return snapshot
+    snapshot.close()
+    return None
+
+
+def _describe_age(published: Publication) -> str:
+    """Say when a snapshot was published, and how long ago that is unless the clock was set back since."""
+    if published.moment is None:
+        return "published at an unknown time"
+    hours = (datetime.now(UTC) - published.moment).total_seconds() / 3600
+    ago = "" if hours < 0 else f" ({hours:.0f} hours ago)" if hours < 48 else f" ({hours / 24:.0f} days ago)"
+    return f"published {published.moment:%Y-%m-%d %H:%M} UTC{ago}"
 
 
 def _open_current(folder: Path) -> Snapshot:

@@ -1,22 +1,30 @@
 """Publication of snapshots: the ``CURRENT`` file names the current one and is replaced atomically.
 
-A publishing process holds the folder's lock. Readers need no lock to find the current snapshot.
+The file ``HISTORY`` lists all snapshots in order. A publishing process holds the folder's lock. Readers need no lock
+to find the current snapshot.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 
 from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError, SearchIndexError
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, REBUILD_COMMAND, closed_to_readers, read_mapped
+from backstory.index.snapshot.history import HISTORY_FILE, add_publication, drop_publications, read_history
+from backstory.index.snapshot.manifest import (
+    DOCUMENTS_FILE,
+    REBUILD_COMMAND,
+    closed_to_readers,
+    hash_manifest,
+    read_mapped,
+)
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
@@ -58,7 +66,7 @@ def current_version(folder: Path) -> str:
 
 def has_pointer(folder: Path) -> bool:
     """Say whether anything was ever published into a folder, whether or not it can be opened."""
-    return (folder / CURRENT_FILE).exists()
+    return (folder / CURRENT_FILE).exists() or bool(read_history(folder))
 
 
 def require_current(folder: Path) -> str:
@@ -70,10 +78,23 @@ def require_current(folder: Path) -> str:
     """
     version = current_version(folder)
     if not version and has_pointer(folder):
-        raise SearchIndexError(f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`")
+        raise SearchIndexError(f"{folder / CURRENT_FILE} is damaged or gone; run `{REBUILD_COMMAND}`")
     if not version:
         raise NoIndexError(f"no search index is published in {folder}; run `{REBUILD_COMMAND}`")
     return version
+
+
+def require_listed_manifest(folder: Path, version: str) -> None:
+    """Compare the manifest of a snapshot with the history, since the checksums in it cannot vouch for itself.
+
+    Raises:
+        SearchIndexError: The manifest is not the one that was published.
+    """
+    listed = {published.version: published.manifest for published in read_history(folder)}
+    if version in listed and hash_manifest(folder / version) != listed[version]:
+        raise SearchIndexError(
+            f"the manifest of {folder / version} is not the one that was published; run `{REBUILD_COMMAND}`"
+        )
 
 
 def start_snapshot(folder: Path, version: str) -> Path:
@@ -93,6 +114,9 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
             version; None if the snapshot is in its final folder.
     """
     target = folder / version
+    # First, so that a snapshot that was ever current is listed, even after a kill between two of these steps.
+    manifest = hash_manifest(built or target)
+    add_publication(folder, version, manifest, folder / f"{_UNPUBLISHED}{HISTORY_FILE}")
     if built is not None:
         for path in [*built.rglob("*"), built]:
             flush(path)
@@ -100,7 +124,6 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
             _discard(folder, target)
         built.rename(target)
         flush(folder)
-    os.utime(target)
     pointer = folder / f"{_UNPUBLISHED}{CURRENT_FILE}"
     pointer.write_text(f"{version}\n", encoding="utf-8")
     flush(pointer)
@@ -119,19 +142,16 @@ def prune(folder: Path, keep: int) -> list[str]:
         Versions of the deleted snapshots.
     """
     current = current_version(folder)
+    place = {published.version: number for number, published in enumerate(read_history(folder))}
     snapshots = _list_snapshots(folder)
-    snapshots.sort(key=lambda path: (path.name == current, path.stat().st_mtime_ns, path.name), reverse=True)
-    pruned = []
-    for path in snapshots[keep:]:
-        with closed_to_readers(path) as unused:
-            if unused:
-                _discard(folder, path)
-                pruned.append(path.name)
-    return pruned
+    snapshots.sort(key=lambda path: (path.name == current, place.get(path.name, -1), path.name), reverse=True)
+    return _drop_unused(folder, snapshots[keep:])
 
 
 def prune_documents(folder: Path, document_ids: pl.Series) -> list[str]:
     """Delete the snapshots that hold a document which was deleted since; never the current one, nor one that is open.
+
+    One that is open is no longer listed, so that it is not served again.
 
     Args:
         folder: The folder of the index.
@@ -143,16 +163,11 @@ def prune_documents(folder: Path, document_ids: pl.Series) -> list[str]:
     old = [path for path in _list_snapshots(folder) if path.name != current_version(folder)]
     if document_ids.is_empty() or not old:
         return []
-    pruned = []
     with publishing(folder):
-        for path in old:
-            documents = path / DOCUMENTS_FILE
-            if path.is_dir() and (not documents.is_file() or _holds_any(documents, document_ids)):
-                with closed_to_readers(path) as unused:
-                    if unused:
-                        _discard(folder, path)
-                        pruned.append(path.name)
-    return pruned
+        holding = [
+            path for path in old if path.is_dir() and _may_hold_any(path / DOCUMENTS_FILE, document_ids)
+        ]
+        return _drop_unused(folder, holding)
 
 
 def _list_snapshots(folder: Path) -> list[Path]:
@@ -161,8 +176,24 @@ def _list_snapshots(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
-def _holds_any(documents: Path, document_ids: pl.Series) -> bool:
-    return bool(read_mapped(documents)["document_id"].is_in(document_ids.implode()).any())
+def _may_hold_any(documents: Path, document_ids: pl.Series) -> bool:
+    """Say whether a snapshot holds any of the documents; true if its list of documents is lost or damaged."""
+    try:
+        return bool(read_mapped(documents)["document_id"].is_in(document_ids.implode()).any())
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError, SearchIndexError):
+        return True
+
+
+def _drop_unused(folder: Path, snapshots: Sequence[Path]) -> list[str]:
+    """Take snapshots out of the history, and delete those that no process has open. Return the deleted ones."""
+    drop_publications(folder, {path.name for path in snapshots}, folder / f"{_UNPUBLISHED}{HISTORY_FILE}")
+    pruned = []
+    for path in snapshots:
+        with closed_to_readers(path) as unused:
+            if unused:
+                _discard(folder, path)
+                pruned.append(path.name)
+    return pruned
 
 
 def _discard(folder: Path, snapshot: Path) -> None:

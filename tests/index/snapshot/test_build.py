@@ -280,7 +280,7 @@ def test_an_unknown_language_is_refused_and_leaves_nothing_behind(small: Any, tm
         )
     assert current_version(tmp_path) == before.version
     small.build(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", before.version}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", before.version}
 
 
 def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_build_killed_at_any_point_leaves_a_whole_snapshot(
         assert index.search(after.queries(2), SearchRequest(top_k=3)).hits.height == 6
     build = after.build(tmp_path, ann_min_rows=0, keep_snapshots=1)
     assert build.built is not complete
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", build.version}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", build.version}
 
 
 def test_processes_read_while_another_publishes(
@@ -164,4 +164,4 @@ def test_builders_take_turns(saved: dict[int, Path], tmp_path: Path) -> None:
     with open_index(tmp_path) as index:
         index.verify()
         assert index.rows in (40, 60)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", current_version(tmp_path)}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", current_version(tmp_path)}

@@ -1,0 +1,135 @@
+"""Restores a backup: everything is extracted and verified beside the target before anything is replaced."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from backstory.atomic_files import flush
+from backstory.backup.contents import CONTENTS_FILE, FORMAT, Contents
+from backstory.errors import InputError
+from backstory.tables.views import write_views
+
+_ASIDE = "before-restore"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A restored workspace.
+
+    Attributes:
+        root: Its folder.
+        files: Number of restored files.
+        aside: Folder to which the former content was moved; None if there was none.
+        left_out: What the backup does not hold, one sentence each.
+    """
+
+    root: Path
+    files: int
+    aside: Path | None
+    left_out: tuple[str, ...]
+
+
+def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
+    """Restore a backup into a folder.
+
+    Args:
+        path: A file that :func:`backstory.backup.write_backup` wrote.
+        into: The workspace to make; None for a folder named as the backed-up workspace, in the current folder.
+        replace: Whether a folder that is not empty may be moved aside. It is never deleted.
+
+    Returns:
+        What was restored.
+
+    Raises:
+        InputError: The file is damaged or no backup, or the folder is not empty. The folder is then as before.
+        OSError: The folder cannot be written.
+    """
+    name = None if into is None else into.expanduser().absolute()
+    building = (Path.cwd() if name is None else name.parent) / f".{path.name}.restoring"
+    if name is not None:
+        _require_room(name, replace=replace)
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(mode=0o700, parents=True)
+    try:
+        contents = _extract(path, building)
+        root = Path.cwd() / Path(contents.workspace).name if name is None else name
+        _require_room(root, replace=replace)
+        aside = _move_aside(root)
+        building.rename(root)
+        flush(root.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    if (root / "data").is_dir():
+        write_views(root / "data")
+    return Restored(root, len(contents.files), aside, contents.left_out)
+
+
+def _require_room(root: Path, *, replace: bool) -> None:
+    if root.exists() and not root.is_dir():
+        raise InputError(f"{root} is a file; name a folder with --into")
+    if not replace and root.is_dir() and any(root.iterdir()):
+        raise InputError(
+            f"{root} is not empty; name another folder with --into, or move its content aside with --replace"
+        )
+
+
+def _extract(path: Path, folder: Path) -> Contents:
+    """Extract a backup, and compare every file with the list of contents."""
+    try:
+        with tarfile.open(path) as tar:
+            tar.extractall(folder, filter="data")
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a whole backup ({error}); nothing was restored") from error
+    listed = folder / CONTENTS_FILE
+    try:
+        contents = Contents.model_validate_json(listed.read_bytes())
+    except (FileNotFoundError, ValidationError) as error:
+        raise InputError(
+            f"{path} is not a whole backup: its list of contents is absent or damaged"
+        ) from error
+    if contents.format != FORMAT:
+        raise InputError(
+            f"{path} has format {contents.format}, and this version of Backstory restores format {FORMAT}; install "
+            f"Backstory {contents.version}"
+        )
+    listed.unlink()
+    _verify(path, folder, contents)
+    return contents
+
+
+def _verify(path: Path, folder: Path, contents: Contents) -> None:
+    found = {
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if file.is_file() and not file.is_symlink()
+    }
+    for name in sorted(found ^ contents.files.keys()):
+        raise InputError(f"{path} is damaged: {name} is {'not listed' if name in found else 'absent'}")
+    for name, expected in contents.files.items():
+        with (folder / name).open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if sha256 != expected.sha256:
+            raise InputError(f"{path} is damaged: {name} differs from its checksum; nothing was restored")
+
+
+def _move_aside(root: Path) -> Path | None:
+    """Move a folder with content out of the way; remove an empty one."""
+    if not root.is_dir():
+        return None
+    if not any(root.iterdir()):
+        root.rmdir()
+        return None
+    number = 1
+    while (aside := root.with_name(f"{root.name}.{_ASIDE}-{number}")).exists():
+        number += 1
+    root.rename(aside)
+    return aside

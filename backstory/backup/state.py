@@ -1,0 +1,141 @@
+"""Adds what runs have written to a backup: key, archive, ledger, tables, vectors and the current snapshot."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack, closing
+from io import BufferedReader
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from backstory.backup.members import Members
+from backstory.errors import DamagedTableError, LedgerError, SearchIndexError
+from backstory.index.snapshot.history import HISTORY_FILE, read_history
+from backstory.index.snapshot.manifest import Snapshot, find_damage
+from backstory.index.snapshot.publication import CURRENT_FILE, require_current
+from backstory.tables import open_if_written
+from backstory.tables.ledger import LEDGER_FILE, Ledger
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace
+
+_ATTEMPTS = 20
+_BUSY_SECONDS = 60.0
+_WHOLE = "all"
+
+
+def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
+    """Add the folder ``.backstory``, the ledger, the tables that it records, and every other database of ``data/``.
+
+    The ledger is copied first. A file of a table is added only if it is the one that the copy records; if a run has
+    replaced it since, its entry is taken out of the copy. The documents must agree, since they hold tombstones and
+    revisions that nothing else holds.
+
+    Args:
+        members: The backup.
+        workspace: An open workspace.
+        scratch: Folder for copies of databases, which are deleted at the end.
+
+    Raises:
+        LedgerError: The ledger is damaged.
+        DamagedTableError: The table ``documents`` is damaged, or never agreed with the ledger.
+    """
+    for path in sorted((workspace.root / ".backstory").rglob("*")):
+        if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
+            members.add_file(path)
+    if not workspace.tables.is_dir():
+        return
+    with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
+        copy = Path(folder) / LEDGER_FILE
+        if (workspace.tables / LEDGER_FILE).is_file():
+            documents = _copy_with_documents(workspace, copy)
+            if documents is not None:
+                members.add_open_file(stack.enter_context(documents), f"data/documents/{_WHOLE}.parquet")
+            _add_tables(members, workspace, Ledger(copy))
+            members.add_file(_settle(copy), name=f"data/{LEDGER_FILE}")
+        for path in sorted(workspace.tables.glob("*.sqlite")):
+            if path.name != LEDGER_FILE:
+                members.add_file(_copy_database(path, Path(folder) / path.name), name=f"data/{path.name}")
+
+
+def add_index(members: Members, workspace: Workspace) -> None:
+    """Add the current snapshot; one that is damaged is left out, since the next run builds it again."""
+    folder = workspace.index
+    try:
+        version = require_current(folder)
+        snapshot = Snapshot(folder / version)  # as long as it is open, no run deletes it
+    except SearchIndexError as error:
+        members.leave_out(f"the search index is left out, and the next run builds it: {error}")
+        return
+    with closing(snapshot):
+        if damage := find_damage(snapshot.folder, checksums=True):
+            members.leave_out(f"the search index is left out, and the next run builds it: {damage}")
+            return
+        for path in sorted(snapshot.folder.rglob("*")):
+            if path.is_file():
+                members.add_file(path)
+        members.add_bytes(f"index/{CURRENT_FILE}", f"{version}\n".encode())
+        lines = [line for line in read_history(folder) if line.version == version]
+        members.add_bytes(f"index/{HISTORY_FILE}", "".join(line.as_line() for line in lines).encode())
+
+
+def _copy_with_documents(workspace: Workspace, copy: Path) -> BufferedReader | None:
+    """Copy the ledger until the documents are the ones that the copy records, and open them.
+
+    Returns:
+        The file of the documents at its beginning; None if the ledger records no document.
+    """
+    problem: DamagedTableError | None = None
+    for _ in range(_ATTEMPTS):
+        ledger = Ledger(_copy_database(workspace.tables / LEDGER_FILE, copy))
+        if damage := ledger.find_damage():
+            raise LedgerError(damage)
+        entry = ledger.read("documents").get(_WHOLE)
+        if entry is None:
+            return None
+        try:
+            return open_if_written(workspace.tables, "documents", _WHOLE, entry)
+        except DamagedTableError as error:
+            problem = error
+    raise problem or DamagedTableError("the documents never agreed with the ledger; start the backup again")
+
+
+def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
+    for table in TABLES:
+        outdated = []
+        for key, entry in ledger.read(table).items():
+            if (table, key) == ("documents", _WHOLE):
+                continue
+            try:
+                file = open_if_written(workspace.tables, table, key, entry)
+            except DamagedTableError:
+                outdated.append(key)
+                continue
+            if file is not None:
+                with file:
+                    members.add_open_file(file, f"data/{table}/{key}.parquet")
+        if outdated:
+            ledger.forget(table, outdated)
+            members.leave_out(
+                f"{len(outdated)} partitions of {table} were being written or are damaged, such as {outdated[0]}; the "
+                "next run makes them again"
+            )
+
+
+def _copy_database(path: Path, copy: Path) -> Path:
+    """Copy a database of SQLite as it is at one moment, whoever writes to it."""
+    copy.unlink(missing_ok=True)
+    with (
+        closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+        ) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+    return copy
+
+
+def _settle(copy: Path) -> Path:
+    """Write everything into the one file of a database, so that it can be copied as a file."""
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    return copy

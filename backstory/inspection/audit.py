@@ -1,0 +1,155 @@
+"""The audit of a workspace: every file that a run wrote, compared byte by byte with what was recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from backstory.errors import BackstoryError, CacheFileError, DamagedTableError, LedgerError, SearchIndexError
+from backstory.forgotten import read_forgotten
+from backstory.index.snapshot.history import read_history
+from backstory.index.snapshot.manifest import find_damage, hash_manifest
+from backstory.index.snapshot.publication import current_version, has_pointer, require_current
+from backstory.inspection.examination import Examination
+from backstory.messages.archive import read_archive
+from backstory.pipeline.corpus import find_manifest_damage
+from backstory.privacy import load_secret
+from backstory.tables import find_damaged_partitions, list_partitions
+from backstory.tables.ledger import LEDGER_FILE
+from backstory.tables.schemas import TABLES
+from backstory.tables.views import VIEWS_FILE, find_views_damage
+from backstory.workspace import Workspace, open_workspace
+
+_NAMED = 5
+
+
+def audit(given: Path | None) -> list[Examination]:
+    """Compare the content of a workspace with the ledger. Nothing is written, and no model is loaded.
+
+    Args:
+        given: Folder of the workspace, or None for the one named by the environment or the current folder.
+
+    Returns:
+        The examinations: one of the settings, and if these can be read, one of each table and each other part.
+    """
+    try:
+        workspace = open_workspace(given)
+    except BackstoryError as error:
+        return [Examination("settings", False, str(error))]
+    found = [
+        Examination("settings", True, str(workspace.root)),
+        examine_one("ledger", lambda: describe_ledger(workspace)),
+        *(examine_one(f"table {name}", partial(_describe_files, workspace, name)) for name in TABLES),
+        examine_one("views", lambda: describe_views(workspace)),
+        examine_one("search index", lambda: _describe_snapshots(workspace)),
+        examine_one("embedding cache", lambda: describe_cache(workspace)),
+        examine_one("archive", lambda: _describe_archive(workspace)),
+        examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
+    ]
+    if workspace.settings.privacy.pseudonyms:
+        found.append(examine_one("secret", lambda: describe_secret(workspace)))
+    return found
+
+
+def examine_one(name: str, look: Callable[[], str]) -> Examination:
+    """Make an examination of what a function describes; what it raises is what is wrong."""
+    try:
+        return Examination(name, True, look())
+    except (BackstoryError, OSError, ImportError) as error:
+        return Examination(name, False, str(error))
+
+
+def describe_ledger(workspace: Workspace) -> str:
+    """Say that every entry of the ledger has its checksum.
+
+    Raises:
+        LedgerError: An entry differs, or the ledger is gone although there are tables.
+    """
+    if damage := workspace.ledger.find_damage():
+        raise LedgerError(damage)
+    path = workspace.tables / LEDGER_FILE
+    if not path.is_file():
+        if any(list_partitions(workspace.tables, table) for table in TABLES):
+            raise LedgerError(f"{path} is gone; `backstory run` makes it and every table again")
+        return "not made yet; the first run makes it"
+    return "every entry has its checksum"
+
+
+def describe_cache(workspace: Workspace) -> str:
+    """Say that every cached vector has its checksum.
+
+    Raises:
+        CacheFileError: A vector differs, or the file cannot be read.
+    """
+    if damage := workspace.embeddings.find_damage():
+        raise CacheFileError(damage)
+    return "every vector has its checksum"
+
+
+def describe_views(workspace: Workspace) -> str:
+    """Say that the file of the views is the one that was written.
+
+    Raises:
+        BackstoryError: It is another, or gone.
+    """
+    if damage := find_views_damage(workspace.tables):
+        raise BackstoryError(damage)
+    return f"{VIEWS_FILE} is as it was written"
+
+
+def describe_secret(workspace: Workspace) -> str:
+    """Say that the key of the pseudonyms is the one that was used, and that only its owner can read it.
+
+    Raises:
+        WorkspaceError: It is lost, or another.
+        PermissionError: Others can read it.
+    """
+    path = workspace.secret
+    if workspace.ledger.read("secret"):
+        load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    elif not path.is_file():
+        return "not made yet; the first run makes it"
+    mode = path.stat().st_mode & 0o777
+    if mode != 0o600:
+        raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
+    return f"{path} is readable by its owner only"
+
+
+def _describe_files(workspace: Workspace, table: str) -> str:
+    damaged = find_damaged_partitions(workspace.tables, table)
+    if damaged:
+        more = f"; and {len(damaged) - _NAMED} more files" if len(damaged) > _NAMED else ""
+        raise DamagedTableError("; ".join(list(damaged.values())[:_NAMED]) + more)
+    count = len(list_partitions(workspace.tables, table))
+    return f"{count} file{'' if count == 1 else 's'} as written"
+
+
+def _describe_snapshots(workspace: Workspace) -> str:
+    """Compare every file of every published snapshot with its checksum."""
+    folder = workspace.index
+    if not has_pointer(folder):
+        return "not built yet; `backstory run` builds it"
+    current = require_current(folder)
+    damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)
+    if damage is not None:
+        raise SearchIndexError(damage)
+    earlier = [published for published in read_history(folder) if published.version != current]
+    for published in earlier:
+        path = folder / published.version
+        damage = find_damage(path, checksums=True)
+        if damage is None and hash_manifest(path) != published.manifest:
+            damage = f"search index {path} has another manifest than the one that was published"
+        if damage is not None and current_version(folder) == current:
+            raise SearchIndexError(f"{damage.partition('; ')[0]}; it is not in use: delete that folder")
+    return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
+
+
+def _describe_archive(workspace: Workspace) -> str:
+    messages = len(read_archive(workspace.archive))
+    return f"{messages:,} messages can be read" if messages else "holds nothing"
+
+
+def _describe_forgotten(workspace: Workspace) -> str:
+    read_forgotten(workspace.forgotten)
+    return "can be read" if workspace.forgotten.is_file() else "holds nothing"
