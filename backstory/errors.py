@@ -22,6 +22,14 @@ class WorkspaceError(BackstoryError, FileNotFoundError):
     """A workspace, or a file that it must hold, is absent or not usable."""
 
 
+class DiskFullError(BackstoryError):
+    """A disk is full, or a quota is used up; the message names the disk. The same command continues later."""
+
+
+class BackupError(BackstoryError):
+    """A backup cannot be written or restored; the message names the file."""
+
+
 class RemovalError(BackstoryError):
     """A run would drop messages or documents that earlier runs read; the message says which, and how to go on."""
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from backstory import pipeline
 from backstory.errors import BackstoryError, BatchesPendingError, DamagedTableError, InputError
+from backstory.full_disks import naming_full_disk
 from backstory.inspection.checks import Finding, checks_after, make_check
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.tables import read_table
@@ -153,12 +154,13 @@ def _run(
     workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, run_id: str
 ) -> Outcome:
     started = perf_counter()
-    fresh = pipeline.is_fresh(workspace, partitions)
-    execution = Execution() if fresh else execute(workspace, partitions, tell)
-    # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-    write_views(workspace.tables)
-    if not fresh and not execution.failures and not execution.waiting:
-        pipeline.record_run(workspace, partitions)
+    with naming_full_disk(workspace.root):
+        fresh = pipeline.is_fresh(workspace, partitions)
+        execution = Execution() if fresh else execute(workspace, partitions, tell)
+        # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
+        write_views(workspace.tables)
+        if not fresh and not execution.failures and not execution.waiting:
+            pipeline.record_run(workspace, partitions)
     return Outcome(
         run_id=run_id,
         wanted=partitions,

@@ -55,7 +55,7 @@ class Members:
             elif stat.S_ISREG(mode):
                 self.add_file(path)
             else:
-                self.leave_out(f"{self._name(path)} is neither a file nor a folder")
+                self.leave_out(f"{self.name_of(path)} is neither a file nor a folder")
 
     def add_file(self, path: Path, *, name: str | None = None) -> None:
         """Add a file if it is not in the backup yet.
@@ -67,7 +67,7 @@ class Members:
         if name is None and self._is_known(path):
             return
         with path.open("rb") as file:
-            self.add_open_file(file, name or self._name(path))
+            self.add_open_file(file, name or self.name_of(path))
 
     def add_open_file(self, file: IO[bytes], name: str) -> None:
         """Add a file from its present position 0 to its present end, under a path in the workspace.
@@ -96,7 +96,7 @@ class Members:
     def _add_link(self, path: Path) -> None:
         target = path.resolve()
         if not target.is_relative_to(path.parent.resolve()):
-            self.leave_out(f"{self._name(path)} is a link to another place, which was not followed")
+            self.leave_out(f"{self.name_of(path)} is a link to another place, which was not followed")
             return
         described = self._describe(path, path.lstat())
         described.type, described.size = tarfile.SYMTYPE, 0
@@ -114,22 +114,23 @@ class Members:
         )
 
     def _is_known(self, path: Path) -> bool:
-        name = self._name(path)
+        name = self.name_of(path)
         known = name in self._known or name in self.files
         self._known.add(name)
         return known
 
-    def _name(self, path: Path) -> str:
+    def name_of(self, path: Path) -> str:
+        """Give the path of a file in the workspace."""
         return path.relative_to(self._root).as_posix()
 
     def _describe(self, path: Path, status: os.stat_result) -> tarfile.TarInfo:
-        described = self._describe_as(self._name(path), status)
+        described = self._describe_as(self.name_of(path), status)
         if stat.S_ISDIR(status.st_mode):
             described.type, described.size = tarfile.DIRTYPE, 0
         return described
 
     def _describe_as(self, name: str, status: os.stat_result) -> tarfile.TarInfo:
-        # Without the owner: a restore belongs to whoever makes it. The time counts: a chat without years is dated by it.
+        # Without the owner, since a restore belongs to whoever makes it. The time dates a chat without years.
         described = tarfile.TarInfo(name)
         described.size, described.mode, described.mtime = (
             status.st_size,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import shutil
 import tarfile
@@ -87,7 +88,7 @@ def _extract(path: Path, folder: Path) -> Contents:
             tar.extractall(folder, filter="data")
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}") from error
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is not a whole backup ({error}); nothing was restored") from error
     listed = folder / CONTENTS_FILE
     try:

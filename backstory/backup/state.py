@@ -14,7 +14,7 @@ from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot, find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.tables import open_if_written
-from backstory.tables.ledger import LEDGER_FILE, Ledger
+from backstory.tables.ledger import DAMAGED_SUFFIX, LEDGER_FILE, Ledger
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 
@@ -39,12 +39,12 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
         LedgerError: The ledger is damaged.
         DamagedTableError: The table ``documents`` is damaged, or never agreed with the ledger.
     """
-    for path in sorted((workspace.root / ".backstory").rglob("*")):
-        if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
-            members.add_file(path)
-    if not workspace.tables.is_dir():
-        return
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
+        for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
+            if path.is_file() and not path.is_symlink():
+                _add_settled(members, path, Path(folder))
+        if not workspace.tables.is_dir():
+            return
         copy = Path(folder) / LEDGER_FILE
         if (workspace.tables / LEDGER_FILE).is_file():
             documents = _copy_with_documents(workspace, copy)
@@ -54,7 +54,7 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
             members.add_file(_settle(copy), name=f"data/{LEDGER_FILE}")
         for path in sorted(workspace.tables.glob("*.sqlite")):
             if path.name != LEDGER_FILE:
-                members.add_file(_copy_database(path, Path(folder) / path.name), name=f"data/{path.name}")
+                _add_settled(members, path, Path(folder))
 
 
 def add_index(members: Members, workspace: Workspace) -> None:
@@ -119,6 +119,20 @@ def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
                 f"{len(outdated)} partitions of {table} were being written or are damaged, such as {outdated[0]}; the "
                 "next run makes them again"
             )
+
+
+def _add_settled(members: Members, path: Path, scratch: Path) -> None:
+    """Add a file, and of a database what it holds at this moment; a damaged one is left out, as runs replace it."""
+    if path.suffix != ".sqlite":
+        if not path.name.endswith(("-wal", "-shm", DAMAGED_SUFFIX)):
+            members.add_file(path)
+        return
+    try:
+        copy = _settle(_copy_database(path, scratch / path.name))
+    except sqlite3.DatabaseError as error:
+        members.leave_out(f"{path.name} is damaged ({error}); the next run makes it again")
+        return
+    members.add_file(copy, name=members.name_of(path))
 
 
 def _copy_database(path: Path, copy: Path) -> Path:

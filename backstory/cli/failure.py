@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
@@ -21,6 +22,7 @@ from backstory.errors import (
     SettingsError,
     WorkspaceError,
 )
+from backstory.full_disks import naming_full_disk
 from backstory.telemetry.logs import configure_logs
 
 FAILED: Final = 1
@@ -37,7 +39,8 @@ def run_command(command: Callable[[], object]) -> None:
     """
     try:
         configure_logs()
-        command()
+        with naming_full_disk(Path.cwd()):
+            command()
     except ExportError as error:
         _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:

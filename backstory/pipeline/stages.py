@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from backstory.full_disks import naming_full_disk
 from backstory.pipeline.conversations import (
     find_pending_messages,
     find_pending_window_chunks,
@@ -86,11 +87,12 @@ def _observed(stage: Stage) -> Stage:
 
 
 def _with_ledger(make: MakePartitions) -> MakePartitions:
-    """Make a stage replace a damaged ledger before it starts."""
+    """Make a stage replace a damaged ledger before it starts, and say so if the disk is full."""
 
     def make_with_ledger(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-        workspace.ledger.set_aside_if_damaged()
-        return make(workspace, partitions)
+        with naming_full_disk(workspace.root):
+            workspace.ledger.set_aside_if_damaged()
+            return make(workspace, partitions)
 
     return make_with_ledger
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from backstory.atomic_files import lock
 from backstory.errors import LedgerError
+from backstory.full_disks import is_of_full_disk, naming_full_disk
 from backstory.ids import digest
 
 LEDGER_FILE: Final = "ledger.sqlite"
@@ -146,7 +147,7 @@ class Ledger:
         if not self._path.is_file():
             return None
         try:
-            with self._connect() as connection:
+            with self._connect(to_read=True) as connection:
                 [(found,), *_] = connection.execute("PRAGMA integrity_check").fetchall()
             self.read_all()
         except LedgerError as error:
@@ -172,7 +173,7 @@ class Ledger:
         logger.warning("%s It was moved to %s, and every table is made again.", damage, aside.name)
 
     def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
-        with self._connect() as connection:
+        with self._connect(to_read=True) as connection:
             rows = connection.execute(query, parameters).fetchall()
         found: dict[str, dict[str, Entry]] = {}
         for table, key, inputs, content, count, checksum in rows:
@@ -183,15 +184,9 @@ class Ledger:
         return found
 
     @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
+    def _connect(self, *, to_read: bool = False) -> Iterator[sqlite3.Connection]:
         try:
-            if not os.access(self._path.parent, os.W_OK):
-                with closing(self._open_to_read()) as connection:
-                    yield connection
-                return
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.executescript(_SCHEMA)
+            with naming_full_disk(self._path.parent), closing(self._open(to_read=to_read)) as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
             # An error without a code is Python's own: a text that is not UTF-8.
@@ -200,9 +195,25 @@ class Ledger:
                 raise LedgerError(self._damaged(str(error))) from error
             raise
 
+    def _open(self, *, to_read: bool) -> sqlite3.Connection:
+        if not os.access(self._path.parent, os.W_OK):
+            return self._open_to_read()
+        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            connection.close()
+            if to_read and is_of_full_disk(error, self._path.parent):
+                return self._open_to_read()  # without the files that SQLite writes beside it
+            raise
+        return connection
+
     def _open_to_read(self) -> sqlite3.Connection:
-        """Open the file, also for a user without write access to its folder, which SQLite would otherwise need."""
-        in_use = self._path.with_name(f"{self._path.name}-wal").exists()
+        """Open the file, also where nothing can be written beside it, which SQLite would otherwise need."""
+        wal = self._path.with_name(f"{self._path.name}-wal")
+        # On a full disk, an attempt to open the file leaves an empty one.
+        in_use = wal.exists() and wal.stat().st_size > 0
         mode = "mode=ro" if in_use else "mode=ro&immutable=1"
         return sqlite3.connect(f"{self._path.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
 

@@ -83,15 +83,22 @@ def write_views(root: Path) -> Path:
         if known is not None and (known.inputs, known.content) == (inputs, _hash_file(path)):
             return path
         ledger.forget(_RECORDED, [VIEWS_FILE])
-        for leftover in (building, Path(f"{building}.wal")):
-            leftover.unlink(missing_ok=True)
-        with closing(duckdb.connect(building)) as connection:
-            for view in views:
-                connection.execute(view)
-        _require_views(building)
-        publish(building, path)
+        _remove_leftovers(building)
+        try:
+            with closing(duckdb.connect(building)) as connection:
+                for view in views:
+                    connection.execute(view)
+            _require_views(building)
+            publish(building, path)
+        finally:
+            _remove_leftovers(building)
         ledger.record(_RECORDED, {VIEWS_FILE: Entry(inputs, _hash_file(path), len(views))})
     return path
+
+
+def _remove_leftovers(building: Path) -> None:
+    for leftover in (building, Path(f"{building}.wal")):
+        leftover.unlink(missing_ok=True)
 
 
 def find_views_damage(root: Path) -> str | None:

@@ -81,12 +81,17 @@ def describe(root: Path) -> dict[str, Any]:
     ]
     found["index"] = (version, manifest.words, manifest.files[VECTORS_FILE].sha256, *stored)
     found["views"] = _count_views(workspace)
-    found["leftovers"] = sorted(
+    found["leftovers"] = find_leftovers(root)
+    return found
+
+
+def find_leftovers(root: Path) -> list[str]:
+    """List the temporary files and folders that a writer did not remove."""
+    return sorted(
         path.name
         for path in root.rglob(".*")
         if path.name.endswith((".tmp", ".building")) or ".building-" in path.name
     )
-    return found
 
 
 def _count_views(workspace: Workspace) -> dict[str, int]:

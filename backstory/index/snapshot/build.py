@@ -168,11 +168,17 @@ def _write_vectors(path: Path, content: Content) -> Vectors:
     if not shape[0]:
         np.save(path, np.empty(shape, np.float32))
         return np.empty(shape, np.float32)
-    mapped = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-    for start in range(0, shape[0], ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        mapped[part] = content.vectors[content.source[part].to_numpy()]
-    mapped.flush()
+    # Written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
+    with path.open("wb") as file:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
+            "fortran_order": False,
+            "shape": shape,
+        }
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, shape[0], ROWS_AT_ONCE):
+            rows = content.source[start : start + ROWS_AT_ONCE].to_numpy()
+            file.write(np.ascontiguousarray(content.vectors[rows]).data)
     vectors: Vectors = np.load(path, mmap_mode="r")
     return vectors
 

@@ -37,7 +37,7 @@ _DISCARDED = ".discarded-"
 def publishing(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, and wait for it while another process publishes.
 
-    Leftovers of a killed publication are removed.
+    Leftovers of a killed publication are removed, and at the end those of one that failed.
 
     Args:
         folder: The folder of the index; made if absent.
@@ -45,10 +45,11 @@ def publishing(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("ab") as lock_file:
         lock(lock_file)
-        for path in folder.iterdir():
-            if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
-                _remove(path)
-        yield
+        _remove_leftovers(folder)
+        try:
+            yield
+        finally:
+            _remove_leftovers(folder)
 
 
 def current_version(folder: Path) -> str:
@@ -194,6 +195,12 @@ def _drop_unused(folder: Path, snapshots: Sequence[Path]) -> list[str]:
                 _discard(folder, path)
                 pruned.append(path.name)
     return pruned
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
+            _remove(path)
 
 
 def _discard(folder: Path, snapshot: Path) -> None:

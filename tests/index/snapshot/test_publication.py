@@ -164,4 +164,9 @@ def test_builders_take_turns(saved: dict[int, Path], tmp_path: Path) -> None:
     with open_index(tmp_path) as index:
         index.verify()
         assert index.rows in (40, 60)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", current_version(tmp_path)}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        ".lock",
+        "CURRENT",
+        "HISTORY",
+        current_version(tmp_path),
+    }

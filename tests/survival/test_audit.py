@@ -1,0 +1,87 @@
+"""The audit: damage of each kind is named, and nothing is written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory.inspection.audit import audit
+from backstory.tables.schemas import TABLES
+from tests.cli.invocation import exit_code, run
+from tests.survival.conftest import flip
+
+
+def failed(root: Path) -> dict[str, str]:
+    return {found.name: found.detail for found in audit(root) if not found.passed}
+
+
+def snapshot_of_files(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_an_intact_workspace_passes_and_stays_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = snapshot_of_files(root)
+    assert exit_code(monkeypatch, "audit", "-w", str(root)) == 0
+    assert snapshot_of_files(root) == before
+    shown = run("audit", "-w", str(root)).stdout
+    assert "ok   table messages: 4 files as written" in shown
+    assert "and 1 earlier: every file has its checksum" in shown
+
+
+def test_every_table_is_compared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {table: min((root / "data" / table).glob("[!.]*.parquet"), default=None) for table in TABLES}
+    for path in files.values():
+        if path is not None:
+            flip(path)
+    told = failed(root)
+    for table, path in files.items():
+        assert path is None or str(path) in told[f"table {table}"]
+    assert exit_code(monkeypatch, "audit", "-w", str(root)) == 1
+
+
+def strange_file(root: Path) -> str:
+    path = root / "data" / "hits" / "2031-01-01.parquet"
+    path.write_bytes(min((root / "data" / "hits").glob("*.parquet")).read_bytes())
+    return "table hits"
+
+
+def lost_ledger(root: Path) -> str:
+    for path in (root / "data").glob("ledger.sqlite*"):
+        path.unlink()
+    return "ledger"
+
+
+def earlier_snapshot(root: Path) -> str:
+    current = (root / "index" / "CURRENT").read_text(encoding="ascii").strip()
+    [earlier] = [path for path in (root / "index").iterdir() if path.is_dir() and path.name != current]
+    flip(earlier / "vectors.npy")
+    return "search index"
+
+
+def views(root: Path) -> str:
+    (root / "data" / "backstory.duckdb").unlink()
+    return "views"
+
+
+def secret(root: Path) -> str:
+    (root / ".backstory" / "secret.key").write_text("ab" * 32, encoding="ascii")
+    return "secret"
+
+
+def settings(root: Path) -> str:
+    (root / "backstory.yaml").write_text("rbg: {}\n", encoding="utf-8")
+    return "settings"
+
+
+@pytest.mark.parametrize("harm", [strange_file, lost_ledger, earlier_snapshot, views, secret, settings])
+def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path], str]) -> None:
+    name = harm(root)
+    told = failed(root)
+    assert name in told
+    assert any(
+        word in told[name] for word in ("`backstory run`", "delete that folder", "backup", "backstory.yaml")
+    )

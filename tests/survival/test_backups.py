@@ -1,0 +1,202 @@
+"""Backup, loss, restore, run: nothing has changed. A backup that is not whole replaces nothing."""
+
+import io
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory.backup import restore_backup, write_backup
+from backstory.backup.contents import CONTENTS_FILE, Contents
+from backstory.errors import BackupError, InputError
+from backstory.inspection.audit import audit
+from backstory.workspace import open_workspace
+from tests.cli.invocation import exit_code
+from tests.cli.invocation import run as invoke
+from tests.pipeline.workspace_states import describe, run
+from tests.survival.conftest import flip
+
+
+@pytest.fixture(scope="module")
+def written(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_backup(open_workspace(made), tmp_path_factory.mktemp("backups")).path
+
+
+def test_a_restored_workspace_finds_nothing_to_do(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "posts" / "unrelated.md").unlink()  # its tombstone is what only the backup keeps
+    assert run(root).success
+    before = describe(root)
+    tables = {path.name: path.read_bytes() for path in (root / "data").rglob("*.parquet")}
+    file = tmp_path / "b.tar.gz"
+    assert exit_code(monkeypatch, "backup", str(file), "-w", str(root)) == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    shutil.rmtree(root)
+    assert exit_code(monkeypatch, "restore", str(file), "--into", str(root)) == 0
+    assert root.stat().st_mode & 0o777 == 0o700
+    assert (root / ".backstory" / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert [found for found in audit(root) if not found.passed] == []
+    assert "Nothing has changed since the last run" in invoke("run", "-w", str(root)).stdout
+    assert describe(root) == before
+    assert {path.name: path.read_bytes() for path in (root / "data").rglob("*.parquet")} == tables
+
+
+def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_path: Path) -> None:
+    before = describe(root)
+    flip(root / "data" / "hits" / "2025-03-13.parquet")
+    flip(root / "index" / (root / "index" / "CURRENT").read_text().strip() / "vectors.npy")
+    done = write_backup(open_workspace(root), tmp_path / "b.tar")
+    assert any("1 partitions of hits" in reason for reason in done.left_out)
+    assert any("the search index is left out" in reason for reason in done.left_out)
+    restored = restore_backup(done.path, tmp_path / "again")
+    outcome = run(restored.root)
+    assert {report.table for report in outcome.execution.reports if report.computed} == {
+        "search_index",
+        "hits",
+    }
+    assert describe(restored.root) == before
+
+
+def test_inputs_can_be_left_out(root: Path, tmp_path: Path) -> None:
+    done = write_backup(open_workspace(root), tmp_path / "b.tar.gz", inputs=False)
+    restored = restore_backup(done.path, tmp_path / "again")
+    assert not (restored.root / "chats").exists()
+    assert "chats and posts were not wanted" in " ".join(restored.left_out)
+    for folder in ("chats", "posts"):
+        shutil.copytree(root / folder, restored.root / folder)
+    assert run(restored.root).fresh
+
+
+def test_links_are_not_followed_out_of_the_inputs(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("not of this workspace", encoding="utf-8")
+    (root / "posts" / "away.md").symlink_to(outside)
+    (root / "posts" / "near.md").symlink_to(root / "posts" / "sourdough.md")
+    done = write_backup(open_workspace(root), tmp_path / "b.tar.gz")
+    assert "posts/away.md is a link to another place" in " ".join(done.left_out)
+    restored = restore_backup(done.path, tmp_path / "again").root
+    assert not (restored / "posts" / "away.md").is_symlink()
+    assert (restored / "posts" / "near.md").readlink() == Path("sourdough.md")
+
+
+def test_a_folder_with_content_is_kept_unless_told(written: Path, tmp_path: Path) -> None:
+    target = tmp_path / "workspace"
+    target.mkdir()
+    (target / "mine.txt").write_text("keep", encoding="utf-8")
+    with pytest.raises(InputError, match=r"is not empty; name another folder .* --replace"):
+        restore_backup(written, target)
+    done = restore_backup(written, target, replace=True)
+    assert done.aside is not None
+    assert (done.aside / "mine.txt").read_text(encoding="utf-8") == "keep"
+    assert not (target / "mine.txt").exists()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def garble(path: Path) -> None:
+    path.write_bytes(b"not a backup")
+
+
+def rewrite(
+    path: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[tarfile.TarInfo, bytes] | None]
+) -> None:
+    with tarfile.open(path) as tar:
+        members = [(member, stream.read() if (stream := tar.extractfile(member)) else b"") for member in tar]
+    with tarfile.open(path, "w:gz") as tar:
+        for member, content in members:
+            changed = change(member, content)
+            if changed is not None:
+                changed[0].size = len(changed[1])
+                tar.addfile(changed[0], io.BytesIO(changed[1]))
+
+
+def other_rows(path: Path) -> None:
+    rewrite(
+        path,
+        lambda member, content: (member, content + b"x" if member.name.endswith("garden.txt") else content),
+    )
+
+
+def without_a_file(path: Path) -> None:
+    rewrite(path, lambda member, content: None if member.name.endswith("garden.txt") else (member, content))
+
+
+def without_contents(path: Path) -> None:
+    rewrite(path, lambda member, content: None if member.name == CONTENTS_FILE else (member, content))
+
+
+def of_a_later_format(path: Path) -> None:
+    def change(member: tarfile.TarInfo, content: bytes) -> tuple[tarfile.TarInfo, bytes]:
+        if member.name == CONTENTS_FILE:
+            content = (
+                Contents.model_validate_json(content)
+                .model_copy(update={"format": 9})
+                .model_dump_json()
+                .encode()
+            )
+        return member, content
+
+    rewrite(path, change)
+
+
+def climbing(path: Path) -> None:
+    def change(member: tarfile.TarInfo, content: bytes) -> tuple[tarfile.TarInfo, bytes]:
+        if member.name == "backstory.yaml":
+            member.name = "../outside.yaml"
+        return member, content
+
+    rewrite(path, change)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        cut,
+        flip,
+        garble,
+        Path.unlink,
+        other_rows,
+        without_a_file,
+        without_contents,
+        of_a_later_format,
+        climbing,
+    ],
+)
+def test_a_damaged_backup_restores_nothing(
+    written: Path, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    file = tmp_path / "b.tar.gz"
+    shutil.copy(written, file)
+    harm(file)
+    target = tmp_path / "deep" / "workspace"
+    target.mkdir(parents=True)
+    (target / "mine.txt").touch()
+    with pytest.raises((InputError, BackupError), match=str(file)):
+        restore_backup(file, target, replace=True)
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    assert [path.name for path in target.parent.iterdir()] == ["workspace"]
+    assert not (tmp_path / "outside.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("b.zip", "does not end in"),
+        ("absent/b.tar", "does not exist"),
+        ("workspace/b.tar", "lies in the workspace"),
+    ],
+)
+def test_a_place_that_does_not_do_is_refused(root: Path, tmp_path: Path, name: str, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        write_backup(open_workspace(root), tmp_path / name)
+
+
+def test_a_backup_never_replaces_a_file(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.tar").touch()
+    with pytest.raises(InputError, match="a backup never replaces a file"):
+        write_backup(open_workspace(root), tmp_path / "b.tar")

@@ -1,0 +1,132 @@
+"""Runs on a disk that becomes full: they say so, leave what was there whole, and continue when there is space."""
+
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backstory.errors import DiskFullError
+from backstory.index import open_index
+from backstory.tables import read_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import open_workspace
+from tests.pipeline.workspace_states import describe, find_leftovers, first_inputs, run, write_inputs
+
+ROOT = Path(__file__).resolve().parents[2]
+_PLENTY = 50_000
+_SENTENCE = "is full"
+
+
+class Disk:
+    """A disk in memory whose size can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def resize(self, kilobytes: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", self.folder], check=True)
+
+    @property
+    def used(self) -> int:
+        return shutil.disk_usage(self.folder).used // 1024
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={_PLENTY}k,mode=700", "none", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk can be mounted here, which needs root: {error}")
+    yield Disk(folder)
+    subprocess.run(["umount", folder], check=True)
+
+
+def attempt(root: Path) -> str:
+    """Run, and give the sentence by which it failed, or an empty string."""
+    try:
+        return " ".join(run(root).execution.failures)
+    except DiskFullError as error:
+        return str(error)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory, made: Path) -> dict[str, dict[str, Any]]:
+    """What a first run and a later one leave on a disk with enough space."""
+    first = tmp_path_factory.mktemp("expected") / "first"
+    write_inputs(first, first_inputs())
+    assert run(first).success
+    later = first.with_name("later")
+    shutil.copytree(made, later)
+    edit(later)
+    assert run(later).success
+    return {"first": describe(first), "later": describe(later)}
+
+
+def edit(root: Path) -> None:
+    with (root / "chats" / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write("16/03/2025, 08:00 - Ada Lind: The frost came to the moths\n")
+    post = root / "posts" / "frost.md"
+    post.write_text(post.read_text(encoding="utf-8") + "\nAnd the moths.\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.85])
+def test_a_first_run_continues_when_there_is_space(disk: Disk, expected: Any, share: float) -> None:
+    root = disk.folder / "workspace"
+    write_inputs(root, first_inputs())
+    disk.resize(disk.used + int(1400 * share))
+    assert _SENTENCE in attempt(root)
+    assert find_leftovers(root) == []
+    disk.resize(_PLENTY)
+    assert attempt(root) == ""
+    assert describe(root) == expected["first"]
+    assert run(root).fresh
+
+
+@pytest.mark.parametrize("kilobytes", [0, 60, 400])
+def test_a_later_run_leaves_what_was_there_readable(
+    disk: Disk, made: Path, expected: Any, kilobytes: int
+) -> None:
+    root = disk.folder / "workspace"
+    shutil.copytree(made, root)
+    assert run(root).fresh
+    edit(root)
+    disk.resize(disk.used + kilobytes)
+    assert _SENTENCE in attempt(root)
+    assert find_leftovers(root) == []
+    workspace = open_workspace(root)
+    for table in TABLES:
+        read_table(workspace.tables, table)  # each file with the checksum that the ledger has for it
+    with open_index(workspace.index) as index:
+        index.verify()
+    disk.resize(_PLENTY)
+    assert attempt(root) == ""
+    assert describe(root) == expected["later"]
+    assert run(root).fresh
+
+
+def test_a_limit_of_file_sizes_is_told_in_a_sentence(tmp_path: Path) -> None:
+    """As a quota does, in a real process; this one needs no root."""
+    root = tmp_path / "workspace"
+    write_inputs(root, first_inputs())
+    limit = 20_000
+    ended = subprocess.run(
+        [sys.executable, "-c", "from backstory.cli import main; main()", "run", "--workspace", str(root)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 1
+    assert _SENTENCE in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert find_leftovers(root) == []
+    assert run(root).success
