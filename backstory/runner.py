@@ -22,6 +22,7 @@ from backstory.inspection.checks import Finding, checks_after, make_check
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
+from backstory.tables.locks import running
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import Sources
 from backstory.tables.views import write_views
@@ -135,6 +136,8 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
 def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute) -> Outcome:
     """Build every table for some partitions, unless nothing has changed since the last run.
 
+    A second run of the same workspace, in this process or another, waits until the first has ended.
+
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions, from :func:`find_wanted`.
@@ -154,7 +157,7 @@ def _run(
     workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, run_id: str
 ) -> Outcome:
     started = perf_counter()
-    with naming_full_disk(workspace.root):
+    with naming_full_disk(workspace.root), running(workspace.tables):
         fresh = pipeline.is_fresh(workspace, partitions)
         execution = Execution() if fresh else execute(workspace, partitions, tell)
         # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.

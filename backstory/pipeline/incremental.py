@@ -15,6 +15,7 @@ from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.tables import hash_partitions, list_partitions, read_table, write_partition, write_partitions
 from backstory.tables.contracts import empty, polars_schema
 from backstory.tables.ledger import Entry
+from backstory.tables.locks import writing_table
 from backstory.tables.schemas import TABLES
 from backstory.telemetry import describe_range, observe
 from backstory.workspace import Workspace
@@ -55,6 +56,10 @@ def read_made(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl
         DamagedTableError: A file is absent, damaged, or differs from the one that was written.
     """
     entries = workspace.ledger.read(table)
+    if any(key not in entries for key in partitions):
+        # Another run may be replacing them: their entries are back when it has written them.
+        with writing_table(workspace.tables, table):
+            entries = workspace.ledger.read(table)
     absent = [key for key in partitions if key not in entries]
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
@@ -97,11 +102,12 @@ def find_pending(workspace: Workspace, table: str, inputs: Mapping[str, str]) ->
 
 def write_beside(workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: str) -> None:
     """Write partitions of a stage's secondary table, and record their inputs."""
-    workspace.ledger.forget(table, frames)
-    written = write_partitions(workspace.tables, table, frames)
-    workspace.ledger.record(
-        table, {key: Entry(inputs, done.content_hash, done.rows) for key, done in written.items()}
-    )
+    with writing_table(workspace.tables, table):
+        workspace.ledger.forget(table, frames)
+        written = write_partitions(workspace.tables, table, frames)
+        workspace.ledger.record(
+            table, {key: Entry(inputs, done.content_hash, done.rows) for key, done in written.items()}
+        )
 
 
 def materialize_partitions(
@@ -145,11 +151,13 @@ def materialize_partitions(
         again = inputs if read_inputs_again is None else read_inputs_again()
         read = {key: inputs[key] if again[key] == inputs[key] else _CHANGED for key in group}
         made_from = _with_columns(table, read)
-        workspace.ledger.forget(table, group)
-        written = write_partitions(workspace.tables, table, {key: frames[key] for key in group})
-        workspace.ledger.record(
-            table, {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()}
-        )
+        with writing_table(workspace.tables, table):
+            workspace.ledger.forget(table, group)
+            written = write_partitions(workspace.tables, table, {key: frames[key] for key in group})
+            workspace.ledger.record(
+                table,
+                {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()},
+            )
         if preview.is_empty():
             preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
     workspace.ledger.record(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from backstory.pipeline.conversations import find_partitions
 from backstory.pipeline.stage_report import StageReport
 from backstory.pipeline.stages import STAGES
+from backstory.tables.locks import running
 from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 
@@ -30,8 +31,9 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
-    reports = [stage.make(workspace, keys) for stage in STAGES]
-    write_views(workspace.tables)
+    with running(workspace.tables):
+        reports = [stage.make(workspace, keys) for stage in STAGES]
+        write_views(workspace.tables)
     logger.info(
         "pipeline done partitions=%d computed=%d seconds=%.2f",
         len(keys),

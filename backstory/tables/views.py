@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import polars as pl
 
 from backstory.atomic_files import exclusive_temporary, publish
+from backstory.errors import WorkspaceError
 from backstory.extras import require_extra
 from backstory.ids import digest
 from backstory.tables import replace_file
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 VIEWS_FILE = "backstory.duckdb"
 _RECORDED = "views"
+_ATTEMPTS = 50
 
 # DuckDB's `*.parquet` matches it, so that a view always finds a file. Other tools skip it as hidden.
 _SCHEMA_FILE = ".schema.parquet"
@@ -51,6 +54,52 @@ def connect(root: Path) -> ibis.BaseBackend:
     for table in TABLES:
         backend.con.execute(_view_sql(root, table))
     return backend
+
+
+def query_views(root: Path, sql: str) -> pl.DataFrame:
+    """Run a query over the views, and again if a run replaced a file of a table meanwhile.
+
+    DuckDB opens a file more than once in a query, so that a replacement can make a query fail or mix two files. An
+    answer counts only if no file of any table changed between its beginning and its end.
+
+    Args:
+        root: Folder of the tables.
+        sql: One statement that reads.
+
+    Returns:
+        Its rows.
+
+    Raises:
+        WorkspaceError: The views were never written, or files kept changing in each of the attempts.
+        duckdb.Error: The statement is wrong, or a file is damaged.
+    """
+    path = root / VIEWS_FILE
+    if not path.is_file():
+        raise WorkspaceError(f"{path} is not there; `backstory run` writes it")
+    for _ in range(_ATTEMPTS):
+        before = _list_files(root)
+        try:
+            with closing(duckdb.connect(path, read_only=True)) as connection:
+                rows = connection.execute(sql).pl()
+        except duckdb.Error:
+            if _list_files(root) == before:
+                raise
+        else:
+            if _list_files(root) == before:
+                return rows
+    raise WorkspaceError(
+        f"the tables changed during each of {_ATTEMPTS} attempts; query them when the run has ended"
+    )
+
+
+def _list_files(root: Path) -> set[tuple[str, int, int]]:
+    """Identify the file of each partition, and of the views: a replaced one has another number on the disk."""
+    found = set()
+    for path in [root / VIEWS_FILE, *root.glob("[!.]*/[!.]*.parquet")]:
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((str(path), status.st_ino, status.st_ctime_ns))
+    return found
 
 
 def write_views(root: Path) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory import pipeline
 from backstory.errors import NoIndexError, SearchIndexError, StaleIndexWarning
 from backstory.index import SearchRequest, current_version, open_index
 from backstory.index.snapshot import history
