@@ -78,7 +78,7 @@ class Members:
         described = self._describe_as(name, os.fstat(file.fileno()))
         reader = HashingReader(file)
         try:
-            self._tar.addfile(described, reader)  # type: ignore[arg-type]
+            self._tar.addfile(described, reader)
         except OSError as error:
             if error.errno is not None:
                 raise
@@ -90,7 +90,7 @@ class Members:
         described = tarfile.TarInfo(name)
         described.size, described.mode = len(content), 0o600
         reader = HashingReader(io.BytesIO(content))
-        self._tar.addfile(described, reader)  # type: ignore[arg-type]
+        self._tar.addfile(described, reader)
         self.files[name] = FileRecord(size=len(content), sha256=reader.sha256)
 
     def _add_link(self, path: Path) -> None:

@@ -27,7 +27,7 @@ from backstory.inspection.audit import (
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
-from backstory.inspection.serving import open_served_index
+from backstory.inspection.serving import open_served
 from backstory.languages import name_languages
 from backstory.pipeline import find_privacy_breaches
 from backstory.pipeline.batches import find_waiting
@@ -169,10 +169,10 @@ def _describe_index(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
         return "not built yet; `backstory run` builds it"
     with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
-        index = open_served_index(workspace)
-    with index:
-        if index.degraded is not None:
-            raise SearchIndexError(index.degraded)
+        served = open_served(workspace)
+    with served.index as index:
+        if served.degraded is not None:
+            raise SearchIndexError(served.degraded)
         if damage := find_manifest_damage(workspace):
             raise SearchIndexError(damage)
         described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"

@@ -11,7 +11,7 @@ import polars as pl
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
 from backstory.index import SearchRequest
-from backstory.inspection.serving import open_served_index
+from backstory.inspection.serving import open_served
 from backstory.workspace import Workspace
 
 
@@ -48,9 +48,10 @@ def query_text(
     given = workspace.settings.rag
     settings = given.model_copy(update={"tags": list(tags)}) if tags else given
     most = settings.top_k if top_k is None else top_k
-    threshold = workspace.min_similarity
-    with open_served_index(workspace) as index:
-        embedded = embed_texts(workspace.embedder, [text], task="query", cache=workspace.embeddings)
+    served = open_served(workspace)
+    threshold = served.workspace.min_similarity
+    with served.index as index:
+        embedded = embed_texts(served.workspace.embedder, [text], task="query", cache=workspace.embeddings)
         request = SearchRequest.from_settings(
             settings, top_k=most * settings.chunks_per_query, as_of=None if as_of is None else [as_of]
         )
@@ -64,7 +65,7 @@ def query_text(
         "engine": result.engine,
         "reason": result.reason,
         "index_version": index.version,
-        "degraded": index.degraded,
+        "degraded": served.degraded,
         "min_similarity": threshold,
         "as_of": as_of,
         "tags": list(settings.tags),

@@ -1,32 +1,69 @@
-"""Opens the search index for an answer to a person."""
+"""Opens the search index for an answer to a person, also while a run has yet to build the right one."""
 
 from __future__ import annotations
 
+import logging
+import warnings
+from dataclasses import dataclass, replace
+
 import polars as pl
 
+from backstory.errors import EmbedderMismatchError, StaleIndexWarning
 from backstory.index import SearchIndex, open_last_good
+from backstory.pipeline.corpus import read_embedding_of_index
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
+logger = logging.getLogger(__name__)
 
-def open_served_index(workspace: Workspace) -> SearchIndex:
-    """Open the published snapshot, or while it is damaged the last good one, which the index's ``degraded`` says.
 
-    An earlier snapshot that holds a document which was deleted or forgotten since is never opened.
+@dataclass(frozen=True)
+class Served:
+    """An open index, and the settings that fit it.
+
+    Attributes:
+        index: The open index, every file of which has its checksum.
+        workspace: The workspace, with the embedder of the index.
+        degraded: Why this is not what the settings and the last run say, and what to do; None if it is.
+    """
+
+    index: SearchIndex
+    workspace: Workspace
+    degraded: str | None
+
+
+def open_served(workspace: Workspace) -> Served:
+    """Open the published snapshot; if it cannot be used, open what was good before.
+
+    While the snapshot is damaged, the last good one answers. While the settings name another embedder than that of
+    the snapshot, queries are embedded with the former one. Both are said in ``degraded``, in the log, and by a
+    :class:`StaleIndexWarning`. A snapshot that holds a document which was deleted or forgotten since is never opened.
 
     Args:
         workspace: A workspace with a published snapshot.
 
     Returns:
-        The open index, every file of which has its checksum.
+        The open index, to be closed by the caller.
 
     Raises:
         NoIndexError: No snapshot is published yet.
-        EmbedderMismatchError: The snapshot was made with another embedder than that of the settings.
+        EmbedderMismatchError: The snapshot was made with another embedder, which cannot be opened any more.
         SearchIndexError: The snapshot is damaged, and there is no earlier one to serve.
         DamagedTableError: The table ``documents``, which says what may be served, is damaged.
     """
-    documents = read_table(workspace.tables, "documents").filter(pl.col("status") != "deleted")
-    return open_last_good(
-        workspace.index, embedder_id=workspace.embedder.id, documents=documents["document_id"]
-    )
+    documents = read_table(workspace.tables, "documents").filter(pl.col("status") != "deleted")["document_id"]
+    try:
+        index = open_last_good(workspace.index, embedder_id=workspace.embedder.id, documents=documents)
+    except EmbedderMismatchError as error:
+        mismatch = error
+    else:
+        return Served(index, workspace, index.degraded)
+    embedding = read_embedding_of_index(workspace)
+    if embedding is None or embedding == workspace.settings.embedding:
+        raise mismatch
+    former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
+    index = open_last_good(workspace.index, embedder_id=former.embedder.id, documents=documents)
+    told = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
+    logger.warning("%s", told)
+    warnings.warn(told, StaleIndexWarning, stacklevel=2)
+    return Served(index, former, told)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
+from pydantic import ValidationError
 
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import DocumentRead, name_reading, read_documents
@@ -35,7 +36,7 @@ from backstory.pipeline.posts_fingerprint import hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report, log_unread
 from backstory.progress import show_progress
-from backstory.settings import SETTINGS_FILE
+from backstory.settings import SETTINGS_FILE, EmbeddingSettings
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 _READING = "documents_reading"
 _MANIFEST = "manifest of the index"
+_EMBEDDING = "embedding of the index"
 _DOCUMENTS = "documents"
 _LANGUAGES = "document_languages"
 _REVISION_OF_LANGUAGES = "1"
@@ -253,6 +255,8 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     )
     manifest = Entry(build.version, hash_manifest(build.folder), 1)
     workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
+    embedding = workspace.settings.embedding.model_dump_json()
+    workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
     prune_documents(workspace.index, deleted)
     report = StageReport(
@@ -292,6 +296,21 @@ def find_manifest_damage(workspace: Workspace) -> str | None:
     if path.is_file() and hash_manifest(path.parent) == recorded.content:
         return None
     return f"{path} is not the file that was written; `backstory run` builds the snapshot again"
+
+
+def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
+    """Read the settings of the embedder with which the current snapshot was built.
+
+    Returns:
+        The settings; None if they are not recorded, or if this version of Backstory does not know them any more.
+    """
+    recorded = workspace.ledger.read(_EMBEDDING).get(WHOLE)
+    if recorded is None or recorded.content != current_version(workspace.index):
+        return None
+    try:
+        return EmbeddingSettings.model_validate_json(recorded.inputs)
+    except ValidationError:
+        return None
 
 
 def _inputs_of_index(workspace: Workspace) -> str:

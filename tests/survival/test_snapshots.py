@@ -16,10 +16,11 @@ from backstory.index.snapshot.history import read_history
 from backstory.inspection.audit import audit
 from backstory.inspection.doctor import examine
 from backstory.inspection.query import query_text
-from backstory.inspection.serving import open_served_index
+from backstory.inspection.serving import open_served
 from backstory.pipeline.corpus import materialize_search_index
 from backstory.workspace import open_workspace
 from tests.cli.invocation import run as invoke
+from tests.embeddings.local.tiny_bert import write_tiny_bert
 from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
 
@@ -73,10 +74,27 @@ def test_the_last_good_snapshot_is_served_until_a_run_builds_the_current_one(
 def test_a_python_caller_is_warned(root: Path) -> None:
     damage(root)
     with pytest.warns(StaleIndexWarning, match="answers come from snapshot"):
-        index = open_served_index(open_workspace(root))
-    with index:
-        assert index.degraded is not None
+        served = open_served(open_workspace(root))
+    with served.index as index:
+        assert served.degraded == index.degraded is not None
         assert index.version != current_version(root / "index")
+
+
+def test_the_former_embedder_answers_until_a_run_has_built_the_new_index(root: Path) -> None:
+    settings = root / "backstory.yaml"
+    written = settings.read_text(encoding="utf-8")
+    before = query_text(open_workspace(root), "a sourdough starter")
+    write_tiny_bert(root / "tiny")
+    other = "{provider: local, model_dir: tiny}"
+    settings.write_text(written.replace("{provider: hashing}", other), encoding="utf-8")
+    with pytest.warns(StaleIndexWarning, match="queries are embedded with"):
+        between = query_text(open_workspace(root), "a sourdough starter")
+    assert between["documents"] == before["documents"]
+    assert "`backstory run`" in between["degraded"]
+    materialize_documents_and_index(root)
+    after = query_text(open_workspace(root), "a sourdough starter")
+    assert after["degraded"] is None
+    assert after["index_version"] != before["index_version"]
 
 
 def test_a_run_never_searches_an_earlier_snapshot(root: Path) -> None:
@@ -104,7 +122,7 @@ def test_an_earlier_snapshot_with_a_deleted_post_is_never_served(root: Path) -> 
     assert [line.version for line in read_history(root / "index")] == [current_version(root / "index")]
     damage(root)
     with pytest.raises(SearchIndexError, match="no earlier snapshot that could be served"):
-        open_served_index(workspace)
+        open_served(workspace)
 
 
 def test_a_killed_run_that_did_not_prune_yet_serves_no_deleted_post(root: Path) -> None:
@@ -121,13 +139,13 @@ def test_a_killed_run_that_did_not_prune_yet_serves_no_deleted_post(root: Path) 
     (root / "index" / "HISTORY").write_bytes(listed + newest)
     damage(root)
     with pytest.raises(SearchIndexError, match="no earlier snapshot that could be served"):
-        open_served_index(open_workspace(root))
+        open_served(open_workspace(root))
 
 
 def test_nothing_is_served_where_nothing_was_published(tmp_path: Path) -> None:
     (tmp_path / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
     with pytest.raises(NoIndexError):
-        open_served_index(open_workspace(tmp_path))
+        open_served(open_workspace(tmp_path))
 
 
 def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root: Path) -> None:
