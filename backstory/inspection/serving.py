@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from dataclasses import dataclass, replace
 
@@ -13,8 +12,6 @@ from backstory.index import SearchIndex, open_last_good
 from backstory.pipeline.corpus import read_embedding_of_index
 from backstory.tables import read_table
 from backstory.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ def open_served(workspace: Workspace) -> Served:
     """Open the published snapshot; if it cannot be used, open what was good before.
 
     While the snapshot is damaged, the last good one answers. While the settings name another embedder than that of
-    the snapshot, queries are embedded with the former one. Both are said in ``degraded``, in the log, and by a
+    the snapshot, queries are embedded with the former one. Both are said in ``degraded`` and by a
     :class:`StaleIndexWarning`. A snapshot that holds a document which was deleted or forgotten since is never opened.
 
     Args:
@@ -64,6 +61,5 @@ def open_served(workspace: Workspace) -> Served:
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
     index = open_last_good(workspace.index, embedder_id=former.embedder.id, documents=documents)
     told = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
-    logger.warning("%s", told)
     warnings.warn(told, StaleIndexWarning, stacklevel=2)
     return Served(index, former, told)

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pipeline.workspace_states import CHAT, describe, run, write_inputs
+from tests.pipeline.workspace_states import describe, run, write_inputs
 from tests.survival.conftest import LATER_POST
+from tests.workspaces import CHAT
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +13,6 @@ from backstory.index.search import SearchIndex
 from backstory.index.snapshot.history import Publication, read_history
 from backstory.index.snapshot.manifest import REBUILD_COMMAND, Snapshot, find_damage, hash_manifest
 from backstory.index.snapshot.publication import require_current, require_listed_manifest
-
-logger = logging.getLogger(__name__)
 
 
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
@@ -75,7 +72,6 @@ def open_last_good(folder: Path, *, embedder_id: str, documents: pl.Series) -> S
                 f"{damage}. Until then, answers come from snapshot {published.version}, {_describe_age(published)}: "
                 "they lack what was published or changed since"
             )
-            logger.warning("%s", told)
             warnings.warn(told, StaleIndexWarning, stacklevel=2)
             return SearchIndex(snapshot, degraded=told)
     raise SearchIndexError(f"{damage}. There is no earlier snapshot that could be served instead") from damage
