@@ -14,7 +14,7 @@ from backstory.index.snapshot.publication import current_version, has_pointer, r
 from backstory.inspection.examination import Examination
 from backstory.messages.archive import read_archive
 from backstory.pipeline.corpus import find_manifest_damage
-from backstory.privacy import load_secret
+from backstory.privacy import is_unmade, load_secret
 from backstory.tables import find_damaged_partitions, list_partitions
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.schemas import TABLES
@@ -106,10 +106,10 @@ def describe_secret(workspace: Workspace) -> str:
         PermissionError: Others can read it.
     """
     path = workspace.secret
-    if workspace.ledger.read("secret"):
-        load_secret(workspace.secret, workspace.ledger, workspace.tables)
-    elif not path.is_file():
+    if is_unmade(path, workspace.ledger, workspace.tables):
         return "not made yet; the first run makes it"
+    if workspace.ledger.read("secret") or not path.is_file():  # else loading it would record it
+        load_secret(path, workspace.ledger, workspace.tables)
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
         raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
