@@ -1,4 +1,4 @@
-"""Starts runs automatically: a sensor for changed chats and posts, and a schedule for the latest partitions."""
+"""Starts runs automatically: a sensor for changed inputs, and a schedule for the latest partitions."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,42 +10,35 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from pydantic import BaseModel, Field
 
 from backstory.ids import digest
-from backstory.orchestration import CHATS, POSTS
-from backstory.pipeline.changes import (
-    find_changed,
-    fingerprint_chats,
-    fingerprint_documents,
-    hash_partitions,
-    join_ranges,
-)
-from backstory.tables.partitions import partition_key, partition_range, previous_partition
+from backstory.orchestration import CHATS, POSTS, partitions_of
+from backstory.pipeline import STAGES
+from backstory.pipeline.changes import fingerprint_chats, fingerprint_documents
+from backstory.pipeline.pending import find_pending, hash_messages, hash_state
+from backstory.tables.partitions import partition_key, previous_partition
 from backstory.workspace import Workspace, open_workspace
-
-RANGE_START: Final = "dagster/asset_partition_range_start"
-RANGE_END: Final = "dagster/asset_partition_range_end"
-
-MOST_RUNS: Final = 3
-"""Most runs that the sensor requests per tick. A run costs seconds; an unchanged day in its range is cheap."""
+from pipelines.run_plan import RunPlan, find_under_way, plan_runs, tag_range
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
+_OF_DOCUMENTS: Final = tuple(dg.AssetKey(stage.table) for stage in STAGES if not stage.partitioned)
 
 
 class _Seen(BaseModel):
-    """The cursor of the sensor: the hashes of its last tick. Dagster stores it with the requested runs."""
+    """The cursor of the sensor, which Dagster stores with the requested runs.
+
+    All of it but ``asked`` only spares a tick the work of the tick before.
+    """
 
     chats: str = ""
     posts: str = ""
-    days: dict[str, str] = Field(default_factory=dict)
-
-
-def tag_range(first: str, last: str) -> dict[str, str]:
-    """Return the tags that make Dagster execute a range of partitions in one run."""
-    return {RANGE_START: first, RANGE_END: last}
+    state: str = ""
+    messages: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, str] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
 
 
 def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
-    """Define the sensor that requests partitions with changed messages and, after a changed post, the latest ones.
+    """Define the sensor that requests the partitions whose inputs differ from what the ledger has recorded.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
@@ -57,55 +50,73 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
         name="changed_files",
         job=job,
         minimum_interval_seconds=_SECONDS,
-        description="Asks for the days whose messages have changed, and after changed posts for the latest days. "
-        "Files are compared by their content: a file that was only touched starts nothing.",
+        description="Asks for the partitions that the ledger finds pending: messages were added, edited or removed, a "
+        "setting was changed, a run failed or was lost, a file was damaged. After changed posts, asks for the "
+        "partitions that `partitions.after_posts` names. Files are compared by their content.",
     )
-    def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
         chats, posts = fingerprint_chats(opened), fingerprint_documents(opened)
-        if (before.chats, before.posts) == (chats, posts):
-            return dg.SkipReason("no file of the chats and posts has changed")
-        days = hash_partitions(opened) if before.chats != chats else before.days
-        recent = list(days)[-opened.settings.partitions.look_back - 1 :] if before.posts != posts else []
-        wanted = sorted({*find_changed(opened, before.days, days), *recent})
-        calendar = partition_range(wanted[0], wanted[-1], opened.settings.partitions.grain) if wanted else []
+        under_way = find_under_way(context.instance, opened)
+        state = _hash_state(opened, chats, posts, under_way)
+        if before.state == state:
+            return dg.SensorResult(skip_reason=" ".join(["Nothing has changed.", *before.notes]))
+        messages = before.messages if before.chats == chats else hash_messages(opened)
+        plan = plan_runs(opened, find_pending(opened, messages), posts, before.asked, under_way)
+        seen = _Seen(
+            chats=chats,
+            posts=posts,
+            state=state,
+            messages=messages,
+            asked=dict(plan.asked),
+            notes=list(plan.notes),
+        )
+        requests = _request(plan)
         return dg.SensorResult(
-            run_requests=[
-                dg.RunRequest(run_key=digest([chats, posts, first, last]), tags=tag_range(first, last))
-                for first, last in join_ranges(wanted, calendar, MOST_RUNS)
-            ],
-            cursor=_Seen(chats=chats, posts=posts, days=days).model_dump_json(),
-            asset_events=[
-                dg.AssetObservation(CHATS),
-                dg.AssetObservation(POSTS, tags={DATA_VERSION_TAG: posts}),
-            ],
+            run_requests=requests or None,
+            skip_reason=None if requests else " ".join(["No further partition is pending.", *plan.notes]),
+            cursor=seen.model_dump_json(),
+            asset_events=_observe(before, seen),
         )
 
     return changed_files
 
 
 def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """Define the schedule that requests each ended partition and some before it, in one run.
+    """Define the schedule that requests each ended partition, some before it, and all that are pending.
+
+    After a downtime, Dagster evaluates only the latest missed tick; it finds the partitions of the others pending. A
+    partition whose run failed is requested by each tick until it can be built.
 
     Args:
         workspace: The workspace; the schedule runs in the time zone ``conversations.timezone``.
         job: The job of the requested runs.
     """
     settings = workspace.settings
-
-    looks_back = settings.partitions.look_back
+    root = workspace.root
 
     @dg.schedule(
         name="materialize_recent",
         job=job,
         cron_schedule=_CRONS[settings.partitions.grain],
         execution_timezone=settings.conversations.timezone,
-        description=f"The partition that has ended, and {looks_back} before it: messages come late.",
+        description=f"The partition that has ended, {settings.partitions.look_back} before it, and every other that is "
+        "pending, also if its last run failed.",
     )
-    def materialize_recent(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        keys = list_recent(workspace, context.scheduled_execution_time.astimezone(UTC))
-        return dg.RunRequest(run_key=keys[-1], tags=tag_range(keys[0], keys[-1]))
+    def materialize_recent(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        opened = open_workspace(root)
+        moment = context.scheduled_execution_time
+        plan = plan_runs(
+            opened,
+            find_pending(opened, hash_messages(opened)),
+            fingerprint_documents(opened),
+            {},
+            find_under_way(context.instance, opened),
+            recent=list_recent(opened, moment.astimezone(UTC)),
+        )
+        reason = " ".join(["Every partition to request is under way.", *plan.notes])
+        return _request(plan, f"{moment.isoformat()} ") or dg.SkipReason(reason)
 
     return materialize_recent
 
@@ -117,3 +128,36 @@ def list_recent(workspace: Workspace, moment: datetime) -> Sequence[str]:
     for _ in range(settings.look_back):
         keys.append(previous_partition(keys[-1], settings.grain))
     return keys[::-1]
+
+
+def _request(plan: RunPlan, tick: str | None = None) -> list[dg.RunRequest]:
+    """Request the runs of a plan.
+
+    Args:
+        plan: The plan.
+        tick: Beginning of the runs' keys; without keys, equal requests of later ticks start runs, too.
+    """
+    requests = [
+        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last))
+        for first, last in plan.ranges
+    ]
+    if plan.documents:
+        requests.append(dg.RunRequest(run_key=tick and f"{tick}{POSTS}", asset_selection=[*_OF_DOCUMENTS]))
+    return requests
+
+
+def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: set[str]) -> str:
+    settings = workspace.settings.partitions
+    last = partitions_of(workspace).get_last_partition_key() or ""
+    policy = [settings.after_posts, str(settings.look_back)]
+    return digest([hash_state(workspace), chats, posts, last, *policy, *sorted(under_way)], length=16)
+
+
+def _observe(before: _Seen, now: _Seen) -> list[dg.AssetObservation]:
+    """Report the inputs that have changed to Dagster."""
+    observed = []
+    if before.chats != now.chats:
+        observed.append(dg.AssetObservation(CHATS))
+    if before.posts != now.posts:
+        observed.append(dg.AssetObservation(POSTS, tags={DATA_VERSION_TAG: now.posts}))
+    return observed

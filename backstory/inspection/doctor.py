@@ -34,6 +34,7 @@ from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.corpus import find_manifest_damage
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
+from backstory.pipeline.pending import find_outdated
 from backstory.rerankers import Candidate, RerankRequest
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
@@ -78,6 +79,7 @@ def examine(given: Path | None) -> list[Examination]:
         examine_one("embedder", lambda: _try_embedder(workspace)),
         examine_one("reranker", lambda: _try_reranker(workspace)),
         examine_one("search index", lambda: _describe_index(workspace)),
+        examine_one("snapshot of contexts", lambda: _describe_snapshots(workspace)),
         examine_one("ledger", lambda: describe_ledger(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("batch jobs", lambda: _describe_jobs(workspace)),
@@ -182,6 +184,18 @@ def _describe_index(workspace: Workspace) -> str:
     if hnsw.recall_at_5 < GOOD_RECALL:
         raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
     return f"{described}; {describe_recall(hnsw)}"
+
+
+def _describe_snapshots(workspace: Workspace) -> str:
+    """Count the partitions that keep contexts of an earlier snapshot, which is no fault."""
+    outdated = find_outdated(workspace)
+    if not outdated:
+        return "every context is of the published snapshot"
+    return (
+        f"{len(outdated)} partition{'s keep' if len(outdated) > 1 else ' keeps'} contexts of an earlier snapshot "
+        f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
+        "`partitions: {after_posts: all}` lets the sensor do it"
+    )
 
 
 def _describe_languages(workspace: Workspace) -> str:

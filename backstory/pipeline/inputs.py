@@ -46,20 +46,22 @@ def code_version(table: str) -> str:
     return str(CODE_VERSIONS[table])
 
 
-def hash_dependencies(workspace: Workspace, table: str) -> str:
+def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = None) -> str:
     """Hash what a stage depends on besides the tables that it reads: code, settings, model, snapshot.
 
     Args:
-        workspace: An open workspace; for ``hits`` and the stages after it, the published snapshot counts, too.
+        workspace: An open workspace.
         table: The table that the stage writes.
+        snapshot: Version of the snapshot that counts for ``hits`` and the stages after it; None for the published one.
 
     Returns:
         A hash that changes when the stage may give other rows for the same tables.
     """
     models = [workspace.embedder.id] if table not in ("messages", "documents") else []
-    snapshot = [current_version(workspace.index)] if table in ("hits", "contexts", "window_contexts") else []
+    searched = current_version(workspace.index) if snapshot is None else snapshot
+    snapshots = [searched] if table in ("hits", "contexts", "window_contexts") else []
     read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)
-    return digest([code_version(table), digest_json(read), *models, *snapshot], length=16)
+    return digest([code_version(table), digest_json(read), *models, *snapshots], length=16)
 
 
 def read_by(workspace: Workspace, table: str) -> SettingsRead:

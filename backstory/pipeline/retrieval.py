@@ -228,16 +228,30 @@ def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
         yield open_verified
 
 
-def find_pending_retrieval(workspace: Workspace, table: str, partitions: Sequence[str]) -> list[str]:
-    """Say which partitions of ``hits``, ``decisions``, ``contexts`` or ``window_contexts`` would be rebuilt."""
-    return find_pending(workspace, table, _inputs(workspace, table, partitions))
+def find_pending_retrieval(
+    workspace: Workspace, table: str, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
+) -> list[str]:
+    """Say which partitions of ``hits``, ``decisions``, ``contexts`` or ``window_contexts`` would be rebuilt.
+
+    Args:
+        workspace: An open workspace.
+        table: One of these tables.
+        partitions: Keys of the wanted partitions.
+        snapshots: Version of the snapshot that counts for each partition; None for the published one.
+    """
+    return find_pending(workspace, table, _inputs(workspace, table, partitions, snapshots))
 
 
-def _inputs(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
+def _inputs(
+    workspace: Workspace, table: str, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Hash the inputs of each partition of the table."""
-    depends = hash_dependencies(workspace, table)
+    searched = dict.fromkeys(partitions, None) if snapshots is None else snapshots
+    depends = {version: hash_dependencies(workspace, table, version) for version in set(searched.values())}
     contents = [content_of(workspace, read, partitions) for read in _TABLES_READ[table]]
-    return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
+    return {
+        key: digest([*(content[key] for content in contents), depends[searched[key]]]) for key in partitions
+    }
 
 
 def _split(frame: pl.DataFrame, windows: pl.DataFrame, pending: list[str]) -> dict[str, pl.DataFrame]:

@@ -108,7 +108,9 @@ class PartitionSettings(SettingsGroup):
     start: str | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
     look_back: int = Field(default=3, ge=0)
-    """Partitions that the schedule makes beside the one that has ended, and the sensor after a changed post."""
+    """Partitions that count as recent beside the latest: for the schedule, and for `after_posts: recent`."""
+    after_posts: Literal["none", "recent", "all"] = "recent"
+    """Which partitions the sensor and the schedule search again after changed posts; the others keep their contexts."""
     admit_lone_messages: bool = False
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)

@@ -8,8 +8,9 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BufferedRandom, BufferedReader
+from io import BufferedRandom, BufferedReader, BytesIO
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -348,6 +349,19 @@ def hash_partitions(root: Path, table: str) -> dict[str, str]:
     return hashes
 
 
+def hash_rows(frame: pl.DataFrame) -> str:
+    """Hash the file that a partition with these rows would have, as the ledger records it; empty for no rows."""
+    if frame.is_empty():
+        return ""
+    file = BytesIO()
+    _write_rows(frame, file)
+    return hashlib.sha256(file.getbuffer()).hexdigest()[:_HASH_DIGITS]
+
+
+def _write_rows(frame: pl.DataFrame, file: IO[bytes]) -> None:
+    frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
+
+
 def _remove_file(path: Path) -> bool:
     if not path.parent.is_dir():
         return False
@@ -370,7 +384,7 @@ def replace_file(path: Path, frame: pl.DataFrame) -> tuple[str, bool]:
         Hash of the content, and whether it differs from the previous file.
     """
     with exclusive_temporary(path) as file:
-        frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
+        _write_rows(frame, file)
         file.flush()
         file.seek(0)
         content_hash = _hash_open_file(file)

@@ -80,6 +80,7 @@ CHANGES = (
     Change("partitions.grain", "week", f"messages {CUT}"),
     Change("partitions.start", "2020-01-01", NOTHING),
     Change("partitions.look_back", 9, NOTHING),
+    Change("partitions.after_posts", "all", NOTHING),
     Change("partitions.admit_lone_messages", True, NOTHING),
     Change("partitions.rows_at_once", 1, NOTHING),
     Change("windows.unit", "tokens", CUT),

@@ -1,46 +1,257 @@
-"""What the sensor and the schedule ask for, tick by tick, on a real workspace."""
+"""What the sensor and the schedule request, tick by tick, on a real workspace."""
 
 import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
+import pytest
 
+from backstory.inspection.doctor import examine
 from backstory.pipeline.changes import join_ranges
+from backstory.pipeline.pending import find_outdated
+from backstory.pipeline.run import run_pipeline
+from backstory.tables import read_table
 from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace
-from pipelines.automation import RANGE_END, RANGE_START
-from pipelines.definitions import define
+from backstory.workspace import Workspace, open_workspace
+from pipelines.definitions import JOB, define
+from pipelines.instance import open_instance
+from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
+from tests.workspaces import SETTINGS, write_workspace
+
+ALONE = SETTINGS.replace("overlap: 2", "overlap: 0")
+
+Range = tuple[str | None, str | None]
+
+ALL: list[Range] = [("2025-03-13", "2025-03-15")]
 
 
-def tick(workspace: Workspace, cursor: str | None) -> tuple[list[tuple[str, str]], str | None]:
-    definitions = define(workspace)
-    sensor = definitions.resolve_sensor_def("changed_files")
-    with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_sensor_context(instance=instance, cursor=cursor, definitions=definitions)
-        evaluated = sensor.evaluate_tick(context)
-    ranges = [
-        (request.tags[RANGE_START], request.tags[RANGE_END]) for request in evaluated.run_requests or []
-    ]
-    return ranges, evaluated.cursor or cursor
+@dataclass
+class Sensor:
+    """Ticks of the sensor, each with the cursor of the one before."""
+
+    workspace: Workspace
+    cursor: str | None = None
+    told: str = ""
+
+    def tick(self) -> list[Range]:
+        """Evaluate a tick, and give the ranges that it requests; (None, None) is the documents alone."""
+        with open_instance(self.workspace) as instance:
+            definitions = define(open_workspace(self.workspace.root))
+            context = dg.build_sensor_context(instance=instance, cursor=self.cursor, definitions=definitions)
+            evaluated = definitions.resolve_sensor_def("changed_files").evaluate_tick(context)
+        self.cursor = evaluated.cursor or self.cursor
+        self.told = evaluated.skip_message or ""
+        return [
+            (request.tags.get(RANGE_START), request.tags.get(RANGE_END))
+            for request in evaluated.run_requests or []
+        ]
 
 
-def test_the_sensor_asks_for_changed_days_alone(workspace: Workspace) -> None:
-    chat = workspace.exports / "garden.txt"
-    ranges, cursor = tick(workspace, None)
+def tick_schedule(workspace: Workspace, day: datetime) -> list[Range]:
+    with open_instance(workspace) as instance:
+        schedule = define(workspace).resolve_schedule_def("materialize_recent")
+        context = dg.build_schedule_context(instance, scheduled_execution_time=day)
+        requests = schedule.evaluate_tick(context).run_requests or []
+    assert len({request.run_key for request in requests}) == len(requests)
+    return [(request.tags.get(RANGE_START), request.tags.get(RANGE_END)) for request in requests]
+
+
+def run(workspace: Workspace, ranges: list[Range]) -> None:
+    """Do what the requested runs do."""
+    for first, last in ranges:
+        assert first is not None
+        assert last is not None
+        run_pipeline(open_workspace(workspace.root), partition_range(first, last, "day"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the small workspace once for all tests that change a copy of it."""
+    workspace = write_workspace(tmp_path_factory.mktemp("built") / "workspace")
+    run(workspace, ALL)
+    return workspace.root
+
+
+@pytest.fixture
+def made(built: Path, tmp_path: Path) -> Workspace:
+    return open_workspace(Path(shutil.copytree(built, tmp_path / "made")))
+
+
+def append(workspace: Workspace, line: str) -> None:
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write(f"{line}\n")
+
+
+def edit_a_post(workspace: Workspace) -> None:
+    with (workspace.posts / "unrelated.md").open("a", encoding="utf-8") as post:
+        post.write("\nMore.\n")
+
+
+def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -> None:
+    sensor = Sensor(workspace)
+    ranges = sensor.tick()
     assert ranges == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
-    assert tick(workspace, cursor) == ([], cursor)
-    os.utime(chat, (1, 1))
-    assert tick(workspace, cursor) == ([], cursor)
-    late = "14/03/2025, 22:00 - Ada Lind: A late one\n"
-    chat.write_text(chat.read_text(encoding="utf-8") + late, encoding="utf-8")
-    # Windows overlap here, so that the day after a late message has changed, too.
-    ranges, cursor = tick(workspace, cursor)
+    assert sensor.tick() == []
+    run(workspace, ranges)
+    assert sensor.tick() == []
+    os.utime(workspace.exports / "garden.txt", (1, 1))
+    assert sensor.tick() == []
+    append(workspace, "14/03/2025, 22:00 - Ada Lind: A late one")
+    # Windows overlap here, so that the day after a late message is pending, too.
+    ranges = sensor.tick()
     assert ranges == [("2025-03-14", "2025-03-15")]
-    post = workspace.posts / "unrelated.md"
-    post.write_text(post.read_text(encoding="utf-8") + "\nMore.\n", encoding="utf-8")
-    ranges, cursor = tick(workspace, cursor)
-    assert ranges == [("2025-03-13", "2025-03-15")]
-    assert tick(workspace, cursor) == ([], cursor)
+    run(workspace, ranges)
+    assert sensor.tick() == []
+    assert "A late one" in read_table(workspace.tables, "messages", ["2025-03-14"])["text"].to_list()
+    assert Sensor(workspace).tick() == []
+
+
+def test_days_that_were_missed_for_whatever_reason_are_found_without_a_cursor(made: Workspace) -> None:
+    for day in range(20, 25):
+        append(made, f"{day}/03/2025, 22:00 - Ada Lind: A frost on day {day}")
+    assert Sensor(made).tick() == [("2025-03-20", "2025-03-24")]
+    # The schedule takes the day that has ended, those before it, and what no tick of it has built.
+    moment = datetime(2025, 3, 25, 3, tzinfo=UTC)
+    assert tick_schedule(made, moment) == [("2025-03-20", "2025-03-24")]
+    run(made, [("2025-03-20", "2025-03-24")])
+    assert Sensor(made).tick() == []
+
+
+def test_a_day_that_stays_pending_is_requested_again_after_its_inputs_have_changed(made: Workspace) -> None:
+    sensor = Sensor(made)
+    append(made, "15/03/2025, 22:00 - Ada Lind: A late one")
+    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+    edit_a_post(made)
+    assert sensor.tick() == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
+    assert sensor.tick() == []
+    (made.tables / "messages" / "2025-03-13.parquet").touch()
+    assert sensor.tick() == []
+    assert "Still pending after a run: 2025-03-13, 2025-03-15" in sensor.told
+    assert tick_schedule(made, datetime(2025, 3, 16, 3, tzinfo=UTC)) == [("2025-03-12", "2025-03-15")]
+    append(made, "15/03/2025, 22:01 - Ada Lind: And another")
+    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+
+
+def test_a_damaged_partition_is_requested_although_no_input_has_changed(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(ALONE)
+    sensor = Sensor(workspace)
+    for table in ("windows", "window_contexts"):
+        run(workspace, ALL)
+        assert sensor.tick() == []
+        (workspace.tables / table / "2025-03-13.parquet").write_bytes(b"PAR1")
+        assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "kept"),
+    [
+        ("none", [(None, None)], ["2025-03-13", "2025-03-15"]),
+        ("recent", [("2025-03-15", "2025-03-15")], ["2025-03-13"]),
+        ("all", [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")], []),
+    ],
+)
+def test_after_a_changed_post_the_days_of_the_policy_are_searched_again(
+    make_workspace: Callable[..., Workspace], policy: str, requested: list[Range], kept: list[str]
+) -> None:
+    settings = f"partitions: {{start: 2025-03-01, look_back: 0, after_posts: {policy}}}"
+    workspace = make_workspace(ALONE.replace("partitions: {start: 2025-03-01}", settings))
+    run(workspace, ALL)
+    sensor = Sensor(workspace)
+    assert sensor.tick() == []
+    edit_a_post(workspace)
+    ranges = sensor.tick()
+    assert ranges == requested
+    if policy == "none":
+        documents = [dg.AssetKey(name) for name in ("documents", "document_chunks", "search_index")]
+        with open_instance(workspace) as instance:
+            job = define(workspace).resolve_job_def(JOB)
+            assert job.execute_in_process(instance=instance, asset_selection=documents).success
+    else:
+        run(workspace, ranges)
+    assert sensor.tick() == []
+    assert find_outdated(workspace) == kept
+    [told] = [one for one in examine(workspace.root) if one.name == "snapshot of contexts"]
+    assert told.passed
+    assert ("backstory run" in told.detail) == bool(kept)
+    # A late message of a kept day reaches its contexts in the newest snapshot, and only that day.
+    append(workspace, "13/03/2025, 22:00 - Ada Lind: A late one")
+    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+
+
+def test_a_changed_setting_makes_the_days_pending_that_read_it(made: Workspace) -> None:
+    sensor = Sensor(made)
+    assert sensor.tick() == []
+    changed = SETTINGS.replace("top_k: 3", "top_k: 1")
+    (made.root / "backstory.yaml").write_text(changed, encoding="utf-8")
+    ranges = sensor.tick()
+    assert ranges == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
+    run(made, ranges)
+    assert sensor.tick() == []
+
+
+def test_archived_messages_are_no_change_and_a_late_export_of_an_old_day_is(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(SETTINGS.replace("{folder: chats}", "{folder: chats, removals: keep}"))
+    run(workspace, ALL)
+    sensor = Sensor(workspace)
+    assert sensor.tick() == []
+    export = workspace.exports / "garden.txt"
+    export.write_text(
+        "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
+    )
+    run(workspace, sensor.tick())
+    assert len(read_table(workspace.tables, "messages")) == 12
+    assert sensor.tick() == []
+    (workspace.exports / "trains.txt").write_text("14/03/2025, 08:00 - Ada Lind: Seats\n", encoding="utf-8")
+    ranges = sensor.tick()
+    assert ranges == [("2025-03-14", "2025-03-15")]
+    run(workspace, ranges)
+    before = read_table(workspace.tables, "window_contexts", ["2025-03-14"])
+    assert len(before) == 1
+    assert sensor.tick() == []
+
+
+def test_an_export_without_a_new_message_is_read_once_so_that_the_table_of_files_knows_it(
+    made: Workspace,
+) -> None:
+    sensor = Sensor(made)
+    assert sensor.tick() == []
+    (made.exports / "empty.txt").write_text("", encoding="utf-8")
+    ranges = sensor.tick()
+    assert ranges == [("2025-03-15", "2025-03-15")]
+    assert sensor.tick() == []
+    run(made, ranges)
+    assert sensor.tick() == []
+    assert "empty.txt" in " ".join(read_table(made.tables, "sources")["source"])
+
+
+def test_days_of_a_run_that_is_queued_are_not_requested(workspace: Workspace) -> None:
+    sensor = Sensor(workspace)
+    with open_instance(workspace) as instance:
+        job = define(workspace).resolve_job_def(JOB)
+        queued = instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
+    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+    with open_instance(workspace) as instance:
+        instance.report_run_failed(queued)
+    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+
+
+def test_days_that_have_not_ended_wait_and_the_tick_says_so(made: Workspace) -> None:
+    sensor = Sensor(made)
+    append(made, f"{datetime.now(UTC):%d/%m/%Y, %H:%M} - Ada Lind: Today")
+    (made.root / "backstory.yaml").write_text(
+        SETTINGS.replace("{start: 2025-03-01}", "{start: 2025-03-01, admit_lone_messages: true}"),
+        encoding="utf-8",
+    )
+    assert sensor.tick() == []
+    assert "A partition is requested after its end" in sensor.told
 
 
 def test_scattered_days_are_joined_to_few_ranges_across_the_narrowest_gaps() -> None:
@@ -52,11 +263,13 @@ def test_scattered_days_are_joined_to_few_ranges_across_the_narrowest_gaps() -> 
         ("2025-12-31", "2025-12-31"),
     ]
     assert join_ranges(scattered, calendar, 1) == [("2025-01-01", "2025-12-31")]
+    assert join_ranges(scattered, calendar, 1, apart=["2025-03-03"]) == [
+        ("2025-01-01", "2025-03-01"),
+        ("2025-03-05", "2025-12-31"),
+    ]
     assert join_ranges([], calendar, 3) == []
 
 
-def test_the_schedule_asks_for_the_day_that_has_ended_and_some_before_it(workspace: Workspace) -> None:
-    schedule = define(workspace).resolve_schedule_def("materialize_recent")
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2025, 3, 14, 3, tzinfo=UTC))
-    [request] = schedule.evaluate_tick(context).run_requests or []
-    assert (request.tags[RANGE_START], request.tags[RANGE_END]) == ("2025-03-10", "2025-03-13")
+def test_the_schedule_requests_the_day_that_has_ended_and_some_before_it(made: Workspace) -> None:
+    moment = datetime(2025, 3, 14, 3, tzinfo=UTC)
+    assert tick_schedule(made, moment) == [("2025-03-10", "2025-03-13")]

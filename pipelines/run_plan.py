@@ -1,0 +1,160 @@
+"""Which runs to start automatically: ranges of the partitions that the ledger finds pending."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+
+from backstory.errors import InputError
+from backstory.ids import digest
+from backstory.orchestration import partitions_of
+from backstory.pipeline.changes import join_ranges
+from backstory.pipeline.pending import Pending
+from backstory.tables.partitions import partition_range
+from backstory.workspace import Workspace
+
+RANGE_START: Final = "dagster/asset_partition_range_start"
+RANGE_END: Final = "dagster/asset_partition_range_end"
+
+MOST_RUNS: Final = 3
+"""Most runs that are requested at once. A run costs seconds; an unchanged day in its range is cheap."""
+
+_PARTITION = "dagster/partition"
+_DOCUMENTS = "documents"
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The runs to request, and what is left out.
+
+    Attributes:
+        ranges: First and last partition of each run.
+        documents: Whether a run for the documents and their index alone is to be requested.
+        asked: By partition that is still pending, what it was pending for when a run was requested.
+        notes: Sentences about the partitions that are not requested.
+    """
+
+    ranges: Sequence[tuple[str, str]]
+    documents: bool
+    asked: Mapping[str, str]
+    notes: Sequence[str]
+
+
+def plan_runs(
+    workspace: Workspace,
+    pending: Pending,
+    posts: str,
+    asked: Mapping[str, str],
+    under_way: Collection[str],
+    recent: Collection[str] = (),
+) -> RunPlan:
+    """Choose the partitions to request, and join them to ranges.
+
+    A partition is requested if it is pending, or if its contexts are of an earlier snapshot and
+    ``partitions.after_posts`` wants them renewed. It is requested again only after its inputs have changed: a day that
+    cannot be built would otherwise be requested every minute.
+
+    Args:
+        workspace: An open workspace.
+        pending: What a run would rebuild.
+        posts: Hash of the documents.
+        asked: :attr:`RunPlan.asked` of the plan before.
+        under_way: Partitions that a run has, which is queued or executing.
+        recent: Partitions to request in any case, unless ``partitions.after_posts`` keeps their contexts.
+    """
+    reasons = dict(pending.partitions)
+    renewed = _choose_renewed(workspace, pending)
+    inputs = reasons | pending.outdated
+    reasons |= {key: digest([inputs.get(key, ""), posts], length=16) for key in renewed}
+    kept = [key for key in pending.outdated if key not in reasons]
+    always = {key for key in recent if key not in kept}
+    offered = _find_offered(workspace, [*reasons, *always])
+    stuck = [key for key in offered if key not in always and asked.get(key) == reasons[key]]
+    wanted = [key for key in offered if key not in stuck and key not in under_way]
+    ranges = _join(workspace, wanted, kept)
+    alone = pending.documents and not wanted and not under_way and asked.get(_DOCUMENTS) != posts
+    asked_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
+    if pending.documents and (alone or asked.get(_DOCUMENTS) == posts):
+        asked_now[_DOCUMENTS] = posts
+    stuck = [key for key in stuck if key not in under_way]
+    return RunPlan(ranges, alone, asked_now, _describe(workspace, reasons, offered, stuck, kept))
+
+
+def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> set[str]:
+    """Find the partitions of the runs that are queued or executing."""
+    found: set[str] = set()
+    for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)):
+        first = run.tags.get(RANGE_START, run.tags.get(_PARTITION))
+        last = run.tags.get(RANGE_END, first)
+        if first is None or last is None:
+            continue
+        try:
+            found.update(partition_range(first, last, workspace.settings.partitions.grain))
+        except InputError:
+            continue  # a run over the partitions of another grain
+    return found
+
+
+def tag_range(first: str, last: str) -> dict[str, str]:
+    """Return the tags that make Dagster execute a range of partitions in one run."""
+    return {RANGE_START: first, RANGE_END: last}
+
+
+def _choose_renewed(workspace: Workspace, pending: Pending) -> list[str]:
+    """Choose the partitions to search again in the newest snapshot, or in the one that the documents will give."""
+    settings = workspace.settings.partitions
+    if settings.after_posts == "none":
+        return []
+    chosen = pending.latest if settings.after_posts == "all" else pending.latest[-settings.look_back - 1 :]
+    return [key for key in chosen if pending.documents or key in pending.outdated]
+
+
+def _find_offered(workspace: Workspace, keys: Collection[str]) -> list[str]:
+    """Return those of the partitions that Dagster knows: not before the first, and ended."""
+    definition = partitions_of(workspace)
+    first, last = definition.get_first_partition_key(), definition.get_last_partition_key()
+    if first is None or last is None:
+        return []
+    return sorted(key for key in set(keys) if first <= key <= last)
+
+
+def _join(workspace: Workspace, wanted: Sequence[str], kept: Collection[str]) -> list[tuple[str, str]]:
+    if not wanted:
+        return []
+    calendar = partition_range(wanted[0], wanted[-1], workspace.settings.partitions.grain)
+    return join_ranges(wanted, calendar, MOST_RUNS, apart=kept)
+
+
+def _describe(
+    workspace: Workspace,
+    reasons: Mapping[str, str],
+    offered: Collection[str],
+    stuck: Sequence[str],
+    kept: Sequence[str],
+) -> list[str]:
+    notes = []
+    if stuck:
+        notes.append(
+            f"Still pending after a run: {_name(stuck)}. The run failed, or was ended; see its error. A partition is "
+            "requested again when its inputs change, and by the schedule."
+        )
+    if absent := sorted(set(reasons) - set(offered)):
+        notes.append(
+            f"Not requested: {_name(absent)}. A partition is requested after its end, and not if it lies before "
+            "partitions.start."
+        )
+    if kept:
+        policy = workspace.settings.partitions.after_posts
+        notes.append(
+            f"Contexts of an earlier snapshot are kept (partitions.after_posts: {policy}): {_name(kept)}. "
+            "`backstory run`, or `after_posts: all`, renews them."
+        )
+    return notes
+
+
+def _name(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
