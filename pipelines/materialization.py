@@ -18,10 +18,10 @@ from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspac
 from backstory.settings import SETTINGS_FILE
 from backstory.telemetry import current_run
 from backstory.workspace import Workspace
-from pipelines.run_plan import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.failures import describe_step_failures
 from pipelines.instance import open_instance
+from pipelines.run_plan import tag_range
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")

@@ -77,8 +77,8 @@ def plan_runs(
     ranges = _join(workspace, wanted, kept)
     alone = pending.documents and not wanted and not under_way and asked.get(_DOCUMENTS) != posts
     asked_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
-    if pending.documents and (alone or asked.get(_DOCUMENTS) == posts):
-        asked_now[_DOCUMENTS] = posts
+    if pending.documents and (wanted or alone or asked.get(_DOCUMENTS) == posts):
+        asked_now[_DOCUMENTS] = posts  # every run builds the documents, too
     stuck = [key for key in stuck if key not in under_way]
     return RunPlan(ranges, alone, asked_now, _describe(workspace, reasons, offered, stuck, kept))
 

@@ -3,8 +3,9 @@
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
@@ -36,13 +37,18 @@ class Sensor:
     workspace: Workspace
     cursor: str | None = None
     told: str = ""
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+
+    @cached_property
+    def definitions(self) -> dg.Definitions:
+        """The definitions of the workspace, loaded once, as a code location does."""
+        return define(self.workspace)
 
     def tick(self) -> list[Range]:
         """Evaluate a tick, and give the ranges that it requests; (None, None) is the documents alone."""
-        with open_instance(self.workspace) as instance:
-            definitions = define(open_workspace(self.workspace.root))
-            context = dg.build_sensor_context(instance=instance, cursor=self.cursor, definitions=definitions)
-            evaluated = definitions.resolve_sensor_def("changed_files").evaluate_tick(context)
+        definitions = self.definitions
+        context = dg.build_sensor_context(self.instance, cursor=self.cursor, definitions=definitions)
+        evaluated = definitions.resolve_sensor_def("changed_files").evaluate_tick(context)
         self.cursor = evaluated.cursor or self.cursor
         self.told = evaluated.skip_message or ""
         return [
@@ -141,11 +147,12 @@ def test_a_damaged_partition_is_requested_although_no_input_has_changed(
 ) -> None:
     workspace = make_workspace(ALONE)
     sensor = Sensor(workspace)
-    for table in ("windows", "window_contexts"):
-        run(workspace, ALL)
-        assert sensor.tick() == []
-        (workspace.tables / table / "2025-03-13.parquet").write_bytes(b"PAR1")
-        assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+    run(workspace, ALL)
+    assert sensor.tick() == []
+    (workspace.tables / "windows" / "2025-03-13.parquet").write_bytes(b"PAR1")
+    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+    (workspace.tables / "window_contexts" / "2025-03-15.parquet").unlink()
+    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
 
 
 @pytest.mark.parametrize(
@@ -234,12 +241,10 @@ def test_an_export_without_a_new_message_is_read_once_so_that_the_table_of_files
 
 def test_days_of_a_run_that_is_queued_are_not_requested(workspace: Workspace) -> None:
     sensor = Sensor(workspace)
-    with open_instance(workspace) as instance:
-        job = define(workspace).resolve_job_def(JOB)
-        queued = instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
+    job = sensor.definitions.resolve_job_def(JOB)
+    queued = sensor.instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
     assert sensor.tick() == [("2025-03-15", "2025-03-15")]
-    with open_instance(workspace) as instance:
-        instance.report_run_failed(queued)
+    sensor.instance.report_run_failed(queued)
     assert sensor.tick() == [("2025-03-13", "2025-03-13")]
 
 
