@@ -42,7 +42,10 @@ class Sensor:
     @cached_property
     def definitions(self) -> dg.Definitions:
         """The definitions of the workspace, loaded once, as a code location does."""
-        return define(self.workspace)
+        definitions = define(self.workspace)
+        with open_instance(self.workspace):  # Dagster resolves definitions in the latest instance
+            definitions.get_repository_def()
+        return definitions
 
     def tick(self) -> list[Range]:
         """Evaluate a tick, and give the ranges that it requests; (None, None) is the documents alone."""
