@@ -52,13 +52,20 @@ def demo_command(folder: Path) -> None:
 @app.command("ui")
 def ui_command(
     workspace: WorkspaceOption = None,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 3000,
+    port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
+    host: Annotated[
+        str, typer.Option(help="Address to bind. Whoever reaches it may read the tables and start runs.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Further name under which browsers reach the UI, such as a proxy's."),
+    ] = None,
 ) -> None:
     """Open the Dagster UI on the workspace."""
     from backstory.workspace import open_workspace
-    from pipelines.instance import start_ui
+    from pipelines.ui import start_ui
 
-    start_ui(open_workspace(workspace), port)
+    start_ui(open_workspace(workspace), port, host, allow_host or ())
 
 
 def _load_execute_job() -> "Execute":

@@ -1,6 +1,7 @@
 """The code location: assets, checks, the job, its schedule and its sensor, for one workspace."""
 
 import os
+import re
 
 import dagster as dg
 
@@ -14,6 +15,8 @@ from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
 
 JOB = "materialize_everything"
+
+_SHOWN_CHARACTERS = 31
 
 SHOWN_VARIABLE = "BACKSTORY_UI"
 """Environment variable that is set under the UI, which shows errors in the asset graph."""
@@ -69,8 +72,11 @@ def definitions() -> dg.Definitions:
 
 def describe_error(error: BackstoryError) -> dg.AssetSpec:
     """Build the asset that shows an error in the otherwise empty graph."""
+    # The graph shows so many characters of the last part of a key, and no description.
+    first = re.sub(r"^\S+:(\d+): ", r"line \1 ", str(error).splitlines()[0])
     return dg.AssetSpec(
-        "settings_cannot_be_read",
+        ["settings_cannot_be_read", re.sub(r"\W+", "_", first)[:_SHOWN_CHARACTERS]],
         group_name="error",
-        description=f"{error}\n\nCorrect it, and choose *Reload definitions*.",
+        description=f"{error}\n\nCorrect it, and choose *Reload definitions*. Until then, no schedule and no sensor "
+        "starts a run.",
     )

@@ -3,20 +3,18 @@
 import glob
 import os
 import shutil
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import dagster as dg
 
-from backstory.errors import InputError, WorkspaceError
+from backstory.errors import InputError
 from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
-from pipelines.definitions import SHOWN_VARIABLE
+from pipelines.run_launcher import LOST, has_process
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
 _EVENTS_AT_ONCE = 1000
+_TICK_SECONDS = "600"
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -55,6 +53,13 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
         HOME_VARIABLE: str(workspace.dagster_home),
         # Dagster sends events in batches only if the batch size is set.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
+        # A tick reads every export that has changed.
+        "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": os.environ.get(
+            "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS", _TICK_SECONDS
+        ),
+        "DAGSTER_SCHEDULE_GRPC_TIMEOUT_SECONDS": os.environ.get(
+            "DAGSTER_SCHEDULE_GRPC_TIMEOUT_SECONDS", _TICK_SECONDS
+        ),
         WORKSPACE_VARIABLE: str(workspace.root),
     }
 
@@ -77,7 +82,8 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
 def end_lost_runs(workspace: Workspace) -> list[str]:
     """Mark runs as failed if their process is gone, as after a crash of the machine, so that they hold no slot.
 
-    Dagster's launcher cannot distinguish a lost run from a slow one. The daemon retries the marked runs.
+    The daemon does so, too, every half minute; but only if the launcher of ``dagster.yaml`` is this project's. The
+    daemon retries the marked runs.
 
     Returns:
         The ids of the marked runs.
@@ -86,50 +92,7 @@ def end_lost_runs(workspace: Workspace) -> list[str]:
     with open_instance(workspace) as instance:
         under_way = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
         for run in instance.get_runs(dg.RunsFilter(statuses=under_way)):
-            events = [
-                record.event_log_entry.dagster_event
-                for record in instance.get_records_for_run(run.run_id).records
-            ]
-            processes = {event.pid for event in events if event is not None and event.pid is not None}
-            if not any(_is_dagster(process) for process in processes):
-                instance.report_run_failed(
-                    run, "The process of this run is gone, as after a loss of the machine."
-                )
+            if not has_process(instance, run):
+                instance.report_run_failed(run, LOST)
                 ended.append(run.run_id)
     return ended
-
-
-def _is_dagster(process: int) -> bool:
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"dagster" in command or b"pipelines" in command
-
-
-def start_ui(workspace: Workspace, port: int) -> None:
-    """Run the Dagster UI, the scheduler and the code location until interrupted.
-
-    Raises:
-        InputError: The port is in use.
-        WorkspaceError: Dagster exited with an error; its messages are printed above.
-    """
-    end_lost_runs(workspace)
-    with socket.socket() as probe:
-        probe.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a port that was closed just now counts as free
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise InputError(
-                f"port {port} cannot be used ({error.strerror}); stop what uses it, perhaps another `make ui`, or "
-                "give another port with --port (`make ui PORT=...`)"
-            ) from error
-    command = [sys.executable, "-m", "dagster", "dev", "--workspace", str(_ROOT / "workspace.yaml")]
-    environment = {**os.environ, **prepare_home(workspace), SHOWN_VARIABLE: "1"}
-    ended = subprocess.run(
-        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=_ROOT, env=environment, check=False
-    )
-    if ended.returncode > 0:  # below 0: ended by a signal, such as an interrupt
-        raise WorkspaceError(f"dagster dev ended with exit code {ended.returncode}; see its messages above")

@@ -1,0 +1,133 @@
+"""Runs the Dagster UI of a workspace: a code server, the daemon and the webserver."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from tempfile import TemporaryDirectory
+
+import dagster as dg
+import uvicorn
+import yaml
+from dagster import __version__ as dagster_version
+from dagster._cli.proxy_server_manager import ProxyServerManager
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
+from dagster_shared.ipc import get_ipc_shutdown_pipe, open_ipc_subprocess, send_ipc_shutdown_message
+
+from backstory.errors import InputError, WorkspaceError
+from backstory.workspace import Workspace
+from pipelines.definitions import SHOWN_VARIABLE
+from pipelines.instance import end_lost_runs, open_instance
+from pipelines.webserver import GuardedWebserver, list_authorities
+
+_ROOT = Path(__file__).resolve().parent.parent
+_CODE = ModuleTarget("pipelines.definitions", None, str(_ROOT), "backstory")
+_LOG_LEVEL = "warning"
+_STOP_SECONDS = 60
+_CONNECTIONS = {"statement_timeout": 15_000, "pool_recycle": 3600, "max_overflow": 20}
+
+
+def start_ui(
+    workspace: Workspace, port: int, host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
+) -> None:
+    """Run the UI, the scheduler and the code location until interrupted.
+
+    Args:
+        workspace: An open workspace.
+        port: Port of the UI.
+        host: Address to bind.
+        allowed_hosts: Further names under which a browser may reach the UI, such as that of a proxy.
+
+    Raises:
+        InputError: The port is in use.
+        WorkspaceError: The daemon ended; its messages are printed above.
+    """
+    end_lost_runs(workspace)
+    _require_free(host, port)
+    os.environ[SHOWN_VARIABLE] = "1"
+    # The processes import the storage that dagster.yaml names.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    with open_instance(workspace) as instance:
+        instance.optimize_for_webserver(**_CONNECTIONS)
+        with _serve_code(instance) as file, _open_daemon(file) as daemon:
+            context = WorkspaceProcessContext(instance, WorkspaceFileTarget([file]), version=dagster_version)
+            with context:
+                guarded = GuardedWebserver(context, list_authorities(host, port, allowed_hosts))
+                print(f"The UI is at http://{host}:{port} (Ctrl-C ends it)", flush=True)
+                _serve(uvicorn.Config(guarded.create_asgi_app(), host, port, log_level=_LOG_LEVEL), daemon)
+
+
+def _require_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # A port that was closed just now counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"port {port} cannot be used ({error.strerror}); stop what uses it, perhaps another `make ui`, or "
+                "give another port with --port (`make ui PORT=...`)"
+            ) from error
+
+
+@contextmanager
+def _serve_code(instance: dg.DagsterInstance) -> Iterator[str]:
+    """Start one code server for webserver and daemon, and write the workspace file that names it."""
+    with (
+        ProxyServerManager(instance, _CODE, code_server_log_level=_LOG_LEVEL) as servers,
+        TemporaryDirectory() as folder,
+    ):
+        file = Path(folder) / "workspace.yaml"
+        file.write_text(yaml.safe_dump({"load_from": servers.get_code_server_specs()}), encoding="utf-8")
+        yield str(file)
+
+
+@contextmanager
+def _open_daemon(file: str) -> Iterator[Popen[bytes]]:
+    """Start the daemon, which runs schedules, sensors, backfills and the queue; stop it in the end."""
+    reads, writes = get_ipc_shutdown_pipe()
+    command = [
+        sys.executable,
+        "-m",
+        "dagster._daemon",
+        "run",
+        "--workspace",
+        file,
+        "--shutdown-pipe",
+        str(reads),
+    ]
+    daemon = open_ipc_subprocess(command, pass_fds=[reads])
+    os.close(reads)
+    try:
+        yield daemon
+    finally:
+        if daemon.poll() is None:
+            send_ipc_shutdown_message(writes)
+        try:
+            daemon.wait(_STOP_SECONDS)
+        except TimeoutExpired:
+            daemon.kill()
+
+
+def _serve(config: uvicorn.Config, daemon: "Popen[bytes]") -> None:
+    """Serve until interrupted, or until the daemon ends."""
+    server = uvicorn.Server(config)
+
+    def stop_with_daemon() -> None:
+        daemon.wait()
+        server.should_exit = True
+
+    threading.Thread(target=stop_with_daemon, daemon=True).start()
+    # The server raises a signal again after it has stopped, and the daemon is to be stopped then.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    server.run()
+    if daemon.poll():
+        raise WorkspaceError(
+            f"Dagster's daemon ended with exit code {daemon.returncode}; see its messages above"
+        )
