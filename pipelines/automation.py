@@ -20,6 +20,7 @@ from pipelines.run_plan import RunPlan, find_under_way, plan_runs, tag_range
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
+_ONE_AT_A_TIME = {"backstory/automatic": "yes"}  # dagster.yaml limits the runs with this tag
 _OF_DOCUMENTS: Final = tuple(dg.AssetKey(stage.table) for stage in STAGES if not stage.partitioned)
 
 
@@ -138,11 +139,15 @@ def _request(plan: RunPlan, tick: str | None = None) -> list[dg.RunRequest]:
         tick: Beginning of the runs' keys; without keys, equal requests of later ticks start runs, too.
     """
     requests = [
-        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last))
+        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last) | _ONE_AT_A_TIME)
         for first, last in plan.ranges
     ]
     if plan.documents:
-        requests.append(dg.RunRequest(run_key=tick and f"{tick}{POSTS}", asset_selection=[*_OF_DOCUMENTS]))
+        requests.append(
+            dg.RunRequest(
+                run_key=tick and f"{tick}{POSTS}", asset_selection=[*_OF_DOCUMENTS], tags=_ONE_AT_A_TIME
+            )
+        )
     return requests
 
 

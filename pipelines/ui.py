@@ -95,7 +95,7 @@ def _open_daemon(file: str) -> Iterator[Popen[bytes]]:
     command = [
         sys.executable,
         "-m",
-        "dagster._daemon",
+        "pipelines.daemon",
         "run",
         "--workspace",
         file,

@@ -2,15 +2,20 @@
 
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
 import pytest
 
 from backstory.errors import InputError, WorkspaceError
-from backstory.orchestration import TablesResource, asset_specs
+from backstory.orchestration import TablesResource, asset_specs, partitions_of
 from backstory.pipeline.run import run_pipeline
 from backstory.tables import read_table
 from backstory.workspace import Workspace
-from pipelines.definitions import define
+from pipelines.definitions import JOB, define
+from pipelines.instance import open_instance
+from pipelines.run_plan import tag_range
+
+DAYS = ("2025-03-13", "2025-03-15")
 
 
 def test_the_specs_describe_the_assets_of_this_project(workspace: Workspace) -> None:
@@ -49,3 +54,38 @@ def test_a_folder_that_is_no_workspace_is_named_and_not_read_as_empty(tmp_path: 
 def test_a_table_that_does_not_exist_is_named(workspace: Workspace) -> None:
     with pytest.raises(InputError, match="window_context"):
         TablesResource(root=str(workspace.root)).read("window_context")
+
+
+def test_a_writer_elsewhere_is_asked_for_the_days_whose_contexts_have_changed(workspace: Workspace) -> None:
+    changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+
+    @dg.asset(
+        deps=["window_contexts"],
+        partitions_def=partitions_of(workspace),
+        automation_condition=changed & ~dg.AutomationCondition.in_progress(),
+    )
+    def letters() -> None: ...
+
+    def run(**tags: str) -> None:
+        job = define(workspace).resolve_job_def(JOB)
+        assert job.execute_in_process(instance=instance, tags=tag_range(*DAYS) | tags).success
+
+    def evaluate() -> set[str]:
+        nonlocal cursor
+        found = dg.evaluate_automation_conditions(elsewhere, instance, cursor=cursor)
+        cursor = found.cursor
+        return set(found.get_requested_partitions(letters.key))
+
+    cursor = None
+    with open_instance(workspace) as instance:
+        elsewhere = dg.Definitions(assets=[*asset_specs(workspace.root), letters])
+        assert evaluate() == set()
+        run()
+        assert evaluate() == {"2025-03-13", "2025-03-15"}
+        # A backfill reports every day, those with the same version again, and for the first time the empty one.
+        run(**{"dagster/backfill": "again"})
+        assert evaluate() == {"2025-03-14"}
+        with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+            chat.write("13/03/2025, 20:00 - Ada Lind: The moths in the evening\n")
+        run()
+        assert evaluate() == {"2025-03-13"}
