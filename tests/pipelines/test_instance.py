@@ -1,13 +1,16 @@
 """The Dagster home: whose it is, what is written into it, and what becomes of runs that were lost."""
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent
+from dagster._core.launcher import WorkerStatus
 
 from backstory.errors import InputError, WorkspaceError
 from backstory.workspace import Workspace
@@ -38,21 +41,36 @@ def test_the_home_of_an_operator_is_used_as_it_is(
         prepare_home(workspace)
 
 
+def start_run(
+    instance: dg.DagsterInstance, workspace: Workspace, process: int, age: float = 0
+) -> dg.DagsterRun:
+    """Store a run that a process has started, some seconds ago."""
+    job = define(workspace).resolve_job_def(JOB)
+    run = instance.create_run_for_job(job, tags={"dagster/partition": "2025-03-13"})
+    started = DagsterEvent(dg.DagsterEventType.PIPELINE_START.value, job_name=run.job_name, pid=process)
+    instance.report_dagster_event(started, run.run_id, timestamp=time.time() - age)
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status is dg.DagsterRunStatus.STARTED
+    return found
+
+
 def test_a_run_whose_process_is_gone_is_ended(workspace: Workspace) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with open_instance(workspace) as instance:
-        run = instance.create_run_for_job(
-            define(workspace).resolve_job_def(JOB), tags={"dagster/partition": "2025-03-13"}
-        )
-        started = dg.DagsterEventType.PIPELINE_START.value
-        event = DagsterEvent(started, job_name=run.job_name, pid=gone.pid)
-        instance.report_dagster_event(event, run.run_id)
-        assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED  # type: ignore[union-attr]
-    assert end_lost_runs(workspace) == [run.run_id]
+        lost = start_run(instance, workspace, gone.pid)
+        alive = start_run(instance, workspace, os.getpid())
+        # After a restart of the machine, another process has the number.
+        reused = start_run(instance, workspace, os.getpid(), age=30 * 24 * 3600)
+        launcher = instance.run_launcher
+        assert launcher.supports_check_run_worker_health
+        assert launcher.check_run_worker_health(alive).status is WorkerStatus.RUNNING
+        assert launcher.check_run_worker_health(lost).status is WorkerStatus.NOT_FOUND
+    assert set(end_lost_runs(workspace)) == {lost.run_id, reused.run_id}
     assert end_lost_runs(workspace) == []
     with open_instance(workspace) as instance:
-        ended = instance.get_run_by_id(run.run_id)
+        ended = instance.get_run_by_id(lost.run_id)
         assert ended is not None
         assert ended.status is dg.DagsterRunStatus.FAILURE
 
