@@ -82,15 +82,19 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
 def end_lost_runs(workspace: Workspace) -> list[str]:
     """Mark runs as failed if their process is gone, as after a crash of the machine, so that they hold no slot.
 
-    The daemon does so, too, every half minute; but only if the launcher of ``dagster.yaml`` is this project's. The
-    daemon retries the marked runs.
+    The daemon does so, too, every half minute, for runs that have started, if the launcher of ``dagster.yaml`` is this
+    project's. It retries the marked runs.
 
     Returns:
         The ids of the marked runs.
     """
     ended = []
     with open_instance(workspace) as instance:
-        under_way = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+        under_way = [
+            dg.DagsterRunStatus.STARTING,
+            dg.DagsterRunStatus.STARTED,
+            dg.DagsterRunStatus.CANCELING,
+        ]
         for run in instance.get_runs(dg.RunsFilter(statuses=under_way)):
             if not has_process(instance, run):
                 instance.report_run_failed(run, LOST)

@@ -1,17 +1,21 @@
 """Dagster's launcher of local processes, changed to tell a lost run from a slow one."""
 
+import json
 import os
 import re
+import socket
 import subprocess
 import time
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
 LOST = "The process of this run is gone, as after a loss of the machine."
 """Why a run without a process is marked as failed."""
 
 _ELAPSED = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)\Z")
+_CONNECT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 """A process that began so much later than the event that names it is another one with the same number."""
 
@@ -32,18 +36,38 @@ class WatchedRunLauncher(DefaultRunLauncher):
 
 
 def has_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Check whether a process that reported events of a run is still there.
+    """Check whether the process of a run is still there, or before it has reported anything, the one that starts it.
 
     Args:
         instance: The instance that holds the events.
-        run: A run that has started.
+        run: A run that is starting or has started.
     """
     processes: dict[int, float] = {}
     for record in instance.get_records_for_run(run.run_id).records:
         event = record.event_log_entry
         if event.dagster_event is not None and event.dagster_event.pid is not None:
             processes.setdefault(event.dagster_event.pid, event.timestamp)
+    if not processes:
+        return _is_code_server_there(run)
     return any(_is_there(process, told) for process, told in processes.items())
+
+
+def _is_code_server_there(run: dg.DagsterRun) -> bool:
+    """Check whether the code server that starts the process of a run accepts connections."""
+    address = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
+    if "socket" in address:
+        family, place = socket.AF_UNIX, address["socket"]
+    elif "port" in address:
+        family, place = socket.AF_INET, (address["host"], address["port"])
+    else:
+        return False
+    with socket.socket(family) as probe:
+        probe.settimeout(_CONNECT_SECONDS)
+        try:
+            probe.connect(place)
+        except OSError:
+            return False
+    return True
 
 
 def _is_there(process: int, told: float) -> bool:

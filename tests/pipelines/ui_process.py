@@ -92,7 +92,7 @@ def run_ui(root: Path, *options: str) -> Iterator[UiProcess]:
         process.stdout.close()
 
 
-def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 240) -> None:
     """Ask again and again until something is so.
 
     Raises:
