@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backstory.errors import InputError
+from backstory.errors import InputError, WorkspaceError
 from backstory.settings.environment import WORKSPACE_VARIABLE
 from backstory.workspace import Workspace
 from pipelines.run_launcher import LOST, has_process

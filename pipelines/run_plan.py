@@ -67,7 +67,7 @@ def plan_runs(
     """
     reasons = dict(pending.partitions)
     renewed = _choose_renewed(workspace, pending)
-    inputs = reasons | pending.outdated
+    inputs = {**reasons, **pending.outdated}
     reasons |= {key: digest([inputs.get(key, ""), posts], length=16) for key in renewed}
     kept = [key for key in pending.outdated if key not in reasons]
     always = {key for key in recent if key not in kept}

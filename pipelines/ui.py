@@ -1,5 +1,6 @@
 """Runs the Dagster UI of a workspace: a code server, the daemon and the webserver."""
 
+import json
 import os
 import signal
 import socket
@@ -13,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 import dagster as dg
 import uvicorn
-import yaml
 from dagster import __version__ as dagster_version
 from dagster._cli.proxy_server_manager import ProxyServerManager
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -78,13 +78,13 @@ def _require_free(host: str, port: int) -> None:
 
 @contextmanager
 def _serve_code(instance: dg.DagsterInstance) -> Iterator[str]:
-    """Start one code server for webserver and daemon, and write the workspace file that names it."""
+    """Start one code server for webserver and daemon, and write the workspace file that names it, in JSON as YAML."""
     with (
         ProxyServerManager(instance, _CODE, code_server_log_level=_LOG_LEVEL) as servers,
         TemporaryDirectory() as folder,
     ):
         file = Path(folder) / "workspace.yaml"
-        file.write_text(yaml.safe_dump({"load_from": servers.get_code_server_specs()}), encoding="utf-8")
+        file.write_text(json.dumps({"load_from": servers.get_code_server_specs()}), encoding="utf-8")
         yield str(file)
 
 

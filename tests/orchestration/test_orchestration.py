@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from backstory.errors import InputError, WorkspaceError
 from backstory.orchestration import TablesResource, asset_specs, partitions_of
@@ -70,13 +71,15 @@ def test_a_writer_elsewhere_is_asked_for_the_days_whose_contexts_have_changed(wo
         job = define(workspace).resolve_job_def(JOB)
         assert job.execute_in_process(instance=instance, tags=tag_range(*DAYS) | tags).success
 
-    def evaluate() -> set[str]:
-        nonlocal cursor
-        found = dg.evaluate_automation_conditions(elsewhere, instance, cursor=cursor)
-        cursor = found.cursor
+    cursors: list[AssetDaemonCursor] = []
+
+    def evaluate() -> set[str | None]:
+        found = dg.evaluate_automation_conditions(
+            elsewhere, instance, cursor=cursors[-1] if cursors else None
+        )
+        cursors.append(found.cursor)
         return set(found.get_requested_partitions(letters.key))
 
-    cursor = None
     with open_instance(workspace) as instance:
         elsewhere = dg.Definitions(assets=[*asset_specs(workspace.root), letters])
         assert evaluate() == set()

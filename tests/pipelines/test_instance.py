@@ -1,6 +1,8 @@
 """The Dagster home: whose it is, what is written into it, and what becomes of runs that were lost."""
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent
 from dagster._core.launcher import WorkerStatus
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from backstory.errors import InputError, WorkspaceError
 from backstory.workspace import Workspace
@@ -83,3 +86,20 @@ def test_a_path_that_is_a_pattern_is_refused_since_dagster_would_ignore_its_sett
     with pytest.raises(WorkspaceError, match=r"rename the folder, or run without Dagster"):
         prepare_home(workspace)
     assert not workspace.dagster_home.exists()
+
+
+def test_a_run_that_was_starting_is_ended_if_its_code_server_is_gone(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    path = tmp_path / "code"
+    with open_instance(workspace) as instance, socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        run = instance.create_run_for_job(
+            define(workspace).resolve_job_def(JOB),
+            tags={"dagster/partition": "2025-03-13", GRPC_INFO_TAG: json.dumps({"socket": str(path)})},
+        )
+        starting = DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, job_name=run.job_name)
+        instance.report_dagster_event(starting, run.run_id)
+        assert end_lost_runs(workspace) == []
+    assert end_lost_runs(workspace) == [run.run_id]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
 from tests.pipelines.ui_process import JSON, UiProcess, run_ui
 from tests.workspaces import SETTINGS, write_workspace
@@ -59,11 +60,11 @@ def test_only_own_pages_and_programs_are_answered(ui: UiProcess) -> None:
 
 
 def test_a_websocket_is_opened_for_own_pages_alone(ui: UiProcess) -> None:
-    address = f"ws://127.0.0.1:{ui.port}/graphql"
-    with connect(address, origin=f"http://127.0.0.1:{ui.port}", subprotocols=["graphql-ws"]):  # type: ignore[arg-type, list-item]
+    address, protocols = f"ws://127.0.0.1:{ui.port}/graphql", [Subprotocol("graphql-ws")]
+    with connect(address, origin=Origin(f"http://127.0.0.1:{ui.port}"), subprotocols=protocols):
         pass
     with pytest.raises(InvalidStatus) as refused:
-        connect(address, origin="http://evil.example", subprotocols=["graphql-ws"])  # type: ignore[arg-type, list-item]
+        connect(address, origin=Origin("http://evil.example"), subprotocols=protocols)
     assert refused.value.response.status_code == 403
 
 
