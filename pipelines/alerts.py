@@ -17,8 +17,8 @@ from backstory.pipeline.stage_report import UNREAD_STATUSES
 from backstory.tables import read_table
 from backstory.tables.partitions import partition_range
 from backstory.workspace import Workspace, open_workspace
-from pipelines.automation import RANGE_END, RANGE_START
 from pipelines.failures import describe_step_failures
+from pipelines.run_plan import RANGE_END, RANGE_START
 
 _SECONDS: Final = 30
 _STATUSES: Final = {

@@ -10,9 +10,9 @@ import pytest
 
 from backstory.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
-from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
+from pipelines.run_plan import tag_range
 
 DAYS = ("2025-03-13", "2025-03-15")
 HOOK = f"""#!{sys.executable}
