@@ -32,8 +32,11 @@ from backstory.workspace import Workspace
 PREVIEWED: Final = 31
 """Most partitions for which a run stores a preview, which is ten times as large as the rest of the event."""
 
-BY_NAME: Final = ("dagster/backfill", "dagster/partition")
-"""Tags of runs whose partitions were selected by name: a backfill ends only when each has an event."""
+BACKFILL: Final = "dagster/backfill"
+"""Tag of the runs of a backfill, which ends well only if every selected asset has an event."""
+
+BY_NAME: Final = (BACKFILL, "dagster/partition")
+"""Tags of runs whose partitions were selected by name; each gets an event, changed or not."""
 
 _NO_ROWS = "no rows"
 _CHARACTERS = 16
@@ -140,7 +143,7 @@ def tell_table(
     *,
     of_all: bool,
 ) -> None:
-    """Report a table without partitions to Dagster, unless Dagster's record is up to date.
+    """Report a table without partitions to Dagster, unless Dagster's record is up to date and no backfill waits for it.
 
     Args:
         context: Context of the step.
@@ -155,7 +158,8 @@ def tell_table(
         tags |= _tag_input(POSTS, _observed_version(context, POSTS))
     latest = context.instance.get_latest_materialization_event(spec.key)
     known = (latest.tags or {}) if latest is not None else {}
-    if of_all or any(known.get(name) != value for name, value in tags.items()):
+    is_chosen = BACKFILL in context.run.tags
+    if of_all or is_chosen or any(known.get(name) != value for name, value in tags.items()):
         rows = sum(entry.rows for entry in workspace.ledger.read(table).values())
         context.log_event(
             dg.AssetMaterialization(table, metadata={"dagster/row_count": rows, **figures}, tags=tags)

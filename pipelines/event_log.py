@@ -5,6 +5,7 @@ stores every event of an asset twice: in the database of the run, and in the ind
 plans a run with one event per partition and asset, although one event can name all partitions of an asset.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +16,16 @@ from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqlEventLogStorageTable, SqliteEventLogStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData, deserialize_value
-from sqlalchemy import Connection, Insert, select
+from sqlalchemy import select
+
+Row = dict[str, Any]
+"""A row of the table of events, by column."""
 
 _ENDED_WELL = dg.DagsterRunStatus.SUCCESS
+_INSERT = SqlEventLogStorageTable.insert().returning(
+    SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
+)
+_EMPTY: tuple[object, ...] = (None, [], {})
 
 
 class BatchedEventLog(SqliteEventLogStorage):
@@ -37,13 +45,17 @@ class BatchedEventLog(SqliteEventLogStorage):
         Args:
             events: Events of assets and checks; Dagster batches no others.
         """
-        statements = [self.prepare_insert_event(event) for event in events]
-        with self.run_connection(events[0].run_id) as connection:
-            for event, statement in zip(events, statements, strict=True):
-                if event.dagster_event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
-                    connection.execute(statement)
+        rows = [_shorten(event, self._event_to_row(event)) for event in events]
+        of_run = [
+            row
+            for row in rows
+            if row["dagster_event_type"] != dg.DagsterEventType.ASSET_MATERIALIZATION.value
+        ]
+        if of_run:
+            with self.run_connection(events[0].run_id) as connection:
+                connection.execute(SqlEventLogStorageTable.insert(), of_run)
         with self.index_transaction() as connection:
-            ids = [_insert(connection, statement) for statement in statements]
+            ids = list(connection.execute(_INSERT, rows).scalars())
         stored = list(zip(events, ids, strict=True))
         of_assets = [(event, place) for event, place in stored if event.dagster_event_type in ASSET_EVENTS]
         if of_assets:
@@ -124,11 +136,19 @@ def _plan_whole_table(event: EventLogEntry) -> EventLogEntry:
     return event._replace(dagster_event=planned._replace(event_specific_data=once))
 
 
-def _insert(connection: Connection, statement: Insert) -> int:
-    key = connection.execute(statement).inserted_primary_key
-    if key is None:
-        raise LookupError("SQLite gave no id for an event that it stored")
-    return int(key[0])
+def _shorten(event: EventLogEntry, row: Row) -> Row:
+    """Leave out of a stored materialization the fields that are empty, which Dagster fills in when it reads the event."""
+    if event.dagster_event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
+        return row
+    fields = json.loads(row["event"])
+    fields["dagster_event"] = _without_empty(fields["dagster_event"])
+    return {**row, "event": json.dumps(fields, separators=(",", ":"))}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_empty(inner) for name, inner in value.items() if inner not in _EMPTY}
+    return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
 
 
 class WorkspaceStorage(DagsterSqliteStorage):

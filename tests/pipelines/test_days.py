@@ -5,10 +5,11 @@ from collections.abc import Callable
 import dagster as dg
 import polars as pl
 
-from assets.news import BY_NAME
+from assets.news import BACKFILL, BY_NAME
 from backstory.pipeline import STAGES
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
+from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
@@ -125,6 +126,21 @@ def test_a_day_chosen_by_name_is_told_even_if_it_is_empty(workspace: Workspace) 
         assert BY_NAME[1] in result.dagster_run.tags
         # Neither the day before nor the day after was asked for.
         assert instance.get_materialized_partitions(dg.AssetKey("windows")) == {"2025-03-14"}
+
+
+def test_a_backfill_is_told_of_every_table_even_if_none_has_changed(workspace: Workspace) -> None:
+    assert run(workspace) == []
+    job = define(workspace).resolve_job_def(JOB)
+    with open_instance(workspace) as instance:
+        result = job.execute_in_process(
+            instance=instance, tags={BACKFILL: "of-test", **tag_range(DAYS[0], DAYS[-1])}
+        )
+        assert result.success
+        for stage in STAGES:
+            latest = instance.get_latest_materialization_event(dg.AssetKey(stage.table))
+            assert latest is not None
+            assert latest.run_id == result.run_id
+        assert instance.get_materialized_partitions(dg.AssetKey("messages")) == set(DAYS)
 
 
 def test_one_stage_chosen_alone_is_made_alone(make_workspace: Callable[..., Workspace]) -> None:
