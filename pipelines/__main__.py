@@ -1,6 +1,7 @@
 """``python -m pipelines``: the main job as a Dagster run, the demo and the Dagster UI, without Dagster's commands."""
 
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,6 +67,20 @@ def ui_command(
     from pipelines.ui import start_ui
 
     start_ui(open_workspace(workspace), port, host, allow_host or ())
+
+
+@app.command("prune")
+def prune_command(
+    keep_days: Annotated[int, typer.Option(min=1, help="Age in days from which runs are deleted.")] = 90,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
+    from backstory.workspace import open_workspace
+    from pipelines.history import describe_pruned, prune_history
+    from pipelines.instance import open_instance
+
+    with open_instance(open_workspace(workspace)) as instance:
+        print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
 
 
 def _load_execute_job() -> "Execute":

@@ -13,6 +13,7 @@ from backstory.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
+from pipelines.history import make_pruning
 
 JOB = "materialize_everything"
 
@@ -40,7 +41,7 @@ def define(workspace: Workspace) -> dg.Definitions:
     return dg.Definitions(
         assets=[make_assets(workspace), *specify_sources()],
         jobs=[job],
-        schedules=[make_schedule(workspace, job)],
+        schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[
             make_sensor(workspace, job),
             *make_alert_sensors(workspace),

@@ -1,0 +1,66 @@
+"""What is left of Dagster's history after old runs are deleted: everything that the asset pages show."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backstory.errors import InputError
+from backstory.pipeline import STAGES
+from backstory.workspace import Workspace, open_workspace
+from pipelines.definitions import define
+from pipelines.history import prune_history
+from pipelines.instance import open_instance
+from pipelines.materialization import execute_job
+from tests.pipelines.test_days import DAYS, check_passed, damage, failed_days, materializations
+
+LATER = timedelta(days=31)
+
+
+def shown(instance: dg.DagsterInstance) -> dict[str, object]:
+    """Collect what the asset pages show: partitions, their last events and failures, and the results of checks."""
+    facts: dict[str, object] = {}
+    for stage in STAGES:
+        key = dg.AssetKey(stage.table)
+        last = instance.get_latest_materialization_event(key)
+        facts[stage.table] = (
+            instance.get_materialized_partitions(key),
+            [materializations(instance, stage.table, day)[:1] for day in DAYS],
+            failed_days(instance, stage.table),
+            last.timestamp if last else None,
+        )
+    facts["check"] = check_passed(instance, "windows", "contract_breaches")
+    return facts
+
+
+def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspace) -> None:
+    def run() -> bool:
+        return not execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures
+
+    assert run()
+    damage(workspace, "windows", "2025-03-15")
+    assert not run()
+    assert not run()
+    with open_instance(workspace) as instance:
+        newest, failed_before, first = (one.run_id for one in instance.get_runs())
+        before = shown(instance)
+        stored = Path(workspace.dagster_home) / "history" / "runs"
+        assert prune_history(instance, 30, datetime.now(UTC)) == (0, 0, 0)
+
+        pruned = prune_history(instance, 30, datetime.now(UTC) + LATER)
+
+        assert pruned.events > 0
+        assert shown(instance) == before
+        assert len(materializations(instance, "messages", "2025-03-13")) == 1
+        kept = {one.run_id for one in instance.get_runs()}
+        assert newest in kept
+        assert pruned.runs + len(kept) == 3
+        assert (stored / f"{newest}.db").is_file()
+        for run_id in {failed_before, first}:
+            assert not (stored / f"{run_id}.db").exists()
+        with pytest.raises(InputError, match="give 1 or more"):
+            prune_history(instance, 0, datetime.now(UTC))
+        schedule = define(workspace).resolve_schedule_def("prune_history_nightly")
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+        assert schedule.job.execute_in_process(instance=instance).success
