@@ -12,19 +12,20 @@ import dagster as dg
 from assets.making import Making, remembered_cases
 from assets.metadata import describe_cases, name_partitions
 from backstory.inspection.checks import CHECKS, Check
+from backstory.orchestration import asset_key
 from backstory.tables.parquet import WHOLE
 from backstory.workspace import Workspace
 
 
-def specify_checks() -> list[dg.AssetCheckSpec]:
-    """Describe every check of the library.
+def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
+    """Describe every check of the library, for the assets of a workspace.
 
     None blocks in Dagster's sense: the step itself runs the checks before it reports a partition as materialized.
     """
     return [
         dg.AssetCheckSpec(
             check.name,
-            asset=check.table,
+            asset=asset_key(workspace, check.table),
             description=f"Looks for {check.what}. "
             + ("A partition that has any is not made." if check.blocking else "Warns."),
             metadata={"blocking": check.blocking},
@@ -44,7 +45,7 @@ def evaluate_checks(
         selected: The checks for which Dagster expects a result.
     """
     for check in CHECKS:
-        key = dg.AssetCheckKey(dg.AssetKey(check.table), check.name)
+        key = dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
         if key in selected:
             yield _evaluate(workspace, making, check, key)
 

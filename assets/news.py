@@ -21,7 +21,7 @@ from dagster._core.events import (
 
 from assets.metadata import Metadata, describe_picture, describe_rows
 from backstory.ids import digest, digest_json
-from backstory.orchestration import POSTS
+from backstory.orchestration import POSTS, asset_key, name_of
 from backstory.pipeline import STAGES
 from backstory.report import picture_windows
 from backstory.tables import read_table
@@ -75,10 +75,10 @@ def tell_partitions(
         told: The result of :func:`begin`.
         of_all: Whether to report every partition. After a failed run, Dagster marks those without an event as failed.
     """
-    table = spec.key.to_user_string()
+    table = name_of(spec.key)
     tags = _tag_partitions(workspace, spec, partitions)
     is_chosen = any(name in context.run.tags for name in BY_NAME)
-    news = list(tags) if of_all or is_chosen else _find_news(context, table, tags, told)
+    news = list(tags) if of_all or is_chosen else _find_news(context, spec.key, tags, told)
     rows = {key: entry.rows for key, entry in workspace.ledger.read(table).items()}
     batch = f"{context.run.run_id} {table}"
     for place, key in enumerate(news, 1):
@@ -90,7 +90,7 @@ def tell_partitions(
             job_name=context.run.job_name,
             step_key=str(context.op_execution_context.op_handle),
             event_specific_data=StepMaterializationData(
-                dg.AssetMaterialization(table, partition=key, metadata=metadata, tags=tags[key])
+                dg.AssetMaterialization(spec.key, partition=key, metadata=metadata, tags=tags[key])
             ),
         )
         context.instance.report_dagster_event(
@@ -119,10 +119,10 @@ def begin(workspace: Workspace, table: str, partitions: Sequence[str]) -> Told:
 
 
 def _find_news(
-    context: dg.AssetExecutionContext, table: str, tags: Mapping[str, Tags], told: Told
+    context: dg.AssetExecutionContext, asset: dg.AssetKey, tags: Mapping[str, Tags], told: Told
 ) -> list[str]:
     known = context.instance.event_log_storage.get_latest_tags_by_partition(
-        dg.AssetKey(table), dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
+        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
     )
     news = []
     for key, its_tags in tags.items():
@@ -152,22 +152,23 @@ def tell_table(
         figures: Further metadata of the event.
         of_all: Whether to report the table even if it has not changed.
     """
-    table = spec.key.to_user_string()
+    table = name_of(spec.key)
     [tags] = _tag_partitions(workspace, spec, [WHOLE]).values()
-    if POSTS in {dep.asset_key.to_user_string() for dep in spec.deps}:
-        tags |= _tag_input(POSTS, _observed_version(context, POSTS))
+    if POSTS in {name_of(dep.asset_key) for dep in spec.deps}:
+        posts = asset_key(workspace, POSTS)
+        tags |= _tag_input(posts, _observed_version(context, posts))
     latest = context.instance.get_latest_materialization_event(spec.key)
     known = (latest.tags or {}) if latest is not None else {}
     is_chosen = BACKFILL in context.run.tags
     if of_all or is_chosen or any(known.get(name) != value for name, value in tags.items()):
         rows = sum(entry.rows for entry in workspace.ledger.read(table).values())
         context.log_event(
-            dg.AssetMaterialization(table, metadata={"dagster/row_count": rows, **figures}, tags=tags)
+            dg.AssetMaterialization(spec.key, metadata={"dagster/row_count": rows, **figures}, tags=tags)
         )
 
 
-def _observed_version(context: dg.AssetExecutionContext, source: str) -> str:
-    [*records] = context.instance.fetch_observations(dg.AssetKey(source), limit=1).records
+def _observed_version(context: dg.AssetExecutionContext, source: dg.AssetKey) -> str:
+    [*records] = context.instance.fetch_observations(source, limit=1).records
     observed = records[0].asset_observation if records else None
     tags: Mapping[str, str] = observed.tags if observed else {}
     return tags.get(DATA_VERSION_TAG, DEFAULT_DATA_VERSION.value)
@@ -175,8 +176,8 @@ def _observed_version(context: dg.AssetExecutionContext, source: str) -> str:
 
 def _tag_partitions(workspace: Workspace, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, Tags]:
     """Return the tags that Dagster compares: the data version of each partition and of its inputs."""
-    table = spec.key.to_user_string()
-    reads = [dep.asset_key.to_user_string() for dep in spec.deps]
+    table = name_of(spec.key)
+    reads = [name_of(dep.asset_key) for dep in spec.deps]
     own = _name_versions(workspace, table)
     read = {name: _name_versions(workspace, name) for name in reads}
     tagged = {}
@@ -188,14 +189,14 @@ def _tag_partitions(workspace: Workspace, spec: dg.AssetSpec, partitions: Sequen
                 place = key if name in _PARTITIONED else WHOLE
                 is_source = name not in _READS
                 tags |= _tag_input(
-                    name, DEFAULT_DATA_VERSION.value if is_source else versions.get(place, _NO_ROWS)
+                    asset_key(workspace, name),
+                    DEFAULT_DATA_VERSION.value if is_source else versions.get(place, _NO_ROWS),
                 )
         tagged[key] = tags
     return tagged
 
 
-def _tag_input(name: str, version: str) -> Tags:
-    key = dg.AssetKey(name)
+def _tag_input(key: dg.AssetKey, version: str) -> Tags:
     return {
         get_input_data_version_tag(key): version,
         get_input_event_pointer_tag(key): NULL_EVENT_POINTER,

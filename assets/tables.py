@@ -13,7 +13,7 @@ from assets.making import Making, make_tables
 from assets.metadata import Metadata, describe_report
 from assets.news import begin, tell_partitions, tell_table
 from assets.workspace_resource import WorkspaceResource
-from backstory.orchestration import specify_assets
+from backstory.orchestration import name_of, specify_assets
 from backstory.tables.parquet import WHOLE
 from backstory.tables.views import write_views
 from backstory.telemetry import observe_run
@@ -39,7 +39,7 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=STEP,
         specs=specs,
-        check_specs=specify_checks(),
+        check_specs=specify_checks(workspace),
         can_subset=True,
         # A run for any number of neighbouring days, so that the chats are read once.
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -48,12 +48,12 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> Iterator[dg.AssetCheckResult]:
         opened = workspace.workspace
-        selected = {key.to_user_string() for key in context.selected_asset_keys}
-        chosen = [spec for spec in specs if spec.key.to_user_string() in selected]
+        selected = {name_of(key) for key in context.selected_asset_keys}
+        chosen = [spec for spec in specs if name_of(spec.key) in selected]
         is_partitioned = any(spec.partitions_def is not None for spec in chosen)
         keys = list(context.partition_keys) if is_partitioned else []
         told = {
-            spec.key: begin(opened, spec.key.to_user_string(), keys)
+            spec.key: begin(opened, name_of(spec.key), keys)
             for spec in chosen
             if spec.partitions_def is not None
         }
@@ -65,7 +65,7 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         failures = making.describe_failures()
         failed = bool(failures)
         for spec in chosen:
-            table = spec.key.to_user_string()
+            table = name_of(spec.key)
             figures = _describe(making, table)
             if spec.partitions_def is not None:
                 good = making.good(table, keys)

@@ -10,7 +10,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from pydantic import BaseModel, Field
 
 from backstory.ids import digest
-from backstory.orchestration import CHATS, POSTS, partitions_of
+from backstory.orchestration import CHATS, POSTS, asset_key, partitions_of
 from backstory.pipeline import STAGES
 from backstory.pipeline.changes import fingerprint_chats, fingerprint_documents
 from backstory.pipeline.pending import find_pending, hash_messages, hash_state
@@ -21,7 +21,7 @@ from pipelines.run_plan import RunPlan, find_under_way, plan_runs, tag_range
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
 _ONE_AT_A_TIME = {"backstory/automatic": "yes"}  # dagster.yaml limits the runs with this tag
-_OF_DOCUMENTS: Final = tuple(dg.AssetKey(stage.table) for stage in STAGES if not stage.partitioned)
+_OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partitioned)
 
 
 class _Seen(BaseModel):
@@ -73,12 +73,12 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
             asked=dict(plan.asked),
             notes=list(plan.notes),
         )
-        requests = _request(plan)
+        requests = _request(opened, plan)
         return dg.SensorResult(
             run_requests=requests or None,
             skip_reason=None if requests else " ".join(["No further partition is pending.", *plan.notes]),
             cursor=seen.model_dump_json(),
-            asset_events=_observe(before, seen),
+            asset_events=_observe(opened, before, seen),
         )
 
     return changed_files
@@ -117,7 +117,7 @@ def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg
             recent=list_recent(opened, moment.astimezone(UTC)),
         )
         reason = " ".join(["Every partition to request is under way.", *plan.notes])
-        return _request(plan, f"{moment.isoformat()} ") or dg.SkipReason(reason)
+        return _request(opened, plan, f"{moment.isoformat()} ") or dg.SkipReason(reason)
 
     return materialize_recent
 
@@ -131,10 +131,11 @@ def list_recent(workspace: Workspace, moment: datetime) -> Sequence[str]:
     return keys[::-1]
 
 
-def _request(plan: RunPlan, tick: str | None = None) -> list[dg.RunRequest]:
+def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> list[dg.RunRequest]:
     """Request the runs of a plan.
 
     Args:
+        workspace: An open workspace.
         plan: The plan.
         tick: Beginning of the runs' keys; without keys, equal requests of later ticks start runs, too.
     """
@@ -145,7 +146,9 @@ def _request(plan: RunPlan, tick: str | None = None) -> list[dg.RunRequest]:
     if plan.documents:
         requests.append(
             dg.RunRequest(
-                run_key=tick and f"{tick}{POSTS}", asset_selection=[*_OF_DOCUMENTS], tags=_ONE_AT_A_TIME
+                run_key=tick and f"{tick}{POSTS}",
+                asset_selection=[asset_key(workspace, name) for name in _OF_DOCUMENTS],
+                tags=_ONE_AT_A_TIME,
             )
         )
     return requests
@@ -158,11 +161,11 @@ def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: set[str
     return digest([hash_state(workspace), chats, posts, last, *policy, *sorted(under_way)], length=16)
 
 
-def _observe(before: _Seen, now: _Seen) -> list[dg.AssetObservation]:
+def _observe(workspace: Workspace, before: _Seen, now: _Seen) -> list[dg.AssetObservation]:
     """Report the inputs that have changed to Dagster."""
     observed = []
     if before.chats != now.chats:
-        observed.append(dg.AssetObservation(CHATS))
+        observed.append(dg.AssetObservation(asset_key(workspace, CHATS)))
     if before.posts != now.posts:
-        observed.append(dg.AssetObservation(POSTS, tags={DATA_VERSION_TAG: now.posts}))
+        observed.append(dg.AssetObservation(asset_key(workspace, POSTS), tags={DATA_VERSION_TAG: now.posts}))
     return observed

@@ -39,7 +39,7 @@ def define(workspace: Workspace) -> dg.Definitions:
         description="Every table, for one partition or a range of them in one run.",
     )
     return dg.Definitions(
-        assets=[make_assets(workspace), *specify_sources()],
+        assets=[make_assets(workspace), *specify_sources(workspace)],
         jobs=[job],
         schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[

@@ -137,7 +137,7 @@ def _plan_whole_table(event: EventLogEntry) -> EventLogEntry:
 
 
 def _shorten(event: EventLogEntry, row: Row) -> Row:
-    """Leave out of a stored materialization the fields that are empty, which Dagster fills in when it reads the event."""
+    """Leave the empty fields out of a stored materialization; Dagster fills them in when it reads the event."""
     if event.dagster_event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
         return row
     fields = json.loads(row["event"])

@@ -72,7 +72,9 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     runs = instance.get_runs(dg.RunsFilter(statuses=FINISHED_STATUSES, created_before=before))
     spared = _find_last_attempts(storage)
     old = [run.run_id for run in runs if run.run_id not in spared]
-    events = _delete_events(storage, (_EVENTS.run_id == RUNLESS_RUN_ID) & (_EVENTS.timestamp < _naive(before)))
+    events = _delete_events(
+        storage, (_EVENTS.run_id == RUNLESS_RUN_ID) & (_EVENTS.timestamp < _naive(before))
+    )
     emptied = 0
     for first in range(0, len(old), _AT_ONCE):
         batch = old[first : first + _AT_ONCE]

@@ -8,6 +8,7 @@ from backstory.extras import require_extra
 
 require_extra("dagster", "backstory.orchestration", "run the pipeline without Dagster by `backstory run`")
 
+from backstory.orchestration.asset_keys import asset_key, name_of  # noqa: E402
 from backstory.orchestration.asset_specs import (  # noqa: E402
     CHATS,
     POSTS,
@@ -22,7 +23,9 @@ __all__ = [
     "CHATS",
     "POSTS",
     "TablesResource",
+    "asset_key",
     "asset_specs",
+    "name_of",
     "partitions_definition",
     "partitions_of",
     "specify_assets",

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import dagster as dg
 
 from backstory.ids import digest_json
+from backstory.orchestration.asset_keys import asset_key
 from backstory.orchestration.partitions import partitions_of
 from backstory.pipeline import STAGES, Stage
 from backstory.pipeline.inputs import code_version
@@ -16,13 +17,13 @@ from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 
 CHATS: Final = "chats"
-"""Key of the source asset of the chat exports."""
+"""Name of the source asset of the chat exports."""
 
 POSTS: Final = "posts"
-"""Key of the source asset of the documents."""
+"""Name of the source asset of the documents."""
 
 SOURCES: Final = (CHATS, POSTS)
-"""Keys of all source assets, which Backstory reads and never writes."""
+"""Names of all source assets, which Backstory reads and never writes."""
 
 _OWNER = "team:backstory"
 _STALE_AFTER = timedelta(days=7)
@@ -88,26 +89,27 @@ def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
     """Describe Backstory's assets for a code location that does not build them.
 
     Add the specs to its ``Definitions`` and depend on them, so that Dagster knows their partitions and columns.
-    If Backstory's own code location is loaded, too, Dagster joins the two graphs by key.
+    If Backstory's own code location is loaded, too, Dagster joins the two graphs by key. The keys begin with the
+    setting ``orchestration.key_prefix``, if it is set.
 
     Args:
         root: Folder of the workspace; its settings define the grain and the start of the partitions.
 
     Returns:
-        One spec per asset: the sources, then the tables in the order of the pipeline. The key is the name of the
-        table; the search index, which is not a table, has the key ``search_index``.
+        One spec per asset: the sources, then the tables in the order of the pipeline. The last part of the key is
+        the name of the table; the search index, which is not a table, has the key ``search_index``.
 
     Raises:
         WorkspaceError: The folder is not a workspace.
         SettingsError: Its settings are invalid.
     """
     workspace = open_workspace(Path(root))
-    return [*specify_sources(), *specify_assets(workspace)]
+    return [*specify_sources(workspace), *specify_assets(workspace)]
 
 
-def specify_sources() -> list[dg.AssetSpec]:
-    """Describe the source assets: the chats and the posts."""
-    return [_specify(key, [], None, None) for key in SOURCES]
+def specify_sources(workspace: Workspace) -> list[dg.AssetSpec]:
+    """Describe the source assets of a workspace: the chats and the posts."""
+    return [_specify(workspace, name, [], None, None) for name in SOURCES]
 
 
 def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
@@ -130,6 +132,7 @@ def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
     return [
         *(
             _specify(
+                workspace,
                 stage.table,
                 [*_READ_FROM_OUTSIDE.get(stage.table, ()), *stage.reads],
                 partitions if stage.partitioned else None,
@@ -138,7 +141,13 @@ def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
             for stage in STAGES
         ),
         *(
-            _specify(table, [key for writer in writers for key in _READ_FROM_OUTSIDE[writer]], None, None)
+            _specify(
+                workspace,
+                table,
+                [key for writer in writers for key in _READ_FROM_OUTSIDE[writer]],
+                None,
+                None,
+            )
             for table, writers in beside.items()
         ),
     ]
@@ -154,13 +163,17 @@ def specify_code_version(workspace: Workspace, stage: Stage) -> str:
 
 
 def _specify(
-    table: str, reads: list[str], partitions: dg.TimeWindowPartitionsDefinition | None, version: str | None
+    workspace: Workspace,
+    table: str,
+    reads: list[str],
+    partitions: dg.TimeWindowPartitionsDefinition | None,
+    version: str | None,
 ) -> dg.AssetSpec:
     shown = _SHOWN[table]
     is_source = table in SOURCES
     return dg.AssetSpec(
-        table,
-        deps=reads,
+        asset_key(workspace, table),
+        deps=[asset_key(workspace, name) for name in reads],
         description=shown.description,
         group_name=shown.group,
         kinds={shown.kind},

@@ -418,6 +418,13 @@ def require_address(address: SecretStr) -> None:
         raise ValueError("this must be an address that begins with https:// or http://")
 
 
+class OrchestrationSettings(SettingsGroup):
+    """How Dagster names the workspace."""
+
+    key_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
+    """First part of every asset key, so that one Dagster instance can hold several workspaces; null for none."""
+
+
 class Settings(SettingsGroup):
     """All settings of a workspace."""
 
@@ -434,3 +441,4 @@ class Settings(SettingsGroup):
     rerank: RerankSettings = RerankSettings()
     context: ContextSettings = ContextSettings()
     alerts: AlertSettings = AlertSettings()
+    orchestration: OrchestrationSettings = OrchestrationSettings()

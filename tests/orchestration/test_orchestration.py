@@ -1,5 +1,6 @@
 """What other code locations are given agrees with the assets of this project, and reads what these wrote."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -8,12 +9,13 @@ import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from backstory.errors import InputError, WorkspaceError
-from backstory.orchestration import TablesResource, asset_specs, partitions_of
+from backstory.orchestration import TablesResource, asset_key, asset_specs, partitions_of
 from backstory.pipeline.run import run_pipeline
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
+from pipelines.materialization import execute_job
 from pipelines.run_plan import tag_range
 
 DAYS = ("2025-03-13", "2025-03-15")
@@ -92,3 +94,19 @@ def test_a_writer_elsewhere_is_asked_for_the_days_whose_contexts_have_changed(wo
             chat.write("13/03/2025, 20:00 - Ada Lind: The moths in the evening\n")
         run()
         assert evaluate() == {"2025-03-13"}
+
+
+def test_two_workspaces_with_prefixes_share_an_instance(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\norchestration: {key_prefix: family}\n")
+    graph = define(workspace).resolve_asset_graph()
+    keys = {spec.key for spec in asset_specs(workspace.root)}
+    assert keys == set(graph.get_all_asset_keys())
+    assert {key.path[0] for key in keys} == {"family"}
+    assert asset_key(workspace, "contexts") in keys
+    assert execute_job(workspace, ["2025-03-13"], lambda _: None).failures == []
+    with open_instance(workspace) as instance:
+        told = instance.get_latest_materialization_event(dg.AssetKey(["family", "window_contexts"]))
+        assert told is not None
+        assert "dagster/input_data_version/family/contexts" in (told.tags or {})
+        assert instance.get_materialized_partitions(dg.AssetKey(["family", "messages"])) == {"2025-03-13"}
+        assert {key.path[0] for key in instance.all_asset_keys()} == {"family"}

@@ -66,6 +66,7 @@ HNSW = {"index.ann_min_rows": 1}
 DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
 
 CHANGES = (
+    Change("orchestration.key_prefix", "family", NOTHING),
     Change("conversations.folder", "talks", "messages", rename=("chats", "talks")),
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
     Change("conversations.date_order", "dmy", "messages"),
@@ -246,6 +247,7 @@ CROSS = {"rerank.provider": "cross_encoder", "rerank.model_dir": "models/cross a
 GEMINI_RERANKED = {"rerank.provider": "gemini"}
 
 MODEL_CHANGES = (
+    Change("orchestration.key_prefix", "family", NOTHING),
     ({}, "embedding.provider", "gemini", SPACE),
     (GEMINI, "embedding.model", "gemini-embedding-2", SPACE),
     (GEMINI, "embedding.dimension", 256, SPACE),
