@@ -11,6 +11,7 @@ from backstory.tables.contracts import describe_table
 from backstory.tables.schemas import TABLES
 
 FOLDER = Path(__file__).resolve().parent
+SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
     "minimum": "at least",
@@ -30,6 +31,15 @@ _ABOUT_SETTINGS = """\
 One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
 invalid setting is an error that names the line; the file is never written to. Generated from
 `backstory/settings/models.py`."""
+
+_ABOUT_GRAPH = """\
+What the Dagster UI shows as the asset graph. Rounded boxes are inputs, plain boxes tables (and the search index) that
+are built whole, double boxes tables with a partition per day (or hour, week, month). An arrow that follows from others
+is left out: `decisions`, for example, reads `windows`, too. Generated from `tests/pipelines/asset_graph.json`, which a
+test compares with the code."""
+
+# By whether Backstory builds the asset, and whether it has partitions: how its box begins and ends.
+_SHAPES = {(False, False): ("([", "])"), (True, False): ("[", "]"), (True, True): ("[[", "]]")}
 
 _ENVIRONMENT = """\
 | variable | what |
@@ -96,7 +106,38 @@ def _setting_row(name: str, facts: dict[str, Any], default: object) -> str:
     return f"| `{name}` | {shown.strip(chr(34))} | {allowed} | {facts['description']} |"
 
 
-PAGES = {"tables.md": write_tables_page, "configuration.md": write_configuration_page}
+def write_graph_page() -> str:
+    """Give the page that draws the asset graph."""
+    assets = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
+    lines = ["flowchart LR"]
+    for group in dict.fromkeys(facts["group"] for facts in assets.values()):
+        lines.append(f"  subgraph {group}")
+        for name, facts in assets.items():
+            if facts["group"] == group:
+                left, right = _SHAPES[facts["materializable"], facts["partitioned"]]
+                lines.append(f"    {name}{left}{name}{right}")
+        lines.append("  end")
+    lines += [f"  {parent} --> {name}" for name in assets for parent in _nearest_upstream(assets, name)]
+    return "\n\n".join(["# Asset graph", _ABOUT_GRAPH, "\n".join(["```mermaid", *lines, "```"])]) + "\n"
+
+
+def _nearest_upstream(assets: dict[str, Any], name: str) -> list[str]:
+    """Return the assets that an asset reads, without those that it reaches through another one, too."""
+    upstream = assets[name]["upstream"]
+    further = set().union(*(_all_upstream(assets, parent) for parent in upstream))
+    return [parent for parent in upstream if parent not in further]
+
+
+def _all_upstream(assets: dict[str, Any], name: str) -> set[str]:
+    upstream = assets[name]["upstream"]
+    return set(upstream).union(*(_all_upstream(assets, parent) for parent in upstream))
+
+
+PAGES = {
+    "tables.md": write_tables_page,
+    "configuration.md": write_configuration_page,
+    "asset-graph.md": write_graph_page,
+}
 
 
 def main() -> None:

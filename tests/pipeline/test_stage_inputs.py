@@ -247,7 +247,6 @@ CROSS = {"rerank.provider": "cross_encoder", "rerank.model_dir": "models/cross a
 GEMINI_RERANKED = {"rerank.provider": "gemini"}
 
 MODEL_CHANGES = (
-    Change("orchestration.key_prefix", "family", NOTHING),
     ({}, "embedding.provider", "gemini", SPACE),
     (GEMINI, "embedding.model", "gemini-embedding-2", SPACE),
     (GEMINI, "embedding.dimension", 256, SPACE),

@@ -63,4 +63,5 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspac
             prune_history(instance, 0, datetime.now(UTC))
         schedule = define(workspace).resolve_schedule_def("prune_history_nightly")
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-        assert schedule.job.execute_in_process(instance=instance).success
+        job = define(workspace).resolve_job_def("prune_history")
+        assert job.execute_in_process(instance=instance).success
