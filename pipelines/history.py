@@ -70,8 +70,13 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
         raise InputError(f"the history is in {type(storage).__name__}, which only Dagster itself can prune")
     before = now - timedelta(days=keep_days)
     runs = instance.get_runs(dg.RunsFilter(statuses=FINISHED_STATUSES, created_before=before))
-    spared = _find_last_attempts(storage)
-    old = [run.run_id for run in runs if run.run_id not in spared]
+    latest, attempts = _find_last_attempts(storage)
+    # With Postgres, a run that ended well has attempts, too: Dagster plans days even for tables without partitions.
+    old = [
+        run.run_id
+        for run in runs
+        if run.run_id not in latest and (run.is_success or run.run_id not in attempts)
+    ]
     events = _delete_events(
         storage, (_EVENTS.run_id == RUNLESS_RUN_ID) & (_EVENTS.timestamp < _naive(before))
     )
@@ -132,16 +137,17 @@ def _naive(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _find_last_attempts(storage: SqlEventLogStorage) -> set[str]:
-    """Return the runs that were the last to try an asset, or that failed on a partition and were not followed."""
-    found = set()
+def _find_last_attempts(storage: SqlEventLogStorage) -> tuple[set[str], set[str]]:
+    """Return the last run of each asset, and the runs that planned a partition which no later run has built."""
+    latest, attempts = set(), set()
     for record in storage.get_asset_records():
         entry = record.asset_entry
-        attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        unfinished = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
             entry.asset_key
         )
-        found |= {run_id for run_id, _ in attempts.values()} | {entry.last_run_id or ""}
-    return found
+        latest.add(entry.last_run_id or "")
+        attempts |= {run_id for run_id, _ in unfinished.values()}
+    return latest, attempts
 
 
 def _delete_events(storage: SqlEventLogStorage, of: ColumnElement[bool]) -> int:
