@@ -11,7 +11,7 @@ from backstory.pipeline.batches import collect_batches
 from backstory.pipeline.changes import join_ranges
 from backstory.tables.partitions import partition_range
 from backstory.workspace import Workspace, open_workspace
-from pipelines.automation import MOST_RUNS, tag_range
+from pipelines.run_plan import MOST_RUNS, tag_range
 
 _SECONDS: Final = 600
 

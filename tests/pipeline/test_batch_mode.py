@@ -18,9 +18,9 @@ from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
 from backstory.tables import hash_partitions, list_partitions
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
-from pipelines.automation import RANGE_END, RANGE_START
 from pipelines.batches import make_batch_sensors
 from pipelines.materialization import materialize
+from pipelines.run_plan import RANGE_END, RANGE_START
 from tests.providers.gemini_server import Answer, GeminiServer
 
 SETTINGS = """\

@@ -9,10 +9,10 @@ from assets.news import BACKFILL, BY_NAME
 from backstory.pipeline import STAGES
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
-from pipelines.automation import tag_range
 from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
+from pipelines.run_plan import tag_range
 from tests.workspaces import replace_recorded
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
