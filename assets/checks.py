@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 
 import dagster as dg
 
-from assets.making import Making, remembered_cases
 from assets.metadata import describe_cases, name_partitions
 from backstory.inspection.checks import CHECKS, Check
+from backstory.making import Making, remembered_cases
 from backstory.orchestration import asset_key
 from backstory.tables.parquet import WHOLE
 from backstory.workspace import Workspace

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.checks import evaluate_checks, specify_checks
-from assets.making import Making, make_tables
 from assets.metadata import Metadata, describe_report
 from assets.news import begin, tell_partitions, tell_table
 from assets.workspace_resource import WorkspaceResource
+from backstory.making import Making, make_tables
 from backstory.orchestration import name_of, specify_assets
 from backstory.tables.parquet import WHOLE
 from backstory.tables.views import write_views

@@ -16,9 +16,10 @@ from typing import TypeAlias
 import polars as pl
 
 from backstory import pipeline
-from backstory.errors import BackstoryError, BatchesPendingError, DamagedTableError, InputError
+from backstory.errors import DamagedTableError, InputError
 from backstory.full_disks import naming_full_disk
-from backstory.inspection.checks import Finding, checks_after, make_check
+from backstory.inspection.checks import Finding
+from backstory.making import Tell, make_tables
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
@@ -32,18 +33,15 @@ from backstory.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-Tell: TypeAlias = Callable[[StageReport | Finding], None]
-"""Callback for each stage's report and each check's finding, called as soon as there is one."""
-
 
 @dataclass(frozen=True)
 class Execution:
     """Result of executing the stages.
 
     Attributes:
-        reports: One report for each finished stage.
+        reports: One report for each stage that made something; several if some of its partitions failed.
         findings: One finding for each executed check.
-        failures: What stopped the run, one sentence each; empty if every stage finished.
+        failures: What is broken and why, a sentence for each cause; empty if everything was made.
         waiting: Which batch jobs the remaining stages wait for; empty if they wait for none.
     """
 
@@ -207,31 +205,12 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
         tell: Called with each report and finding as soon as there is one.
 
     Returns:
-        The result up to the first failed stage, or the first blocking check that found a problem.
+        The result. What is broken is named in its failures; all other partitions are made.
     """
-    reports: list[StageReport] = []
-    findings: list[Finding] = []
-    for stage in pipeline.STAGES:
-        try:
-            reports.append(stage.make(workspace, partitions))
-        except BatchesPendingError as error:
-            return Execution(reports, findings, waiting=str(error))
-        except BackstoryError as error:
-            return Execution(reports, findings, [f"{stage.table}: {error}"])
-        tell(reports[-1])
-        made = [make_check(workspace, check, partitions) for check in checks_after(stage.table)]
-        for finding in made:
-            tell(finding)
-        findings += made
-        if failures := list_failures(made):
-            return Execution(reports, findings, failures)
-    return Execution(reports, findings)
-
-
-def list_failures(findings: Sequence[Finding]) -> list[str]:
-    """Return a sentence for each blocking check that found a problem."""
-    return [
-        f"{finding.check.table}, check {finding.check.name}: {finding.message}"
-        for finding in findings
-        if finding.check.blocking and not finding.passed
-    ]
+    made = make_tables(workspace, [stage.table for stage in pipeline.STAGES], partitions, tell)
+    return Execution(
+        [report for reports in made.reports.values() for report in reports],
+        list(made.findings.values()),
+        made.describe_failures(),
+        made.waiting,
+    )

@@ -10,11 +10,12 @@ from rich.console import Console
 from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
+from backstory.making import Tell
 from backstory.orchestration import partitions_of
 from backstory.pipeline import STAGES, find_partitions, known_first_partition
 from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
-from backstory.runner import Execution, Outcome, Tell, find_wanted, run_workspace
+from backstory.runner import Execution, Outcome, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.telemetry import current_run
 from backstory.workspace import Workspace

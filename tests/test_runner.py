@@ -12,10 +12,11 @@ from backstory.inspection.checks import CHECKS, Finding, checks_after
 from backstory.pipeline import STAGES
 from backstory.pipeline.stage_report import StageReport
 from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import list_partitions
+from backstory.tables import list_partitions, read_table
 from backstory.tables.contracts import conform
 from backstory.tables.schemas import TABLES, Sources
 from backstory.workspace import Workspace, open_workspace
+from tests.providers.gemini_server import Behaviour, GeminiServer, exceed, fail, succeed
 from tests.workspaces import replace_recorded
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
@@ -60,22 +61,76 @@ def test_nothing_is_executed_when_nothing_has_changed(workspace: Workspace) -> N
     assert told == []
 
 
-def test_a_blocking_check_stops_the_stages_after_it_and_is_not_taken_for_done(workspace: Workspace) -> None:
+def test_a_broken_day_is_left_as_it_was_and_every_other_day_is_made(workspace: Workspace) -> None:
     run(workspace)
-    path = workspace.tables / "messages" / "2025-03-13.parquet"
-    messages = pl.read_parquet(path)
+    messages = read_table(workspace.tables, "messages", ["2025-03-13"])
     replace_recorded(workspace, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
+    before = workspace.ledger.read("windows")["2025-03-13"]
     (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
     for _ in range(2):
         outcome, told = run(workspace)
         assert not outcome.success
-        assert [one.table for one in told if isinstance(one, StageReport)] == ["messages"]
+        reports = {one.table: one for one in told if isinstance(one, StageReport)}
+        assert list(reports) == [stage.table for stage in STAGES]
+        # Windows overlap by two messages, so that those of the 14th read the 13th, too.
+        assert [reports[table].partitions for table in ("messages", "windows", "contexts")] == [3, 1, 1]
         [failure] = outcome.execution.failures
         assert failure.startswith("messages, check contract_breaches: 1 found")
-    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13"]
+        assert failure.endswith("(2025-03-13)")
+        assert workspace.ledger.read("windows")["2025-03-13"] == before
+    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    replace_recorded(workspace, "messages", "2025-03-13", messages)
+    assert run(workspace)[0].success
 
 
-def test_a_stage_that_fails_ends_the_run_with_its_reason(make_workspace: Callable[..., Workspace]) -> None:
+def ask_server(server: GeminiServer, behaviour: Behaviour) -> str:
+    """Give the settings of an embedder that calls the server, which then behaves like this for every request."""
+    server.script.extend([behaviour] * 100)
+    limits = "texts_per_minute: 100000, tokens_per_minute: 10000000, threads: 1"
+    return (
+        f"embedding: {{provider: gemini, base_url: '{server.url}', dimension: 16, {limits}}}\n"
+        "partitions: {rows_at_once: 1}\n"
+    )
+
+
+def refuse(words: str, failure: Behaviour) -> Behaviour:
+    """Fail when a request holds a text with these words."""
+    return lambda request: (failure if any(words in text for text in request.texts) else succeed)(request)
+
+
+@pytest.mark.usefixtures("api_key")
+def test_a_day_that_a_stage_cannot_make_is_named_and_the_others_are_served(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    workspace = make_workspace(ask_server(server, refuse("Feed the starter twice", fail(400))))
+    outcome, _ = run(workspace)
+    [failure] = outcome.execution.failures
+    assert failure.startswith("hits (2025-03-13): ")
+    assert "refused the request" in failure
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+    server.script.clear()
+    again, _ = run(workspace)
+    assert again.success
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+
+
+@pytest.mark.usefixtures("api_key")
+def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    used_up = exceed("EmbedContentRequestsPerDayPerProjectPerModel-FreeTier")
+    workspace = make_workspace(ask_server(server, refuse("night train to Lisbon needs", used_up)))
+    outcome, _ = run(workspace)
+    [failure] = outcome.execution.failures
+    assert failure.startswith("hits (2025-03-15): Gemini's daily quota is used up")
+    refused = [one for one in server.requests if any("Lisbon needs" in text for text in one.texts)]
+    assert len(refused) == 1
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13"]
+
+
+def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
+    make_workspace: Callable[..., Workspace],
+) -> None:
     workspace = make_workspace(
         "embedding: {provider: hashing}\nchunks: {max_tokens: 16, overlap_tokens: 0}\n"
     )
@@ -84,7 +139,20 @@ def test_a_stage_that_fails_ends_the_run_with_its_reason(make_workspace: Callabl
     [failure] = outcome.execution.failures
     assert failure.startswith("document_chunks: ")
     assert "shorten the title" in failure
+    assert list_partitions(workspace.tables, "window_chunks") == ["2025-03-13", "2025-03-15"]
     assert list_partitions(workspace.tables, "hits") == []
+
+
+def test_a_run_that_would_remove_messages_makes_no_table(workspace: Workspace) -> None:
+    run(workspace)
+    chat = workspace.exports / "garden.txt"
+    chat.write_text("\n".join(chat.read_text(encoding="utf-8").splitlines()[:6]), encoding="utf-8")
+    before = workspace.ledger.read_all()
+    outcome, told = run(workspace)
+    assert told == []
+    [failure] = outcome.execution.failures
+    assert failure.startswith("messages: nothing was written, since 6 messages would be removed")
+    assert workspace.ledger.read_all() == before
 
 
 def test_every_check_comes_after_exactly_one_stage() -> None:

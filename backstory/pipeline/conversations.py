@@ -167,11 +167,10 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         return split_by_partition(read_messages()[0].filter(pl.col("partition").is_in(pending)), pending)
 
-    if is_archive_stale(workspace, files):
-        read_messages()  # updates the archive, from which the partitions are built
+    is_known = _are_files_accounted_for(workspace, _fingerprint(workspace, files))
+    if not is_known or is_archive_stale(workspace, files):
+        read_messages()  # writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint
     fingerprint = _fingerprint(workspace, files)
-    if not _are_files_accounted_for(workspace, fingerprint):
-        workspace.ledger.forget("messages", partitions)
     report = materialize_partitions(
         workspace,
         "messages",

@@ -240,17 +240,6 @@ def rows_of(workspace: Workspace, table: str) -> Weigh:
     return weigh
 
 
-def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
-    """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
-    for name, value in more.items():
-        known = counts.get(name)
-        if isinstance(value, str):
-            told = str(known).split("; ") if known else []
-            counts[name] = "; ".join(told if value in told else [*told, value])
-        else:
-            counts[name] = value + (known if isinstance(known, int | float) else 0)
-
-
 def split_by_partition(
     frame: pl.DataFrame, partitions: Sequence[str], *, keep_key: bool = False
 ) -> dict[str, pl.DataFrame]:

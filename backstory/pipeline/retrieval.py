@@ -20,7 +20,6 @@ from backstory.index import SearchIndex, current_version, open_index
 from backstory.pipeline.batches import require_query_vectors
 from backstory.pipeline.incremental import (
     Compute,
-    add_counts,
     content_of,
     find_pending,
     materialize_partitions,
@@ -29,7 +28,7 @@ from backstory.pipeline.incremental import (
     split_by_partition,
 )
 from backstory.pipeline.inputs import hash_dependencies, read_by_serving
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.stage_report import StageReport, add_counts
 from backstory.progress import show_progress
 from backstory.retrieval import Retrieval
 from backstory.tables.contracts import empty

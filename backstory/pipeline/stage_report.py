@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,6 +60,33 @@ class StageReport:
     def unchanged(self) -> bool:
         """Whether nothing had to be rebuilt."""
         return self.computed == 0
+
+
+def join_reports(reports: Sequence[StageReport]) -> StageReport:
+    """Add up the reports of one stage about different partitions; the reports must not be empty."""
+    counts: dict[str, int | float | str] = {}
+    for report in reports:
+        add_counts(counts, report.counts)
+    return StageReport(
+        table=reports[0].table,
+        rows=sum(report.rows for report in reports),
+        partitions=sum(report.partitions for report in reports),
+        computed=sum(report.computed for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        counts=counts,
+        preview=next((report.preview for report in reports if len(report.preview)), reports[0].preview),
+    )
+
+
+def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
+    """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
+    for name, value in more.items():
+        known = counts.get(name)
+        if isinstance(value, str):
+            told = str(known).split("; ") if known else []
+            counts[name] = "; ".join(told if value in told else [*told, value])
+        else:
+            counts[name] = value + (known if isinstance(known, int | float) else 0)
 
 
 def log_report(report: StageReport) -> None:

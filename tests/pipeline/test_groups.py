@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory import run_pipeline
-from backstory.pipeline.incremental import add_counts, group_partitions
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.incremental import group_partitions
+from backstory.pipeline.stage_report import StageReport, add_counts
 from backstory.tables import list_partitions
 from backstory.workspace import Workspace, open_workspace
 from tests.pipeline.test_run import hash_files

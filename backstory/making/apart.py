@@ -1,20 +1,38 @@
 """Isolates the partitions that fail, so that the remaining partitions are still built."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 import polars as pl
 
-from backstory.errors import BackstoryError, BatchesPendingError, RemovalError
+from backstory.errors import (
+    AuthenticationError,
+    BackstoryError,
+    BatchesPendingError,
+    CacheFileError,
+    LedgerError,
+    ModelFileError,
+    QuotaExhaustedError,
+    RemovalError,
+)
 from backstory.inspection.checks import Check, Finding, make_check
+from backstory.pipeline import Stage
 from backstory.pipeline.stage_report import StageReport
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
-Reasons = dict[str, str]
+Reasons: TypeAlias = dict[str, str]
 """Partition key to the reason why the partition could not be built."""
 
-_WINDOW = "window_id"
+_WINDOW: Final = "window_id"
+_OF_EVERY_PARTITION: Final = (
+    *(AuthenticationError, QuotaExhaustedError),
+    *(ModelFileError, CacheFileError, LedgerError),
+)
+"""Errors that every partition would meet, so that it is no use to try some of them."""
 
 
 class MadeApart(NamedTuple):
@@ -29,58 +47,80 @@ class MadeApart(NamedTuple):
     failures: Reasons
 
 
-def make_apart(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> MadeApart:
+def make_apart(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> MadeApart:
     """Build partitions together; on failure, bisect them until each failing partition is isolated.
 
     Args:
-        make: Builds the partitions with the given keys, or raises.
+        workspace: An open workspace.
+        stage: The stage that builds them.
         partitions: Keys of all partitions to build.
 
     Returns:
         Reports and failures. If both halves fail for the same reason, bisecting stops, and the reason is recorded
-        for every partition of both.
+        for every partition of both. So it is after an error that concerns every partition, for those not yet built.
+
+    Raises:
+        RemovalError: The run would remove messages that an earlier run read, so that no partition may be written.
     """
-    tried = _try(make, partitions)
-    return MadeApart([tried], {}) if isinstance(tried, StageReport) else _divide(make, partitions, tried)
+    tried = _try(workspace, stage, partitions)
+    return _accept(tried) if tried.reason is None else _divide(workspace, stage, partitions, tried)
 
 
-def _divide(
-    make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str], reason: str
-) -> MadeApart:
-    if len(partitions) == 1:
-        return MadeApart([], {partitions[0]: reason})
+@dataclass(frozen=True)
+class _Tried:
+    """Result of one attempt: what was made, and which partitions failed for what reason."""
+
+    reports: list[StageReport]
+    failures: Reasons
+    reason: str | None = None
+    of_every_partition: bool = False
+
+
+def _divide(workspace: Workspace, stage: Stage, partitions: Sequence[str], failed: _Tried) -> MadeApart:
+    if len(partitions) == 1 or failed.of_every_partition:
+        return _accept(failed)
     middle = len(partitions) // 2
     halves = [partitions[:middle], partitions[middle:]]
-    tried = [_try(make, half) for half in halves]
-    if all(outcome == reason for outcome in tried):
-        return MadeApart([], dict.fromkeys(partitions, reason))
+    tried = [_try(workspace, stage, half) for half in halves]
+    if all(half.reason == failed.reason for half in tried):
+        return _accept(failed)
     reports: list[StageReport] = []
     failures: Reasons = {}
     for half, outcome in zip(halves, tried, strict=True):
-        if isinstance(outcome, StageReport):
-            reports.append(outcome)
-        else:
-            part = _divide(make, half, outcome)
-            reports += part.reports
-            failures |= part.failures
+        part = _accept(outcome) if outcome.reason is None else _divide(workspace, stage, half, outcome)
+        reports += part.reports
+        failures |= part.failures
     return MadeApart(reports, failures)
 
 
-def _try(make: Callable[[Sequence[str]], StageReport], partitions: Sequence[str]) -> StageReport | str:
-    """Build partitions, or return the reason why they cannot be built.
+def _accept(tried: _Tried) -> MadeApart:
+    return MadeApart(tried.reports, tried.failures)
 
-    Raises:
-        RemovalError: The run would remove messages that an earlier run read.
-        BatchesPendingError: Texts are in batch jobs that are not done.
-    """
+
+def _try(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> _Tried:
     try:
-        return make(partitions)
-    except BatchesPendingError:
-        raise  # all texts are ordered, and the partitions wait together
-    except RemovalError:
-        raise  # it forbids writing any partition, so a retry with half of them must not write
+        return _Tried([stage.make(workspace, partitions)], {})
+    except (RemovalError, BatchesPendingError):
+        raise  # the one forbids writing any partition; for the other, all texts are ordered and wait together
+    except _OF_EVERY_PARTITION as error:
+        return _keep_made(workspace, stage, partitions, str(error))
     except BackstoryError as error:
-        return str(error)
+        return _Tried([], dict.fromkeys(partitions, str(error)), str(error))
+
+
+def _keep_made(workspace: Workspace, stage: Stage, partitions: Sequence[str], reason: str) -> _Tried:
+    """Tell the partitions that were built before the error, or need not be built, from those that failed."""
+    nothing = _Tried([], dict.fromkeys(partitions, reason), reason, of_every_partition=True)
+    if not stage.partitioned:
+        return nothing
+    try:
+        pending = set(stage.find_pending(workspace, partitions))
+        made = [key for key in partitions if key not in pending]
+        reports = [stage.make(workspace, made)] if made else []
+    except BackstoryError:  # of the same cause, such as the file of a model
+        return nothing
+    failures = {key: reason for key in partitions if key in pending}
+    return _Tried(reports, failures, reason, of_every_partition=True)
 
 
 class Looked(NamedTuple):

@@ -1,18 +1,25 @@
 """Builds the selected tables stage by stage; broken partitions are skipped and reported, the rest is built."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from assets.apart import Reasons, look_apart, make_apart
-from backstory.errors import BackstoryError, BatchesPendingError
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from backstory.errors import BackstoryError, BatchesPendingError, RemovalError
 from backstory.inspection.checks import Check, Finding, checks_after, make_check
+from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.pipeline import STAGES, Stage
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.stage_report import StageReport, join_reports
 from backstory.tables.ledger import Entry
 from backstory.tables.parquet import WHOLE
+from backstory.tables.partitions import previous_partition
 from backstory.workspace import Workspace
 
-_SHOWN_PARTITIONS = 3
+_SHOWN_PARTITIONS: Final = 3
+
+Tell: TypeAlias = Callable[[StageReport | Finding], None]
+"""Callback for each stage's report and each check's finding, called as soon as there is one."""
 
 
 @dataclass
@@ -58,62 +65,85 @@ class Making:
 
     def fail(self, table: str, reasons: Reasons) -> None:
         """Record partitions that are broken by themselves, not because a table that they read is broken."""
-        self.broken.setdefault(table, {}).update(reasons)
+        self.inherit(table, reasons)
         for key, reason in reasons.items():
             self._causes.setdefault(reason, []).append((table, key))
 
+    def inherit(self, table: str, reasons: Reasons) -> None:
+        """Record partitions that are broken because of another table."""
+        if reasons:
+            self.broken.setdefault(table, {}).update(reasons)
 
-def make_tables(workspace: Workspace, tables: Collection[str], partitions: Sequence[str]) -> Making:
+
+def make_tables(
+    workspace: Workspace, tables: Collection[str], partitions: Sequence[str], tell: Tell = lambda _: None
+) -> Making:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
     A partition is broken if it cannot be built, if a blocking check finds cases in it, or if it reads a broken
-    partition. All other partitions are built.
+    partition. All other partitions are built. A broken partition keeps the rows of earlier runs, and the next run
+    tries it again. A run that would remove messages or documents stops there: it builds none of the later tables.
 
     Args:
         workspace: An open workspace.
         tables: Names of the tables to build.
         partitions: Keys of the partitions to build; ignored for tables without partitions.
+        tell: Called with the report of each stage, and with the finding of each check.
 
     Returns:
         Reports, failures and findings of all tables.
     """
     making = Making()
-    for stage in STAGES:
-        if stage.table in tables or any(table in tables for table in stage.writes_beside):
-            _make_stage(workspace, stage, partitions if stage.partitioned else [WHOLE], making)
+    wanted = [stage for stage in STAGES if not {stage.table, *stage.writes_beside}.isdisjoint(tables)]
+    for place, stage in enumerate(wanted):
+        try:
+            _make_stage(workspace, stage, partitions if stage.partitioned else [WHOLE], making, tell)
+        except RemovalError as error:
+            making.fail(stage.table, {WHOLE: str(error)})
+            stopped = {WHOLE: f"the run stopped at {stage.table}"}
+            for later in wanted[place:]:
+                for table in (later.table, *later.writes_beside):
+                    making.inherit(table, stopped)
+            break
     return making
 
 
-def _make_stage(workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making) -> None:
-    inherited = _find_inherited(stage, partitions, making)
-    if inherited:
-        making.broken.setdefault(stage.table, {}).update(inherited)
-    wanted = [key for key in partitions if key not in inherited]
+def _make_stage(
+    workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making, tell: Tell
+) -> None:
+    making.inherit(stage.table, _find_inherited(workspace, stage, partitions, making))
+    wanted = making.good(stage.table, partitions)
     if not wanted:
         return
     try:
-        made = make_apart(lambda keys: stage.make(workspace, keys), wanted)
+        apart = make_apart(workspace, stage, wanted)
     except BatchesPendingError as error:
         making.wait(stage.table, wanted, str(error))
         return
-    making.reports[stage.table] = made.reports
-    making.fail(stage.table, made.failures)
-    if made.reports:
+    making.reports[stage.table] = apart.reports
+    making.fail(stage.table, apart.failures)
+    if apart.reports:
+        tell(join_reports(apart.reports))
         for check in checks_after(stage.table):
-            _check(workspace, check, making.good(stage.table, wanted), making)
+            _check(workspace, check, making.good(stage.table, wanted), making, tell)
 
 
-def _find_inherited(stage: Stage, partitions: Sequence[str], making: Making) -> Reasons:
+def _find_inherited(workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making) -> Reasons:
     """Find the partitions that cannot be built because a table that they read is broken."""
     inherited: Reasons = {}
     for table in stage.reads:
-        for key in making.broken.get(table, {}):
-            reason = f"{table} is broken"
-            inherited |= dict.fromkeys(partitions, reason) if key == WHOLE else {key: reason}
-    return {key: reason for key, reason in inherited.items() if key in partitions}
+        reason = f"{table} is broken"
+        broken = set(making.broken.get(table, {}))
+        if WHOLE in broken:
+            return dict.fromkeys(partitions, reason)
+        if table in stage.reads_previous and workspace.settings.windows.overlap:
+            grain = workspace.settings.partitions.grain
+            broken |= {key for key in partitions if previous_partition(key, grain) in broken}
+        inherited |= {key: reason for key in partitions if key in broken}
+    return inherited
 
 
-def _check(workspace: Workspace, check: Check, partitions: Sequence[str], making: Making) -> None:
+def _check(workspace: Workspace, check: Check, partitions: Sequence[str], making: Making, tell: Tell) -> None:
     if not partitions:
         return
     is_whole = WHOLE in partitions or not _is_partitioned(check)
@@ -123,6 +153,7 @@ def _check(workspace: Workspace, check: Check, partitions: Sequence[str], making
     except BackstoryError as error:
         making.fail(check.table, {WHOLE: f"{check.table}, check {check.name}: {error}"})
         return
+    tell(finding)
     making.findings[check] = finding
     cases = looked.cases if looked else ({} if finding.passed else {WHOLE: len(finding.cases)})
     _remember(workspace, check, [WHOLE] if looked is None else partitions, cases)
