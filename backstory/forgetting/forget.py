@@ -17,7 +17,7 @@ from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of, read_exports
 from backstory.messages.archive import drop_archived, read_archive, write_archive
-from backstory.pipeline.conversations import read_as_stored
+from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
 from backstory.privacy import load_secret, make_pseudonym
 from backstory.privacy.names import normalize_name
@@ -131,7 +131,7 @@ def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:
 
 def _find_conversation(workspace: Workspace, name: str) -> _Target:
     folder = PurePosixPath(workspace.settings.conversations.folder)
-    origins = read_as_stored(workspace).origins
+    origins = put_as_stored(workspace, read_chats(workspace)[0]).origins
     stored = set(_read_messages(workspace)["conversation_id"])
     ids = {
         conversation

@@ -10,6 +10,7 @@ from backstory.messages.exports import (
     replace_sources,
 )
 from backstory.messages.file_reading import READERS, conversation_of
+from backstory.messages.last_reading import LastReading
 from backstory.messages.message_ids import assign_message_ids
 from backstory.messages.reader import ExportReader, ParsedExport
 
@@ -19,6 +20,7 @@ __all__ = [
     "ExportFile",
     "ExportRead",
     "ExportReader",
+    "LastReading",
     "ParsedExport",
     "assign_message_ids",
     "conversation_of",

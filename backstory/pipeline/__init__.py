@@ -5,8 +5,6 @@ from backstory.pipeline.conversations import (
     find_privacy_breaches,
     known_first_partition,
     materialize_messages,
-    materialize_window_chunks,
-    materialize_windows,
 )
 from backstory.pipeline.corpus import (
     materialize_document_chunks,
@@ -14,6 +12,7 @@ from backstory.pipeline.corpus import (
     materialize_search_index,
 )
 from backstory.pipeline.freshness import is_fresh, record_run
+from backstory.pipeline.message_windows import materialize_window_chunks, materialize_windows
 from backstory.pipeline.retrieval import (
     materialize_contexts,
     materialize_decisions,

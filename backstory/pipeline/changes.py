@@ -6,14 +6,14 @@ from bisect import bisect
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from backstory.pipeline.conversations import exports_fingerprint
 from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.readings import exports_fingerprint
 from backstory.workspace import Workspace
 
 
 def fingerprint_chats(workspace: Workspace) -> str:
-    """Hash the chat exports, and the settings that decide how they are read."""
+    """Hash the chat exports, the settings that read them, and the archived and forgotten messages."""
     return exports_fingerprint(workspace)
 
 

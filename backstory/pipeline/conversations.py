@@ -1,61 +1,52 @@
-"""Stages for the messages, windows and query chunks of a workspace."""
+"""The stage that reads the chat exports of a workspace into messages, quarantine and sources."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from typing import Final
 
 import polars as pl
 
-from backstory.errors import BackstoryError, PrivacyError, WorkspaceError
-from backstory.forgotten import drop_members, hide_members, leave_out, list_forgotten_members, read_forgotten
+from backstory.errors import BackstoryError, WorkspaceError
 from backstory.ids import digest
-from backstory.messages import (
-    ExportFile,
-    ExportRead,
-    assign_message_ids,
-    find_exports,
-    read_exports,
-    replace_sources,
-)
-from backstory.messages.archive import hash_archive, read_archive
+from backstory.messages import ExportFile, ExportRead, find_exports
+from backstory.messages.archive import read_archive
+from backstory.pipeline.export_records import forget_changed, record_files
 from backstory.pipeline.former_names import remove_former_names
 from backstory.pipeline.incremental import (
     content_of,
     find_pending,
     materialize_partitions,
-    read_made,
-    rows_of,
     split_by_partition,
     write_beside,
 )
-from backstory.pipeline.inputs import hash_dependencies
+from backstory.pipeline.kept_messages import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.lone_messages import require_no_lone_messages
-from backstory.pipeline.removals import (
+from backstory.pipeline.readings import (
     Reading,
-    begin_writing,
-    drop_outside,
-    end_writing,
-    is_archive_stale,
-    keep_archived,
-    refuse_removals,
+    exports_fingerprint,
+    fingerprint_messages,
+    put_as_stored,
+    read_chats,
 )
+from backstory.pipeline.removals import refuse_removals
 from backstory.pipeline.stage_report import StageReport, log_unread
-from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
+from backstory.pipeline.stored_messages import drop_outside
+from backstory.privacy import find_real_names, load_secret
 from backstory.tables import hash_partitions, list_partitions, read_table
 from backstory.tables.ledger import Entry
-from backstory.tables.partitions import partition_key, partition_keys, partition_range, previous_partition
-from backstory.window_chunks import cut_window_chunks
-from backstory.windows import cut_windows
+from backstory.tables.partitions import partition_key, partition_keys, partition_range
 from backstory.workspace import Workspace
 
-_EXTENT = "extent"
-_PRIVACY = "privacy"
-_EXPORTS = "exports"
+_EXTENT: Final = "extent"
+_PRIVACY: Final = "privacy"
+_EXPORTS: Final = "exports"
 
-EXPORT_SOURCES = "conversations"
+EXPORT_SOURCES: Final = "conversations"
 """Partition of the table ``sources`` for the files in the folder of exports."""
 
 logger = logging.getLogger(__name__)
@@ -79,17 +70,22 @@ def find_partitions(workspace: Workspace) -> list[str]:
     fingerprint = _fingerprint_extent(workspace)
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
-        read = _read_exports(workspace)
-        timestamps = pl.concat([read.messages["timestamp"], read_archive(workspace.archive)["timestamp"]])
+        read, _ = read_chats(workspace)
+        # An archived message stands for one of an export only by its id, which stored messages have.
+        messages = (
+            read.messages
+            if read_archive(workspace.archive).is_empty()
+            else read_all_messages(workspace).messages
+        )
         if not settings.admit_lone_messages:
-            require_no_lone_messages(read.messages)
-        keys = partition_keys(timestamps, settings.grain)
+            require_no_lone_messages(messages)
+        keys = partition_keys(messages["timestamp"], settings.grain)
         if keys.is_empty():
             # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
             if stored := list_partitions(workspace.tables, "messages"):
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
-        known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(timestamps))
+        known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(messages))
         if _fingerprint_extent(workspace) == fingerprint:
             workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
@@ -104,6 +100,34 @@ def known_first_partition(workspace: Workspace) -> str | None:
     # The last run may have had another grain.
     moment = datetime.fromisoformat(known.content.split(" ")[0]).replace(tzinfo=UTC)
     return partition_key(moment, workspace.settings.partitions.grain)
+
+
+def read_all_messages(workspace: Workspace) -> Reading:
+    """Read the exports as a run does, with the messages that only the archive holds, and without writing a table.
+
+    Raises:
+        PrivacyError: A message still holds a real name.
+        WorkspaceError: The archive or the key of the pseudonyms cannot be used.
+    """
+    read, files = read_chats(workspace)
+    return keep_archived(workspace, put_as_stored(workspace, read), files)
+
+
+@dataclass
+class _Messages:
+    """All messages of a run, read once.
+
+    Attributes:
+        rows: The messages, with their ``partition``.
+        fingerprint: Hash of everything that the stage reads, after it was read.
+        files: The exports after they were read.
+        counts: Figures of the stage.
+    """
+
+    rows: pl.DataFrame
+    fingerprint: str
+    files: Sequence[ExportFile]
+    counts: dict[str, int | float | str] = field(default_factory=dict)
 
 
 def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -122,73 +146,95 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
             before. Nothing is written.
         RemovalError: The run would lose messages that an earlier run read. Nothing is written.
     """
-    counts: dict[str, int | float | str] = {}
-    files = find_exports(workspace.exports)
     if workspace.settings.privacy.pseudonyms:
         load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    files = find_exports(workspace.exports)
+    counts: dict[str, int | float | str] = {}
 
     @cache
-    def read_messages() -> tuple[pl.DataFrame, str]:
-        read = _read_exports(workspace)
-        files_after = find_exports(workspace.exports)
-        reading, quarantine = _read_as_stored(workspace, read)
-        reading = keep_archived(workspace, reading, files)
-        refuse_removals(workspace, reading, files, partitions)
-        messages, sources = reading.messages, reading.sources
-        is_emptied = bool(list_partitions(workspace.tables, "messages"))
-        if notice := remove_former_names(workspace, reading.names, partitions):
-            counts["notice"] = notice
-        begin_writing(workspace, reading, files)
-        _write_quarantine(workspace, quarantine)
-        # Last, because its ledger entry also confirms the quarantine.
-        fingerprint, fingerprint_after = (_fingerprint(workspace, found) for found in (files, files_after))
-        inputs = fingerprint if fingerprint_after == fingerprint else ""
-        write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
-        log_unread(sources)
-        if messages.is_empty() and not is_emptied and len(sources.filter(pl.col("status") != "ignored")):
-            raise WorkspaceError(_describe_nothing(workspace, read))
-        drop_outside(workspace, messages)
-        for entry in read.unused_overrides:
-            logger.warning(
-                "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
-                "theirs (a file's without its suffix)",
-                entry,
-                workspace.settings.conversations.folder,
-            )
-        statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
-        counts.update(messages=len(messages), quarantined=len(quarantine), sources=len(sources), **statuses)
-        grain = workspace.settings.partitions.grain
-        keys = partition_keys(messages["timestamp"], grain).alias("partition")
-        return messages.with_columns(keys), fingerprint_after
+    def read_messages() -> _Messages:
+        read = _read_and_write_beside(workspace, files, partitions)
+        counts.update(read.counts)
+        return read
 
     def weigh(_: list[str]) -> Mapping[str, int]:
-        return dict(read_messages()[0]["partition"].value_counts().iter_rows())
+        return dict(read_messages().rows["partition"].value_counts().iter_rows())
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        return split_by_partition(read_messages()[0].filter(pl.col("partition").is_in(pending)), pending)
+        return split_by_partition(read_messages().rows.filter(pl.col("partition").is_in(pending)), pending)
 
-    is_known = _are_files_accounted_for(workspace, _fingerprint(workspace, files))
+    is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, files))
     if not is_known or is_archive_stale(workspace, files):
         read_messages()  # writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint
-    fingerprint = _fingerprint(workspace, files)
     report = materialize_partitions(
         workspace,
         "messages",
-        dict.fromkeys(partitions, fingerprint),
+        dict.fromkeys(partitions, fingerprint_messages(workspace, files)),
         compute,
         weigh=weigh,
-        read_inputs_again=lambda: dict.fromkeys(partitions, read_messages()[1]),
+        read_inputs_again=lambda: dict.fromkeys(partitions, read_messages().fingerprint),
         counts=counts,
     )
-    if read_messages.cache_info().currsize:
-        end_writing(workspace, files, partitions)
+    if read_messages.cache_info().currsize and read_messages().files == files:
+        record_files(workspace, files, partitions)
+    workspace.last_reading.release()
     return report
+
+
+def _read_and_write_beside(
+    workspace: Workspace, files: Sequence[ExportFile], partitions: Sequence[str]
+) -> _Messages:
+    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
+    read, files_after = read_chats(workspace)
+    reading = keep_archived(workspace, put_as_stored(workspace, read), files)
+    refuse_removals(workspace, reading, files, partitions)
+    messages, sources = reading.messages, reading.sources
+    held_messages = bool(list_partitions(workspace.tables, "messages"))
+    notice = remove_former_names(workspace, reading.names, partitions)
+    store_archive(workspace, reading, files)
+    forget_changed(workspace, files)
+    _write_quarantine(workspace, reading.quarantine)
+    # Last, because its ledger entry also confirms the quarantine.
+    fingerprint, fingerprint_after = (
+        fingerprint_messages(workspace, found) for found in (files, files_after)
+    )
+    inputs = fingerprint if fingerprint_after == fingerprint else ""
+    write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
+    log_unread(sources)
+    if messages.is_empty() and not held_messages and len(sources.filter(pl.col("status") != "ignored")):
+        raise WorkspaceError(_describe_nothing(workspace, read))
+    drop_outside(workspace, messages)
+    _warn_of_unused_overrides(workspace, read)
+    keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain).alias("partition")
+    statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
+    return _Messages(
+        messages.with_columns(keys),
+        fingerprint_after,
+        files_after,
+        {
+            "messages": len(messages),
+            "quarantined": len(reading.quarantine),
+            "sources": len(sources),
+            **statuses,
+            **({"notice": notice} if notice else {}),
+        },
+    )
+
+
+def _warn_of_unused_overrides(workspace: Workspace, read: ExportRead) -> None:
+    for entry in read.unused_overrides:
+        logger.warning(
+            "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
+            "theirs (a file's without its suffix)",
+            entry,
+            workspace.settings.conversations.folder,
+        )
 
 
 def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
     """List the partitions that :func:`materialize_messages` would build: all of them if the key is unusable."""
     files = find_exports(workspace.exports)
-    fingerprint = _fingerprint(workspace, files)
+    fingerprint = fingerprint_messages(workspace, files)
     is_known = _are_files_accounted_for(workspace, fingerprint) and _is_secret_known(workspace)
     if not is_known or is_archive_stale(workspace, files):
         return list(partitions)
@@ -219,120 +265,16 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     pending = workspace.ledger.pending(_PRIVACY, inputs, contents)
     if not pending:
         return clean
-    names = read_exports(workspace.exports, workspace.settings.conversations).names
+    names = workspace.last_reading.read_names(workspace.exports, workspace.settings.conversations)
     breaches = find_real_names(read_table(workspace.tables, "messages", pending), names)
     if breaches.is_empty():
         workspace.ledger.record(_PRIVACY, {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
 
 
-def find_pending_windows(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """List the partitions that :func:`materialize_windows` would build."""
-    return find_pending(workspace, "windows", _inputs_of_windows(workspace, partitions))
-
-
-def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Cut the messages of each partition into windows."""
-    settings = workspace.settings.windows
-    embedder = workspace.embedder
-    inputs = _inputs_of_windows(workspace, partitions)
-
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        messages = _read_with_previous(workspace, pending)
-        windows = cut_windows(
-            messages,
-            settings,
-            partitions=pending,
-            grain=workspace.settings.partitions.grain,
-            count_tokens=embedder.count_tokens,
-        )
-        return split_by_partition(windows, pending, keep_key=True)
-
-    return materialize_partitions(workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages"))
-
-
-def find_pending_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """List the partitions that :func:`materialize_window_chunks` would build."""
-    return find_pending(workspace, "window_chunks", _inputs_of_window_chunks(workspace, partitions))
-
-
-def materialize_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Cut each window into query chunks."""
-    settings = workspace.settings.queries
-    embedder = workspace.embedder
-    limit = min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens)
-    inputs = _inputs_of_window_chunks(workspace, partitions)
-
-    def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-        windows = read_made(workspace, "windows", pending)
-        messages = _read_with_previous(workspace, pending)
-        chunks = cut_window_chunks(
-            windows,
-            messages,
-            settings,
-            max_tokens=limit,
-            count_tokens=embedder.count_tokens,
-            default_min_tokens=embedder.default_query_tokens,
-        )
-        keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
-        return split_by_partition(keyed, pending)
-
-    weigh = rows_of(workspace, "messages")
-    return materialize_partitions(workspace, "window_chunks", inputs, compute, weigh=weigh)
-
-
-def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports, the settings that read them, and the archived and forgotten messages."""
-    return _fingerprint(workspace, find_exports(workspace.exports))
-
-
 def _fingerprint_extent(workspace: Workspace) -> str:
     admitted = str(workspace.settings.partitions.admit_lone_messages)
     return digest([exports_fingerprint(workspace), admitted])
-
-
-def read_as_stored(workspace: Workspace) -> Reading:
-    """Read the exports in the form of the table ``messages``, without archived messages.
-
-    Raises:
-        PrivacyError: A message still holds a real name.
-    """
-    return _read_as_stored(workspace, _read_exports(workspace))[0]
-
-
-def _fingerprint(workspace: Workspace, files: Sequence[ExportFile]) -> str:
-    kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
-    hashes = [file.fingerprint for file in files]
-    return digest([hash_dependencies(workspace, "messages"), kept, left_out, *hashes], length=16)
-
-
-def _read_exports(workspace: Workspace) -> ExportRead:
-    """Read the exports without forgotten conversations and members."""
-    settings = workspace.settings.conversations
-    read = read_exports(workspace.exports, settings)
-    return leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
-
-
-def _read_as_stored(workspace: Workspace, read: ExportRead) -> tuple[Reading, pl.DataFrame]:
-    """Return messages and sources with ids and without real names, and the quarantine."""
-    messages, quarantine, sources = read.messages, read.quarantine, read.sources
-    secret = None
-    if workspace.settings.privacy.pseudonyms:
-        messages, quarantine, sources = _pseudonymize(workspace, read)
-        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
-    forgotten = read_forgotten(workspace.forgotten)
-    members = list_forgotten_members(read.names, forgotten)
-    messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)
-    quarantine = hide_members(quarantine, ("source",), members, secret, forgotten)
-    sources = hide_members(sources, ("source", "reason"), members, secret, forgotten)
-    origins = messages.select("source", "conversation_id").with_columns(read.messages["source"].alias("file"))
-    reading = Reading(
-        messages=assign_message_ids(drop_members(messages, forgotten)),
-        origins=origins.unique(maintain_order=True),
-        sources=sources,
-        names=read.names.to_list() if secret else (),
-    )
-    return reading, quarantine
 
 
 def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
@@ -344,33 +286,6 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
         )
     told = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
     return f"no message could be read from the files in {workspace.exports}:{told}"
-
-
-def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
-    names = read.names
-    pseudonymous = pseudonymize_messages(
-        read.messages, secret, aliases=read.aliases, other_names=read.unread_authors
-    )
-    breaches = find_real_names(pseudonymous, names)
-    if not breaches.is_empty():
-        columns = ", ".join(sorted(breaches["column"].unique()))
-        raise PrivacyError(
-            f"{len(breaches)} cells still hold a real name (column {columns}); nothing was written. Set "
-            "`privacy: {pseudonyms: false}` only if the chat is public"
-        )
-    quarantine = pseudonymize_sources(read.quarantine, names, secret)
-    sources = _number_equal_sources(pseudonymize_sources(read.sources, names, secret))
-    reasons = replace_sources(sources["reason"], read.sources["source"], sources["source"])
-    return pseudonymous, quarantine, sources.with_columns(reasons)
-
-
-def _number_equal_sources(sources: pl.DataFrame) -> pl.DataFrame:
-    """Number files that get the same name because they spell one person's name in two ways."""
-    number = pl.int_range(1, pl.len() + 1).over("source")
-    return sources.with_columns(
-        pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number)).alias("source")
-    )
 
 
 def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
@@ -400,30 +315,3 @@ def _is_secret_known(workspace: Workspace) -> bool:
     except BackstoryError:
         return False  # the stage raises the error with its reason
     return True
-
-
-def _inputs_of_windows(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
-    """Hash the messages of each partition, and those of the previous partition where windows overlap."""
-    settings = workspace.settings
-    depends = hash_dependencies(workspace, "windows")
-    overlaps = bool(settings.windows.overlap)
-    before = {key: previous_partition(key, settings.partitions.grain) for key in partitions if overlaps}
-    contents = content_of(workspace, "messages", [*partitions, *before.values()])
-    return {
-        key: digest([contents[key], contents[before[key]] if overlaps else "", depends]) for key in partitions
-    }
-
-
-def _inputs_of_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
-    depends = hash_dependencies(workspace, "window_chunks")
-    contents = content_of(workspace, "windows", partitions)
-    return {key: digest([contents[key], depends]) for key in partitions}
-
-
-def _read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
-    grain = workspace.settings.partitions.grain
-    wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
-    # The partition before the first one may not exist. The wanted partitions must exist.
-    made = workspace.ledger.read("messages")
-    messages = read_made(workspace, "messages", [key for key in wanted if key in made or key in partitions])
-    return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))

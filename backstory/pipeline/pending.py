@@ -11,13 +11,11 @@ import polars as pl
 
 from backstory.ids import digest
 from backstory.index import current_version
-from backstory.messages import find_exports
 from backstory.pipeline.changes import fingerprint_chats
-from backstory.pipeline.conversations import EXPORT_SOURCES, read_as_stored
+from backstory.pipeline.conversations import EXPORT_SOURCES, read_all_messages
 from backstory.pipeline.incremental import split_by_partition
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.lone_messages import require_no_lone_messages
-from backstory.pipeline.removals import keep_archived
 from backstory.pipeline.retrieval import find_pending_retrieval
 from backstory.pipeline.stages import STAGES
 from backstory.tables import hash_partitions, hash_rows, read_table
@@ -60,13 +58,12 @@ def hash_messages(workspace: Workspace) -> dict[str, str]:
     Raises:
         InputError: A few messages are more than a year away from all other messages.
         PrivacyError: A message still holds a real name.
-        WorkspaceError: The archive cannot be used.
+        WorkspaceError: The archive or the key of the pseudonyms cannot be used.
     """
     settings = workspace.settings.partitions
-    reading = read_as_stored(workspace)
+    messages = read_all_messages(workspace).messages
     if not settings.admit_lone_messages:
-        require_no_lone_messages(reading.messages)
-    messages = keep_archived(workspace, reading, find_exports(workspace.exports)).messages
+        require_no_lone_messages(messages)
     keyed = messages.with_columns(partition_keys(messages["timestamp"], settings.grain).alias("partition"))
     keys = [str(key) for key in keyed["partition"].unique().sort()]
     return {key: hash_rows(rows) for key, rows in split_by_partition(keyed, keys).items()}

@@ -9,11 +9,7 @@ from typing import Final, TypeVar
 from backstory.full_disks import naming_full_disk
 from backstory.pipeline.conversations import (
     find_pending_messages,
-    find_pending_window_chunks,
-    find_pending_windows,
     materialize_messages,
-    materialize_window_chunks,
-    materialize_windows,
 )
 from backstory.pipeline.corpus import (
     find_pending_document_chunks,
@@ -22,6 +18,12 @@ from backstory.pipeline.corpus import (
     materialize_document_chunks,
     materialize_documents,
     materialize_search_index,
+)
+from backstory.pipeline.message_windows import (
+    find_pending_window_chunks,
+    find_pending_windows,
+    materialize_window_chunks,
+    materialize_windows,
 )
 from backstory.pipeline.retrieval import (
     find_pending_retrieval,

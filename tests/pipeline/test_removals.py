@@ -16,7 +16,8 @@ from backstory.errors import RemovalError, WorkspaceError
 from backstory.index import current_version
 from backstory.messages.archive import read_archive
 from backstory.pipeline import STAGES
-from backstory.pipeline.removals import PARTITIONED, find_missing
+from backstory.pipeline.missing_messages import find_missing
+from backstory.pipeline.stored_messages import PARTITIONED
 from backstory.tables import list_partitions, read_table
 from backstory.tables.contracts import empty
 from backstory.tables.schemas import TABLES, Messages
