@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory import run_pipeline
+from backstory import pipeline, run_pipeline
 from backstory.errors import InputError
 from backstory.forgetting import Forgetting, forget
 from backstory.forgetting.traces import Wanted, pick_parts, search_workspace
@@ -87,6 +87,19 @@ def test_a_copy_of_a_forgotten_conversation_is_not_read_either(made: Workspace) 
     (made.exports / "garden (1).txt").write_text(CHAT, encoding="utf-8")
     run_pipeline(reopen(made))
     assert set(read_table(made.tables, "messages")["conversation_id"]) == {"moths"}
+
+
+@pytest.mark.parametrize("name", ["Zoe Park", "zoë park", "Zoë"])
+def test_a_member_is_found_by_every_name_that_the_tables_take_for_the_same_person(
+    workspace: Workspace, name: str
+) -> None:
+    (workspace.exports / "moths.txt").write_text(OTHER.replace("Dora Quill", "Zoë Park 🌻"), encoding="utf-8")
+    pipeline.materialize_messages(workspace, pipeline.find_partitions(workspace))
+    done = forget(reopen(workspace), "member", name)
+    assert done.rows == 1
+    assert done.search.found == {}
+    assert done.inputs == ("chats/moths.txt",)
+    assert "forgotten-" in str(read_table(workspace.tables, "messages")["text"].to_list())
 
 
 @pytest.mark.parametrize("by_pseudonym", [False, True])

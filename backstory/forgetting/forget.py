@@ -15,12 +15,13 @@ from backstory.forgetting.traces import Search, Wanted, pick_parts, search_works
 from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
 from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
-from backstory.messages import conversation_of, read_exports
+from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
-from backstory.privacy import load_secret, make_pseudonym
+from backstory.privacy import load_secret
 from backstory.privacy.names import normalize_name
+from backstory.privacy.pseudonyms import Pseudonyms
 from backstory.tables import list_partitions, read_table
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
@@ -148,17 +149,16 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
 
 
 def _find_member(workspace: Workspace, name: str) -> _Target:
-    settings = workspace.settings
-    read = read_exports(workspace.exports, settings.conversations)
-    secret = (
-        load_secret(workspace.secret, workspace.ledger, workspace.tables)
-        if settings.privacy.pseudonyms
-        else None
+    read, _ = read_chats(workspace)
+    secret = _load_secret(workspace)
+    pseudonyms = (
+        None
+        if secret is None
+        else Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
     )
 
     def identify(written: str) -> str:
-        person = read.aliases.get(written, written)
-        return person if secret is None else make_pseudonym(normalize_name(person), secret)
+        return read.aliases.get(written, written) if pseudonyms is None else pseudonyms.of(written)
 
     wanted = normalize_name(name)
     people = {normalize_name(written): identify(written) for written in read.names}
@@ -172,8 +172,10 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
         )
     names = {written for written in read.names if identify(written) in found} or {name}
     holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
-    folder = PurePosixPath(settings.conversations.folder)
-    files = sorted(set(read.messages.filter(holds)["source"]))
+    folder = PurePosixPath(workspace.settings.conversations.folder)
+    # An earlier attempt may have put the member on the list, so that only the exports as a whole show the files.
+    whole, _ = workspace.last_reading.read(workspace.exports, workspace.settings.conversations)
+    files = sorted(set(whole.messages.filter(holds)["source"]))
     return _Target(
         "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
     )
@@ -236,13 +238,9 @@ def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) 
         archived = read_archive(workspace.archive)
         drop_archived(workspace.archive, archived["conversation_id"].unique().to_list())
         left = archived.filter(~pl.col("author").is_in(list(target.ids)).fill_null(value=False))
-        secret = (
-            load_secret(workspace.secret, workspace.ledger, workspace.tables)
-            if workspace.settings.privacy.pseudonyms
-            else None
-        )
         columns = ("conversation_id", "text", "source")
-        write_archive(workspace.archive, hide_members(left, columns, sorted(target.names), secret, forgotten))
+        hidden = hide_members(left, columns, sorted(target.names), _load_secret(workspace), forgotten)
+        write_archive(workspace.archive, hidden)
 
 
 def _load_secret(workspace: Workspace) -> bytes | None:

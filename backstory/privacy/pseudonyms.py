@@ -34,6 +34,42 @@ def make_pseudonym(person: str, secret: bytes) -> str:
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
 
 
+class Pseudonyms:
+    """Gives the people of some exports one pseudonym each, under whatever name an export writes them.
+
+    Args:
+        messages: Messages with ``author``, ``text`` and ``kind``.
+        secret: The key of the pseudonyms.
+        aliases: Further names of authors, each with the author whose pseudonym it becomes.
+        other_names: Names of people who wrote none of the messages.
+    """
+
+    def __init__(
+        self,
+        messages: pl.DataFrame,
+        secret: bytes,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        other_names: Iterable[str] = (),
+    ) -> None:
+        aliases = aliases or {}
+        app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
+        self.authors = messages["author"].drop_nulls().unique().sort()
+        self.finder = NameFinder([*self.authors, *aliases, *other_names], find_members(app_texts))
+        self._people = {
+            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
+        }
+        self._secret = secret
+
+    def of_person(self, person: str) -> str:
+        """Return the pseudonym of a person, given as :meth:`NameFinder.person` does."""
+        return make_pseudonym(self._people.get(person, person), self._secret)
+
+    def of(self, written: str) -> str:
+        """Return the pseudonym of the person that a name stands for in the exports."""
+        return self.of_person(self.finder.person(written))
+
+
 def pseudonymize_messages(
     frame: pl.DataFrame,
     secret: bytes,
@@ -57,22 +93,14 @@ def pseudonymize_messages(
     Returns:
         The frame with the same rows and columns.
     """
-    aliases = aliases or {}
-    app_texts = frame.filter(kind="system")["text"].drop_nulls().unique()
-    authors = frame["author"].drop_nulls().unique().sort()
-    finder = NameFinder([*authors, *aliases, *other_names], find_members(app_texts))
-    people = {finder.person(alias): finder.person(name) for alias, name in aliases.items()}
-
-    def write(person: str) -> str:
-        return make_pseudonym(people.get(person, person), secret)
-
-    pseudonyms = {name: write(finder.person(name)) for name in authors}
+    pseudonyms = Pseudonyms(frame, secret, aliases=aliases, other_names=other_names)
+    by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
     by_author = frame.with_columns(
-        pl.col("author").replace_strict(pseudonyms, default=None, return_dtype=pl.String),
-        text=_replace_in_texts(frame, finder, write),
+        pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String),
+        text=_replace_in_texts(frame, pseudonyms.finder, pseudonyms.of_person),
     )
     # Two merged exports are one conversation, but each keeps its own file name.
-    return _replace_in_identifiers(by_author, finder, secret)
+    return _replace_in_identifiers(by_author, pseudonyms.finder, secret)
 
 
 def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
