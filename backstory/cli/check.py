@@ -47,8 +47,10 @@ def check(
 
     A file outside the folders of a workspace is classified by its content: a chat, else a document.
 
+    What was forgotten, and what a run would stop at, is said for a whole workspace.
+
     Exit codes: 0 everything would be read; 2 bad usage or settings; 3 something would be set aside, is not supported
-    or cannot be read.
+    or cannot be read, or a run would stop.
     """
     from backstory.inspection.preview import preview_run
 

@@ -15,7 +15,9 @@ from backstory.documents.files import list_file
 from backstory.documents.sources import name_source
 from backstory.embeddings import make_embedder
 from backstory.errors import BackstoryError, InputError, WorkspaceError
+from backstory.forgotten import leave_out, leave_out_documents, read_forgotten
 from backstory.inspection.languages import LANGUAGE_REMEDY
+from backstory.inspection.run_stops import find_run_stops
 from backstory.languages import detect_language, is_known, name_language
 from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_exports, read_listed_exports
 from backstory.messages.export_files import describe_file
@@ -147,17 +149,20 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
     reading = _Reading()
     chats = workspace.settings.conversations
     documents = workspace.settings.documents
+    forgotten = read_forgotten(workspace.forgotten)
     exports, posts = workspace.exports.resolve(), workspace.posts.resolve()
     in_exports = {path: place for path, place in (inside or {}).items() if place.is_relative_to(exports)}
     in_posts = {path: place for path, place in (inside or {}).items() if path not in in_exports}
     if inside is None or in_exports:
         try:
-            read = read_exports(workspace.exports, chats)
+            whole, _ = workspace.last_reading.read(workspace.exports, chats)
         except WorkspaceError as error:
             reading.problems.append(str(error))
         else:
+            read = leave_out(whole, forgotten, chats.folder)
             wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
             _add_chats(reading, read, chats.folder, wanted)
+            reading.notes += _describe_forgotten_people(whole, read, chats.folder, wanted)
             if inside is None:
                 reading.notes += _describe_unused(read, chats.folder)
         if inside is None and reading.messages.is_empty():
@@ -166,13 +171,33 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
             )
     if inside is None or in_posts:
         found = read_documents(workspace.posts, documents, apart=list_other_parts(workspace))
+        found = leave_out_documents(found, forgotten, documents.folder)
         wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
         rows = [row for row in _describe_documents(found, documents) if wanted(row["source"])]
         reading.files += rows
         if inside is None and not any(row["status"] == "read" for row in rows):
             state = "holds no document that can be served" if found.present else "is not there"
             reading.notes.append(f"{documents.folder}/ {state}, so that windows are given no context")
+    if inside is None:
+        reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
     return reading
+
+
+def _describe_forgotten_people(
+    whole: ExportRead, left: ExportRead, folder: str, wanted: Callable[[str], bool]
+) -> list[str]:
+    """Count the messages of forgotten people in each file of which the rest would be read."""
+    passed = set(left.sources.filter(status="ignored")["source"])
+    counts = dict(left.messages["source"].value_counts().iter_rows())
+    notes = []
+    for source, count in whole.messages["source"].value_counts().sort("source").iter_rows():
+        name, dropped = name_source(folder, source), count - counts.get(source, 0)
+        if dropped and name not in passed and wanted(name):
+            messages = "1 message" if dropped == 1 else f"{dropped:,} messages"
+            notes.append(
+                f"{name}: {messages} of people who were forgotten by `backstory forget` would be left out"
+            )
+    return notes
 
 
 def _select(
@@ -271,6 +296,7 @@ def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
         name_source(folder, source): numbers
         for source, *numbers in read.messages.group_by("source")
         .agg(
+            rows=pl.len(),
             people=pl.col("author").drop_nulls().n_unique(),
             media=(pl.col("kind") == "media").sum(),
             system=(pl.col("kind") == "system").sum(),
@@ -279,9 +305,10 @@ def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
     }
     rows = []
     for row in read.sources.drop("folder").iter_rows(named=True):
-        people, media, system = figures.get(row["source"], (None, None, None))
-        taken_for = CHAT if row["format"] else None
-        rows.append({**row, "taken_for": taken_for, "people": people, "media": media, "system": system})
+        nothing = (0, 0, 0, 0) if row["status"] == "read" else (row["rows"], None, None, None)
+        count, people, media, system = figures.get(row["source"], nothing)
+        described = {"rows": count, "taken_for": CHAT if row["format"] else None}
+        rows.append({**row, **described, "people": people, "media": media, "system": system})
     return rows
 
 

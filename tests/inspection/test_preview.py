@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.errors import InputError, SettingsError, WorkspaceError
+from backstory.errors import InputError, RemovalError, SettingsError, WorkspaceError
+from backstory.forgotten import Forgotten, write_forgotten
 from backstory.inspection.preview import Preview, preview_run
-from backstory.pipeline import materialize_documents, materialize_messages
+from backstory.pipeline import find_partitions, materialize_documents, materialize_messages
 from backstory.tables import read_table
-from backstory.workspace import Workspace
+from backstory.workspace import Workspace, open_workspace
 from tests.workspaces import CHAT, SETTINGS, write_workspace
 
 AMBIGUOUS = "01/02/2024, 10:00 - Ann: The frost\n02/03/2024, 10:00 - Bo: The elbow\n"
@@ -224,6 +225,41 @@ def test_what_a_run_would_stop_at_is_a_problem(workspace: Workspace) -> None:
     assert any(
         "is not there; make the folder" in problem for problem in preview_run([workspace.root]).problems
     )
+
+
+def test_what_was_read_before_and_is_gone_is_told_as_the_run_tells_it(workspace: Workspace) -> None:
+    materialize_messages(workspace, find_partitions(workspace))
+    materialize_documents(workspace)
+    (workspace.exports / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
+    for post in workspace.posts.iterdir():
+        post.unlink()
+    before = snapshot(workspace.tables)
+    messages, documents = preview_run([workspace.root]).problems
+    after = snapshot(workspace.tables)
+    assert {path: after[path][0] for path in before} == {path: digest for path, (digest, _) in before.items()}
+    opened = open_workspace(workspace.root)
+    for told, stage in (
+        (messages, lambda: materialize_messages(opened, find_partitions(opened))),
+        (documents, lambda: materialize_documents(opened)),
+    ):
+        with pytest.raises(RemovalError) as caught:
+            stage()
+        assert told == f"a run would stop: {caught.value}"
+
+
+def test_what_was_forgotten_is_left_out_and_said(workspace: Workspace) -> None:
+    (workspace.exports / "moths.txt").write_text(CHAT.replace("2025", "2024"), encoding="utf-8")
+    forgotten = Forgotten().add("conversation", ["moths"]).add("document", ["later.md"])
+    write_forgotten(workspace.forgotten, forgotten.add("member", ["Cleo Marsh"]))
+    preview = preview_run([workspace.root])
+    ignored = {row["source"]: row["reason"] for row in preview.files if row["status"] == "ignored"}
+    assert set(ignored) == {"chats/moths.txt", "posts/later.md"}
+    assert all("forgotten by `backstory forget`" in reason for reason in ignored.values())
+    [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
+    assert (chat["rows"], chat["people"], preview.messages, preview.people) == (8, 2, 8, 2)
+    [note] = [note for note in preview.notes if "forgotten" in note]
+    assert note.startswith("chats/garden.txt: 4 messages of people who were forgotten")
+    assert preview.complete
 
 
 def test_without_posts_it_says_what_that_means(workspace: Workspace) -> None:

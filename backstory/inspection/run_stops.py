@@ -1,0 +1,48 @@
+"""What a run would stop at before it writes, found without writing anything."""
+
+from __future__ import annotations
+
+from backstory.documents import read_documents
+from backstory.errors import BackstoryError
+from backstory.messages import find_exports
+from backstory.pipeline.conversations import read_all_messages
+from backstory.pipeline.corpus import list_other_parts
+from backstory.pipeline.incremental import read_previous
+from backstory.pipeline.removals import refuse_removals, require_documents
+from backstory.tables import list_partitions
+from backstory.tables.partitions import partition_keys
+from backstory.workspace import Workspace
+
+
+def find_run_stops(workspace: Workspace) -> list[str]:
+    """Find what a run over all partitions would stop at, such as messages that the exports have lost.
+
+    Args:
+        workspace: An open workspace.
+
+    Returns:
+        The message of each error that the run would raise. None before the first run, which has nothing to lose.
+    """
+    stops = []
+    for require in (_require_messages, _require_documents):
+        try:
+            require(workspace)
+        except BackstoryError as error:
+            stops.append(str(error))
+    return stops
+
+
+def _require_messages(workspace: Workspace) -> None:
+    stored = list_partitions(workspace.tables, "messages")
+    if stored:
+        reading = read_all_messages(workspace)
+        keys = partition_keys(reading.messages["timestamp"], workspace.settings.partitions.grain)
+        refuse_removals(workspace, reading, find_exports(workspace.exports), [*stored, *keys.unique()])
+
+
+def _require_documents(workspace: Workspace) -> None:
+    previous = read_previous(workspace, "documents")
+    if previous is not None:
+        settings = workspace.settings.documents
+        read = read_documents(workspace.posts, settings, previous, apart=list_other_parts(workspace))
+        require_documents(workspace, previous, read.documents)
