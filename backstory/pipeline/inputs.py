@@ -21,7 +21,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 3,
+        "messages": 4,
         "windows": 1,
         "window_chunks": 2,
         "documents": 2,

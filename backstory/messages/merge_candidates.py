@@ -1,0 +1,109 @@
+"""Pairs of exports that share enough for a merge, found without comparing every export with every other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+LEAST_CHARACTERS: Final = 8
+"""Shorter texts are no evidence that two exports belong together."""
+
+LEAST_SHARED: Final = 10
+"""Minimum number of shared texts of two exports."""
+
+LEAST_SHARED_BY_NAME: Final = 3
+"""Minimum number for a copy by its name, and for files of one subfolder; also of messages in an exact copy."""
+
+Pair = tuple[str, str]
+"""The sources of two exports, in the order of their names."""
+
+
+def find_candidates(texts: pl.DataFrame, names: Mapping[str, tuple[bool, str]]) -> set[Pair]:
+    """Return the pairs of exports that may belong to one conversation.
+
+    Time and memory grow with the number of messages and of pairs found, not with the square of the number of exports:
+    a text counts only if it is among the rarest of its export, as two exports with enough shared texts have such a
+    text in common.
+
+    Args:
+        texts: ``source``, ``kind``, normalized text ``norm``, ``timestamp`` and ``author`` of all messages.
+        names: For each source a key that is equal for files of one subfolder and for copies by their name.
+
+    Returns:
+        All pairs that share enough texts that occur once in each, and all exact copies.
+    """
+    once = find_unique_texts(texts)
+    shared = once.filter(pl.len().over("norm") > 1)
+    keys = pl.Series([" ".join(map(str, names[source])) for source in shared["source"]], dtype=pl.String)
+    long = shared.with_columns(keys.alias("name")).filter(pl.col("norm").str.len_chars() >= LEAST_CHARACTERS)
+    named_alike = _share(long, ["name", "norm"], LEAST_SHARED_BY_NAME)
+    copies = _find_copies(texts)
+    held: dict[str, set[str]] = {
+        source: set(norms) for source, norms in shared.group_by("source").agg("norm").iter_rows()
+    }
+    return (
+        named_alike
+        | _share(long, ["norm"], LEAST_SHARED)
+        | {
+            (first, second)
+            for first, second in copies
+            if not held.get(first, set()).isdisjoint(held.get(second, set()))
+        }
+    )
+
+
+def find_unique_texts(texts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``source`` and ``norm`` of the texts that people wrote once in an export."""
+    return (
+        texts.filter(pl.col("kind") == "message", pl.col("norm") != "")
+        .group_by("source", "norm")
+        .len()
+        .filter(pl.col("len") == 1)
+        .select("source", "norm")
+    )
+
+
+def _share(texts: pl.DataFrame, on: list[str], least: int) -> set[Pair]:
+    """Return the pairs with at least so many common texts, each of which occurs once per export.
+
+    Sorted by rarity, two sets with ``least`` common elements share one of all but the last ``least - 1`` of each set.
+    """
+    counted = texts.with_columns(pl.len().over(on).alias("exports")).filter(pl.col("exports") > 1)
+    rarest = (
+        counted.sort("exports", "norm")
+        .with_columns(
+            pl.int_range(pl.len()).over("source").alias("place"),
+            pl.len().over("source").cast(pl.Int64).alias("size"),
+        )
+        .filter(pl.col("place") <= pl.col("size") - least)
+        .select("source", *on)
+    )
+    near = (
+        rarest.join(rarest, on=on, suffix="_other")
+        .filter(pl.col("source") < pl.col("source_other"))
+        .select("source", "source_other")
+        .unique()
+    )
+    held = {source: set(norms) for source, norms in texts.group_by("source").agg("norm").iter_rows()}
+    return {(first, second) for first, second in near.iter_rows() if len(held[first] & held[second]) >= least}
+
+
+def _find_copies(texts: pl.DataFrame) -> set[Pair]:
+    """Return the pairs of which one export may hold all messages of the other: they share its rarest message."""
+    message = ["timestamp", "author", "kind", "norm"]
+    messages = texts.select("source", *message).unique(maintain_order=True)
+    counted = messages.with_columns(pl.len().over(message).alias("exports"))
+    rarest = (
+        counted.sort("exports", maintain_order=True)
+        .unique("source", keep="first")
+        .filter(pl.col("exports") > 1)
+    )
+    pairs = rarest.join(messages, on=message, suffix="_other", nulls_equal=True).filter(
+        pl.col("source") != pl.col("source_other")
+    )
+    return {
+        (min(first, second), max(first, second))
+        for first, second in pairs.select("source", "source_other").iter_rows()
+    }
