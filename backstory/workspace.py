@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING
 from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
 from backstory.embeddings.job_book import JobBook
 from backstory.embeddings.protocol import Embedder
-<<<<<<< HEAD
 from backstory.errors import SettingsError, WorkspaceError
-=======
-from backstory.errors import SettingsError
 from backstory.messages import LastReading
->>>>>>> f7a953d (Read each export once per run; let the archive count in the extent and in what has changed)
 from backstory.rerankers import Reranker, make_reranker
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace

@@ -48,6 +48,7 @@ SMALL_BYTES: Final = 1 << 20
 
 _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
+_NOTHING: Final = "there is nothing in the file"
 _TASK: Final = f"{__name__}:read_request"
 _TOLD: Final = ("source", "status", "reason", "format", "rows", "encoding", "date_order", "timezone")
 
@@ -127,8 +128,11 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
         )
         return _refuse(file.source, "failed", reason)
     latest_year = latest_year_of(state.st_mtime)
-    if len(content) <= SMALL_BYTES and _is_harmless(content, file.path.name, settings):
-        return parse_content(content, file.path.name, file.source, settings, latest_year)
+    if len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
+        if not content.strip(_BLANK):
+            return ReadFile(file.source, "empty", _NOTHING)
+        if _WHATSAPP_TEXT.detects(content, file.path.name, settings):
+            return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
     request = {
         "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would resolve a link a second time
         "source": file.source,
@@ -154,12 +158,6 @@ def read_request(request: bytes) -> bytes:
     return _encode(parse_content(content, path.name, source, settings, wanted["latest_year"]))
 
 
-def _is_harmless(content: bytes, name: str, settings: ConversationSettings) -> bool:
-    if content.startswith(_BINARY):
-        return False
-    return not content.strip(_BLANK) or _WHATSAPP_TEXT.detects(content, name, settings)
-
-
 def parse_content(
     content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
@@ -176,10 +174,16 @@ def parse_content(
         The file's status and messages.
     """
     if not content.strip(_BLANK):
-        return ReadFile(source, "empty", "there is nothing in the file")
+        return ReadFile(source, "empty", _NOTHING)
     reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)
     if reader is None:
         return _refuse(source, "unsupported", describe_unsupported(content, name, VERSION))
+    return _parse(reader, content, source, settings, latest_year)
+
+
+def _parse(
+    reader: ExportReader, content: bytes, source: str, settings: ConversationSettings, latest_year: int
+) -> ReadFile:
     try:
         parsed = reader.read(content, settings, source, latest_year=latest_year)
     except ExportError as error:

@@ -289,6 +289,19 @@ def test_three_phones_in_any_order_give_the_same() -> None:
         assert merged(*(frames[place] for place in order)).equals(both)
 
 
+@pytest.mark.parametrize("name", ["whole.txt", "another.txt"])
+def test_an_export_that_shares_little_with_each_of_two_files_joins_both(name: str) -> None:
+    """Each file of the subfolder shares six texts with the other export, and ten are needed."""
+    conversation = [Message(m.moment, m.author, f"{m.text} {n}") for n, m in enumerate(talk(12))]
+    first, second = Phone("trip/a.txt", last=0.5), Phone("trip/b.txt", first=0.25)
+    other = Phone(name, first=0.0)
+
+    both = merged(*(phone.export(conversation) for phone in (first, second, other)))
+
+    assert set(both["conversation_id"]) == {"trip"}
+    assert len(both) == len(conversation)
+
+
 def test_a_change_of_the_clock_on_one_side_is_followed() -> None:
     conversation = talk(200, gap=120)
     change = conversation[100].moment
