@@ -21,7 +21,7 @@ from dagster._core.events import (
 
 from assets.metadata import Metadata, describe_picture, describe_rows
 from backstory.ids import digest, digest_json
-from backstory.orchestration import POSTS, asset_key, name_of
+from backstory.orchestration import DOCUMENT_FILES, asset_key, name_of
 from backstory.pipeline import STAGES
 from backstory.report import picture_windows
 from backstory.tables import read_table
@@ -154,8 +154,8 @@ def tell_table(
     """
     table = name_of(spec.key)
     [tags] = _tag_partitions(workspace, spec, [WHOLE]).values()
-    if POSTS in {name_of(dep.asset_key) for dep in spec.deps}:
-        posts = asset_key(workspace, POSTS)
+    if DOCUMENT_FILES in {name_of(dep.asset_key) for dep in spec.deps}:
+        posts = asset_key(workspace, DOCUMENT_FILES)
         tags |= _tag_input(posts, _observed_version(context, posts))
     latest = context.instance.get_latest_materialization_event(spec.key)
     known = (latest.tags or {}) if latest is not None else {}

@@ -17,6 +17,8 @@ from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.ledger import LEDGER_FILE, Ledger
+from backstory.writing import Writer
+from backstory.writing.choice import make_writer
 
 if TYPE_CHECKING:
     from backstory.embeddings.batch_jobs import EmbeddingJobs
@@ -45,6 +47,11 @@ class Workspace:
     def posts(self) -> Path:
         """Folder of the documents."""
         return self.root / self.settings.documents.folder
+
+    @property
+    def written(self) -> Path:
+        """Folder of the written posts."""
+        return self.root / self.settings.writers.folder
 
     @property
     def tables(self) -> Path:
@@ -112,6 +119,11 @@ class Workspace:
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
         return make_reranker(self.located_settings.rerank)
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """The writer of the settings, made once; None if no posts are written."""
+        return make_writer(self.settings.writers)
 
     @property
     def min_similarity(self) -> float:

@@ -10,7 +10,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from pydantic import BaseModel, Field
 
 from backstory.ids import digest
-from backstory.orchestration import CHATS, POSTS, asset_key, partitions_of
+from backstory.orchestration import CHATS, DOCUMENT_FILES, asset_key, partitions_of
 from backstory.pipeline import STAGES
 from backstory.pipeline.changes import fingerprint_chats, fingerprint_documents
 from backstory.pipeline.pending import find_pending, hash_messages, hash_state
@@ -146,7 +146,7 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
     if plan.documents:
         requests.append(
             dg.RunRequest(
-                run_key=tick and f"{tick}{POSTS}",
+                run_key=tick and f"{tick}{DOCUMENT_FILES}",
                 asset_selection=[asset_key(workspace, name) for name in _OF_DOCUMENTS],
                 tags=_ONE_AT_A_TIME,
             )
@@ -167,5 +167,5 @@ def _observe(workspace: Workspace, before: _Seen, now: _Seen) -> list[dg.AssetOb
     if before.chats != now.chats:
         observed.append(dg.AssetObservation(asset_key(workspace, CHATS)))
     if before.posts != now.posts:
-        observed.append(dg.AssetObservation(asset_key(workspace, POSTS), tags={DATA_VERSION_TAG: now.posts}))
+        observed.append(dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={DATA_VERSION_TAG: now.posts}))
     return observed

@@ -56,8 +56,8 @@ ROOMS = (
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "windows", "window_chunks", "documents",
     "forgotten", "document_chunks", "providers", "embeddings", "index", "hits", "rerankers", "strategies",
-    "contexts", "decisions", "assessment", "retrieval", "workspace", "backup", "pipeline", "inspection", "forgetting",
-    "making", "runner", "alerts", "evaluation", "report", "orchestration", "original", "cli",
+    "contexts", "decisions", "assessment", "retrieval", "writing", "workspace", "backup", "pipeline", "inspection",
+    "forgetting", "making", "runner", "alerts", "evaluation", "report", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
 

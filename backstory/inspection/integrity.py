@@ -25,6 +25,7 @@ REFERENCES: Final = (
     ("decisions", "hits", ("query_chunk_id", "chunk_id")),
     ("contexts", "decisions", ("window_id", "chunk_id")),
     ("window_contexts", "windows", ("window_id",)),
+    ("posts", "windows", ("window_id",)),
 )
 """References between tables: child, parent and the columns."""
 

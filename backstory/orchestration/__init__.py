@@ -11,7 +11,7 @@ require_extra("dagster", "backstory.orchestration", "run the pipeline without Da
 from backstory.orchestration.asset_keys import asset_key, name_of  # noqa: E402
 from backstory.orchestration.asset_specs import (  # noqa: E402
     CHATS,
-    POSTS,
+    DOCUMENT_FILES,
     asset_specs,
     specify_assets,
     specify_sources,
@@ -21,7 +21,7 @@ from backstory.orchestration.tables_resource import TablesResource  # noqa: E402
 
 __all__ = [
     "CHATS",
-    "POSTS",
+    "DOCUMENT_FILES",
     "TablesResource",
     "asset_key",
     "asset_specs",

@@ -19,10 +19,10 @@ from backstory.workspace import Workspace, open_workspace
 CHATS: Final = "chats"
 """Name of the source asset of the chat exports."""
 
-POSTS: Final = "posts"
+DOCUMENT_FILES: Final = "document_files"
 """Name of the source asset of the documents."""
 
-SOURCES: Final = (CHATS, POSTS)
+SOURCES: Final = (CHATS, DOCUMENT_FILES)
 """Names of all source assets, which Backstory reads and never writes."""
 
 _OWNER = "team:backstory"
@@ -38,7 +38,7 @@ class _Shown(NamedTuple):
 
 _SHOWN = {
     CHATS: _Shown("inputs", "Chat exports as people put them into the workspace; never written to.", "file"),
-    POSTS: _Shown("inputs", "Documents that windows may be given; never written to.", "markdown"),
+    DOCUMENT_FILES: _Shown("inputs", "Documents that windows may be given; never written to.", "markdown"),
     "messages": _Shown(
         "conversations",
         "Messages of all chat exports, authors as pseudonyms; unread lines are in `quarantine`.",
@@ -66,9 +66,13 @@ _SHOWN = {
     "window_contexts": _Shown(
         "retrieval", "One row per window: status, prompt text, counts of every stage, coverage, verdict."
     ),
+    "posts": _Shown("writers", "One row per window: its post, or why there is none; files in `written/`."),
 }
 
-_READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {"messages": (CHATS,), "documents": (POSTS,)}
+_READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {
+    "messages": (CHATS,),
+    "documents": (DOCUMENT_FILES,),
+}
 
 # Groups of settings that affect a stage's rows; after a change, the UI shows the asset as out of date.
 _SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
@@ -82,6 +86,7 @@ _SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
     "decisions": ("rag", "rerank", "context"),
     "contexts": ("rag",),
     "window_contexts": ("rag", "context"),
+    "posts": ("writers", "privacy"),
 }
 
 

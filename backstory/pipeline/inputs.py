@@ -31,6 +31,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 1,
         "contexts": 1,
         "window_contexts": 4,
+        "posts": 1,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
@@ -207,6 +208,19 @@ def _window_contexts(workspace: Workspace) -> SettingsRead:
     }
 
 
+def _posts(workspace: Workspace) -> SettingsRead:
+    """Return the settings that decide the text of a post. Whether posts are documents decides other stages."""
+    settings, writer = workspace.settings.writers, workspace.writer
+    if writer is None:
+        return {"writers.provider": settings.provider}
+    read = _whole_group("writers", settings) | {
+        "writers.provider": writer.id,
+        "writers.prompt": writer.prompt_hash,
+    }
+    del read["writers.feedback"]
+    return read | {"privacy.pseudonyms": workspace.settings.privacy.pseudonyms}
+
+
 def _rag(workspace: Workspace, *names: str) -> SettingsRead:
     settings = workspace.settings.rag.model_dump(mode="json")
     return {f"rag.{name}": settings[name] for name in names}
@@ -233,5 +247,6 @@ _READERS: Final[Mapping[str, Callable[[Workspace], SettingsRead]]] = MappingProx
         "decisions": _decisions,
         "contexts": _no_settings,
         "window_contexts": _window_contexts,
+        "posts": _posts,
     }
 )

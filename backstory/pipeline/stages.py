@@ -25,6 +25,7 @@ from backstory.pipeline.message_windows import (
     materialize_window_chunks,
     materialize_windows,
 )
+from backstory.pipeline.posts import find_pending_posts, materialize_posts
 from backstory.pipeline.retrieval import (
     find_pending_retrieval,
     materialize_contexts,
@@ -164,6 +165,13 @@ _STAGES: Final = (
         _with_ledger(materialize_window_contexts),
         _pending_retrieval("window_contexts"),
         reads=("windows", "window_chunks", "hits", "decisions", "contexts", "search_index"),
+    ),
+    Stage(
+        "posts",
+        _with_ledger(materialize_posts),
+        find_pending_posts,
+        reads=("messages", "windows", "window_chunks", "contexts", "window_contexts"),
+        reads_previous=("messages",),
     ),
 )
 

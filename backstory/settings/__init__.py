@@ -17,6 +17,7 @@ from backstory.settings.models import (
     Settings,
     SettingsGroup,
     WindowSettings,
+    WriterSettings,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "Settings",
     "SettingsGroup",
     "WindowSettings",
+    "WriterSettings",
 ]

@@ -27,6 +27,7 @@ CAUSES = (
 SOURCE_STATUSES = ("read", "empty", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "insufficient", "unknown")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
+POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
 
 
 class Table(pa.DataFrameModel):
@@ -248,6 +249,7 @@ class Contexts(Table):
     chunk_id: str = pa.Field(description="Stored chunk.")
     title: str = pa.Field(description="Title of the document.")
     slug: str = pa.Field(description="Slug of the document.")
+    uri: str = pa.Field(description="Path of the document relative to the folder of documents.")
     published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
     tags: StringList = pa.Field(description="Tags of the document.")
     page_start: int = pa.Field(nullable=True, description="First page; null without pages.")
@@ -322,6 +324,50 @@ class WindowContexts(Table):
         unique = ["window_id"]
 
 
+class Posts(Table):
+    """One row is one window and the post that a writer made of it, or the reason why there is none.
+
+    ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, so that this draft
+    lies beside it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the
+    draft failed a check, ``failed`` if the writer could not be asked, and ``waiting`` if the budget was used up. The
+    next run asks again for the windows that failed or wait.
+    """
+
+    window_id: str = pa.Field(description="Window.")
+    slug: str = pa.Field(description="Slug of the post, the same for the window in every run.")
+    path: str = pa.Field(description="File of the post, relative to the workspace.")
+    title: str = pa.Field(description="Title; empty without a post.")
+    published_at: UtcDatetime = pa.Field(description="End of the window, UTC.")
+    tags: StringList = pa.Field(description="Tags.")
+    text: str = pa.Field(
+        description="Markdown without front matter; of a rejected draft the draft, else empty."
+    )
+    status: str = pa.Field(
+        isin=POST_STATUSES,
+        description="written, edited, no_messages, no_context, rejected, failed or waiting.",
+    )
+    reason: str = pa.Field(
+        nullable=True, description="Why there is no post, and what to do; null for written."
+    )
+    writer: str = pa.Field(description="Writer and its version.")
+    model: str = pa.Field(nullable=True, description="Model that wrote; null for a writer without a model.")
+    prompt_hash: str = pa.Field(description="Hash of the prompt, or of the code of a writer without one.")
+    context_hash: str = pa.Field(
+        description="Hash of what the writer was shown of the window and its context."
+    )
+    tokens_in: int = pa.Field(ge=0, description="Tokens that the model read; 0 without a model.")
+    tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote; 0 without a model.")
+    cost: float = pa.Field(nullable=True, description="Estimated cost; null if no price is known.")
+    cited_documents: StringList = pa.Field(description="Documents that the post cites, in order of citation.")
+    removed_citations: int = pa.Field(
+        ge=0,
+        description="Links and citations that were removed, since the writer was not shown their document.",
+    )
+
+    class Config:
+        unique = ["window_id"]
+
+
 TABLES: dict[str, type[Table]] = {
     "messages": Messages,
     "quarantine": Quarantine,
@@ -334,4 +380,5 @@ TABLES: dict[str, type[Table]] = {
     "decisions": Decisions,
     "contexts": Contexts,
     "window_contexts": WindowContexts,
+    "posts": Posts,
 }

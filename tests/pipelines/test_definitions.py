@@ -17,7 +17,7 @@ import pytest
 
 from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
-from backstory.orchestration import CHATS, POSTS, partitions_definition
+from backstory.orchestration import CHATS, DOCUMENT_FILES, partitions_definition
 from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
 from backstory.tables.partitions import partition_key, partition_range
@@ -59,7 +59,7 @@ def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
 def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
     assets = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
-    assert set(assets) == {*TABLES, "search_index", CHATS, POSTS}
+    assert set(assets) == {*TABLES, "search_index", CHATS, DOCUMENT_FILES}
     assert all("dagster/column_schema" in assets[table].metadata for table in TABLES)
     assert {name for name, asset in assets.items() if asset.is_materializable} == {*TABLES, "search_index"}
     for name, asset in assets.items():
@@ -67,7 +67,7 @@ def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Worksp
         assert asset.owners
         assert asset.kinds
         assert asset.tags
-        assert (asset.freshness_policy is None) == (name in (CHATS, POSTS))
+        assert (asset.freshness_policy is None) == (name in (CHATS, DOCUMENT_FILES))
     assert all(assets[stage.table].code_version for stage in STAGES)
 
 

@@ -1,0 +1,183 @@
+"""What a writer is shown of one window: its messages, and the documents of its context with their citation numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from backstory.ids import digest
+
+
+@dataclass(frozen=True)
+class WindowMessage:
+    """One message with a text.
+
+    Attributes:
+        message_id: Its id.
+        sent_at: Time of sending, UTC.
+        author: Pseudonym of the author; None for a line of the app.
+        text: Text, never blank.
+    """
+
+    message_id: str
+    sent_at: datetime
+    author: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class WindowMaterial:
+    """One window.
+
+    Attributes:
+        window_id: Its id.
+        conversation_id: Its conversation.
+        partition: Its partition.
+        started_at: Time of its first message, UTC.
+        ended_at: Time of its last message, UTC.
+        language: Main language, ISO 639-1; None if it cannot be detected.
+        messages: Its messages with a text, in order.
+    """
+
+    window_id: str
+    conversation_id: str
+    partition: str
+    started_at: datetime
+    ended_at: datetime
+    language: str | None
+    messages: tuple[WindowMessage, ...]
+
+    @property
+    def message_ids(self) -> tuple[str, ...]:
+        """Ids of the messages, in order."""
+        return tuple(message.message_id for message in self.messages)
+
+
+@dataclass(frozen=True)
+class Citation:
+    """One document of a context.
+
+    Attributes:
+        number: Under which the post cites it, from 1, stable within the window.
+        document_id: Its id.
+        title: Its title.
+        slug: Its slug.
+        path: Its file, relative to the workspace; empty if the document has none.
+        published_at: Date of publication, UTC; None if it states none.
+        tags: Its tags.
+        passage: The part of it that serves this window.
+        messages: Positions in :attr:`WindowMaterial.messages` of the messages that it serves.
+    """
+
+    number: int
+    document_id: str
+    title: str
+    slug: str
+    path: str
+    published_at: datetime | None
+    tags: tuple[str, ...]
+    passage: str
+    messages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ContextMaterial:
+    """The context of one window.
+
+    Attributes:
+        status: One of :data:`backstory.tables.schemas.CONTEXT_STATUSES`.
+        citations: Its documents, best first.
+    """
+
+    status: str
+    citations: tuple[Citation, ...] = ()
+
+
+def hash_material(window: WindowMaterial, context: ContextMaterial) -> str:
+    """Hash everything that a writer is shown. Scores and versions of the index do not count."""
+    messages = [
+        f"{message.sent_at.isoformat()} {message.author}: {message.text}" for message in window.messages
+    ]
+    cited = [
+        [
+            str(citation.number), citation.document_id, citation.title, citation.path, str(citation.published_at),
+            " ".join(citation.tags), citation.passage, str(citation.messages),
+        ]
+        for citation in context.citations
+    ]  # fmt: skip
+    parts = [window.window_id, window.language or "", context.status, digest(messages), *map(digest, cited)]
+    return digest(parts, length=16)
+
+
+def gather_windows(
+    windows: pl.DataFrame, messages: pl.DataFrame, languages: pl.DataFrame
+) -> list[WindowMaterial]:
+    """Collect the messages of windows.
+
+    Args:
+        windows: Table ``windows``.
+        messages: Table ``messages`` with all messages that the windows name.
+        languages: ``window_id`` and ``language``, such as table ``window_contexts``.
+
+    Returns:
+        One per window, in the order of ``windows``. Media without a caption and lines of the app are left out.
+    """
+    texts = {
+        row["message_id"]: WindowMessage(
+            row["message_id"], row["timestamp"], row["author"], row["text"].strip()
+        )
+        for row in messages.filter(pl.col("kind") != "system").iter_rows(named=True)
+        if row["text"] and row["text"].strip()
+    }
+    known = dict(languages.select("window_id", "language").iter_rows())
+    return [
+        WindowMaterial(
+            window_id=row["window_id"],
+            conversation_id=row["conversation_id"],
+            partition=row["partition"],
+            started_at=row["started_at"],
+            ended_at=row["ended_at"],
+            language=known.get(row["window_id"]),
+            messages=tuple(texts[key] for key in row["message_ids"] if key in texts),
+        )
+        for row in windows.iter_rows(named=True)
+    ]
+
+
+def gather_context(
+    status: str, rows: Sequence[dict[str, Any]], served: dict[str, tuple[int, ...]]
+) -> ContextMaterial:
+    """Number the documents of a context.
+
+    Args:
+        status: Status of the window's context.
+        rows: Rows of table ``contexts`` of the window by rank, each with the ``path`` of its document.
+        served: Positions of the messages that each stored chunk serves, by its id.
+
+    Returns:
+        One citation per document; its passage joins the kept chunks.
+    """
+    chunks: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        chunks.setdefault(row["document_id"], []).append(row)
+    return ContextMaterial(
+        status,
+        tuple(
+            Citation(
+                number=number,
+                document_id=document_id,
+                title=kept[0]["title"],
+                slug=kept[0]["slug"],
+                path=kept[0]["path"],
+                published_at=kept[0]["published_at"],
+                tags=tuple(kept[0]["tags"]),
+                passage="\n\n".join(row["content"].strip() for row in kept),
+                messages=tuple(sorted({place for row in kept for place in served.get(row["chunk_id"], ())})),
+            )
+            for number, (document_id, kept) in enumerate(chunks.items(), start=1)
+        ),
+    )

@@ -1,0 +1,142 @@
+"""The file of a post: Markdown with front matter that says what it was made from, and whether a person edited it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+
+FileState: TypeAlias = Literal["absent", "ours", "edited"]
+
+_CHECKSUM: Final = re.compile(rb"^checksum: ([0-9a-f]{64})\n", re.MULTILINE)
+_UNSAFE: Final = re.compile(r"[^a-z0-9]+")
+_ID_CHARACTERS: Final = 8
+
+
+@dataclass(frozen=True)
+class Post:
+    """A finished post.
+
+    Attributes:
+        window_id: Its window.
+        slug: Its slug.
+        title: Title, one line.
+        published_at: End of the window, UTC.
+        tags: Tags.
+        text: Markdown without front matter.
+        writer: Writer and its version.
+    """
+
+    window_id: str
+    slug: str
+    title: str
+    published_at: datetime
+    tags: Sequence[str]
+    text: str
+    writer: str
+
+
+def make_slug(conversation_id: str, window_id: str, started_at: datetime) -> str:
+    """Make the slug of a window's post from its day, its conversation and its id, so that it never changes."""
+    conversation = _UNSAFE.sub("-", conversation_id.casefold()).strip("-")
+    return "-".join(
+        part for part in (f"{started_at:%Y-%m-%d}", conversation, window_id[:_ID_CHARACTERS]) if part
+    )
+
+
+def render_post(post: Post) -> bytes:
+    """Write a post as a file. The checksum in the front matter is that of the file without the line of the checksum."""
+    fields = {
+        "title": post.title,
+        "slug": post.slug,
+        "date": post.published_at.isoformat(),
+        "tags": list(post.tags),
+        "kind": "post",
+        "window": post.window_id,
+        "writer": post.writer,
+    }
+    # JSON is YAML, and escapes whatever a title holds.
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items()]
+    head, body = "".join(lines), f"---\n\n{post.text.strip()}\n"
+    checksum = hashlib.sha256(f"---\n{head}{body}".encode()).hexdigest()
+    return f"---\n{head}checksum: {checksum}\n{body}".encode()
+
+
+def inspect_file(path: Path) -> FileState:
+    """Say whether a file of a post is absent, as it was written, or edited by a person."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return "absent"
+    stated = _CHECKSUM.search(content)
+    if stated is None:
+        return "edited"
+    rest = content[: stated.start()] + content[stated.end() :]
+    return "ours" if hashlib.sha256(rest).hexdigest().encode() == stated[1] else "edited"
+
+
+def _stated_checksum(content: bytes) -> bytes | None:
+    stated = _CHECKSUM.search(content)
+    return stated[1] if stated else None
+
+
+def place_post(path: Path, post: Post) -> bool:
+    """Write the file of a post, or, if a person has edited it, the draft beside it.
+
+    Args:
+        path: File of the post.
+        post: The post.
+
+    Returns:
+        Whether the file holds the post; False if the draft lies beside it, at :func:`draft_path`.
+    """
+    content = render_post(post)
+    if inspect_file(path) != "edited":
+        _replace(path, content)
+        draft_path(path).unlink(missing_ok=True)
+        return True
+    if _stated_checksum(path.read_bytes()) != _stated_checksum(content):  # else this very draft was edited
+        _replace(draft_path(path), content)
+    return False
+
+
+def remove_post(path: Path) -> bool:
+    """Remove the file of a post, and the draft beside it, unless a person has edited the file.
+
+    Returns:
+        Whether the file is gone.
+    """
+    if inspect_file(path) == "edited":
+        return False
+    path.unlink(missing_ok=True)
+    draft_path(path).unlink(missing_ok=True)
+    return True
+
+
+def hash_file(path: Path) -> str:
+    """Hash the file of a post; empty if there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def draft_path(path: Path) -> Path:
+    """Give the file of the draft beside a post that a person has edited."""
+    return path.with_name(f"{path.stem}.draft{path.suffix}")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    if path.is_file() and path.read_bytes() == content:
+        return
+    with exclusive_temporary(path) as file:
+        file.write(content)
+        file.flush()
+        publish(temporary_path(path), path)
