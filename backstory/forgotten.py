@@ -14,6 +14,7 @@ import polars as pl
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.documents import DocumentRead
+from backstory.documents.sources import name_source
 from backstory.errors import WorkspaceError
 from backstory.ids import digest, digest_json
 from backstory.messages import ExportRead, conversation_of
@@ -143,7 +144,7 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
     return replace(
         read,
         documents=read.documents.filter(~pl.col("uri").is_in(uris)),
-        sources=_ignore(read.sources, [str(PurePosixPath(folder) / uri) for uri in uris]),
+        sources=_ignore(read.sources, [name_source(folder, uri) for uri in uris]),
     )
 
 

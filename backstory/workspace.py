@@ -54,6 +54,11 @@ class Workspace:
         return self.root / self.settings.writers.folder
 
     @property
+    def feeds_back(self) -> bool:
+        """Whether written posts are documents for later windows."""
+        return self.settings.writers.feedback == "on"
+
+    @property
     def tables(self) -> Path:
         """Folder of the tables."""
         return self.root / "data"

@@ -40,7 +40,7 @@ class DocumentFile:
             DocumentError: The file cannot or must not be read.
             FileNotFoundError: The file no longer exists.
         """
-        if os.fsencode(self.path.relative_to(self.folder)) != self.uri.encode():
+        if not _is_utf8(str(self.path.relative_to(self.folder))):
             raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
         if not Path(os.path.realpath(self.path)).is_relative_to(self.folder):
             raise DocumentError(
@@ -163,6 +163,14 @@ def list_file(path: Path) -> FolderListing:
         left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
         unlisted=(),
     )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _uri(path: Path) -> str:

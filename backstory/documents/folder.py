@@ -23,6 +23,7 @@ from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
+from backstory.documents.written import JUST_AFTER, is_written
 from backstory.errors import DocumentError, EmptyDocumentError
 from backstory.ids import digest
 from backstory.reading import ReadingLimits
@@ -239,6 +240,8 @@ def _describe(
     published_at = stated.published_at
     if document is not None and published_at is None and dated is not None:
         published_at = _date_of_name(uri, dated)
+    if published_at is not None and is_written(uri):
+        published_at += JUST_AFTER
     slug = stated.slug or slug
     return Revision(
         document_id=digest([uri], length=16),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 from pydantic import ValidationError
 
 from backstory.document_chunks import cut_document_chunks, embedding_texts
-from backstory.documents import DocumentRead, name_reading, read_documents
+from backstory.documents import DocumentRead, name_reading
+from backstory.documents.files import FolderListing, list_files
+from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT, name_source
+from backstory.documents.written import join_listings, list_written
 from backstory.embeddings import embed_texts
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
@@ -68,12 +71,11 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     apart = list_other_parts(workspace)
     previous = read_previous(workspace, "documents")
     inputs = _inputs_of_documents(workspace)
-    read = read_documents(
-        workspace.posts,
+    read = read_listed_documents(
+        _list_documents(workspace, apart),
         settings,
         previous,
         previous_reading=known.inputs if known and is_current_code and previous is not None else "",
-        apart=apart,
     )
     inputs_after = _inputs_of_documents(workspace)
     if previous is not None:
@@ -119,8 +121,18 @@ def find_pending_documents(workspace: Workspace) -> list[str]:
     return find_pending(workspace, "documents", {WHOLE: inputs})
 
 
+def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:
+    """List the files of the documents, with those of the written posts if they are documents, too."""
+    listing = list_files(workspace.posts, workspace.settings.documents.pattern, apart)
+    if not workspace.feeds_back:
+        return listing
+    return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))
+
+
 def _inputs_of_documents(workspace: Workspace) -> str:
     posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    if workspace.feeds_back:
+        posts = digest([posts, hash_posts(workspace.written, ())])
     reading = name_reading(workspace.settings.documents)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out])
@@ -128,7 +140,13 @@ def _inputs_of_documents(workspace: Workspace) -> str:
 
 def list_other_parts(workspace: Workspace) -> list[Path]:
     """List the paths that are not documents, even if the workspace itself is the folder of documents."""
-    made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
+    made = (
+        workspace.written,
+        workspace.tables,
+        workspace.index,
+        workspace.secret.parent,
+        workspace.dagster_home,
+    )
     return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.ids import digest
 from backstory.messages import read_exports
 from backstory.pipeline.incremental import (
@@ -23,6 +23,7 @@ from backstory.pipeline.incremental import (
 )
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.stage_report import StageReport
+from backstory.tables import scan_table
 from backstory.tables.contracts import empty
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import previous_partition
@@ -31,12 +32,18 @@ from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
 from backstory.writing.post_files import draft_path, hash_file, place_post, remove_post
-from backstory.writing.posts import PUBLISHED, as_post, write_posts
+from backstory.writing.posts import PUBLISHED, RETRIED, as_post, make_wait, tabulate, write_post
 
 POSTS: Final = "posts"
 FILES: Final = "post_files"
 """Name in the ledger of the files of the posts, by slug: partition and hash of the file."""
 
+WAITING: Final = "waiting_for_earlier_posts"
+"""Count of the windows that wait until the posts of earlier windows are documents."""
+
+_ASKED_AGAIN: Final = "posts_to_ask_again"
+_EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run goes on"
+_WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
 _TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
 
 
@@ -47,8 +54,7 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
     """
     writer = workspace.writer
     counts: dict[str, int | float | str] = {}
-    # A changed or lost file is found by its hash, and its partition is made again.
-    workspace.ledger.forget(POSTS, _find_changed_files(workspace, partitions))
+    workspace.ledger.forget(POSTS, _find_unfinished(workspace, partitions))
     _remove_leftovers(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -56,16 +62,14 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
             return dict.fromkeys(pending, empty(Posts))
         names = cache(lambda: _read_names(workspace))
         written = {key: _write(workspace, writer, key, names) for key in pending}
-        placed = {key: _place(workspace, key, rows) for key, rows in written.items()}
-        for rows in placed.values():
-            add_counts(
-                counts, {f"status_{status}": n for status, n in rows["status"].value_counts().iter_rows()}
-            )
-            add_counts(
-                counts,
-                {"tokens_in": int(rows["tokens_in"].sum()), "tokens_out": int(rows["tokens_out"].sum())},
-            )
-        return placed
+        for key, rows in written.items():
+            add_counts(counts, _count(rows))
+            again = rows.filter(pl.col("status").is_in(RETRIED)).height
+            if again:
+                workspace.ledger.record(_ASKED_AGAIN, {key: Entry("", "", again)})
+            else:
+                workspace.ledger.forget(_ASKED_AGAIN, [key])
+        return written
 
     weigh = rows_of(workspace, "window_chunks")
     return materialize_partitions(
@@ -75,7 +79,7 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
 
 def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
     """List the partitions of which :func:`materialize_posts` would write a row or a file."""
-    changed = set(_find_changed_files(workspace, partitions))
+    changed = set(_find_unfinished(workspace, partitions))
     changed.update(find_pending(workspace, POSTS, _inputs(workspace, partitions)))
     return [key for key in partitions if key in changed]
 
@@ -88,22 +92,63 @@ def _inputs(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
     return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
 
 
-def _find_changed_files(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """List the partitions with a post whose file is not the one that the last run left."""
+def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """List the partitions with a window to ask about again, or with a file that is not the one that was written."""
     wanted = set(partitions)
     changed = {
         entry.inputs
         for slug, entry in workspace.ledger.read(FILES).items()
         if entry.inputs in wanted and hash_file(workspace.written / f"{slug}.md") != entry.content
     }
-    return sorted(changed)
+    if workspace.writer is None:
+        return sorted(changed)
+    return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
 
 
 def _write(
     workspace: Workspace, writer: Writer, partition: str, names: Callable[[], Sequence[str] | None]
 ) -> pl.DataFrame:
-    material = read_material(workspace, partition)
-    return write_posts(material, writer, workspace.settings.writers, names() if material else None)
+    """Write the posts of a partition and their files, and remove the files of windows that are gone."""
+    settings = workspace.settings.writers
+    served = _read_served_posts(workspace)
+    rows: list[dict[str, Any]] = []
+    placed: dict[str, Entry] = {}
+    # A window that ended before another began comes before it in this order.
+    material = sorted(
+        read_material(workspace, partition), key=lambda pair: (pair[0].started_at, pair[0].window_id)
+    )
+    for window, context in material:
+        if any(
+            row["published_at"] < window.started_at and not _is_served(row, placed, served) for row in rows
+        ):
+            rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
+            continue
+        row = write_post(window, context, writer, settings, names())
+        if row["status"] in PUBLISHED:
+            row, placed[row["slug"]] = _place(workspace, partition, row)
+        rows.append(row)
+    known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
+    _remove_files(workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE})
+    return tabulate(rows)
+
+
+def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
+    """Return the revision of each written post that is a document, by its slug; None if posts are no documents."""
+    if not workspace.feeds_back:
+        return None
+    documents = scan_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    posts = (
+        documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX)).select("uri", "revision").collect()
+    )
+    return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
+
+
+def _is_served(row: Mapping[str, Any], placed: Mapping[str, Entry], served: Mapping[str, str] | None) -> bool:
+    """Return whether the post of a row, if it has one, is already a document in its present form."""
+    if served is None or row["status"] in (*_WITHOUT_FILE, "failed"):
+        return True
+    file = placed.get(row["slug"])
+    return file is not None and file.content.startswith(served.get(row["slug"], "none"))
 
 
 def _read_names(workspace: Workspace) -> list[str] | None:
@@ -131,7 +176,9 @@ def read_material(workspace: Workspace, partition: str) -> list[tuple[WindowMate
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in contexts.sort("window_id", "rank").iter_rows(named=True):
-        rows_of_window[row["window_id"]].append({**row, "path": _locate(workspace, row["uri"])})
+        rows_of_window[row["window_id"]].append(
+            {**row, "path": locate(row["uri"], workspace.settings.documents.folder)}
+        )
     ids = dict(windows.select("window_id", "message_ids").iter_rows())
     spans = {
         key: (first, last)
@@ -162,11 +209,6 @@ def _find_served(
     return tuple(sorted(places[message] for message in found if message in places))
 
 
-def _locate(workspace: Workspace, uri: str) -> str:
-    """Give the path of a document relative to the workspace."""
-    return os.path.normpath(PurePosixPath(workspace.settings.documents.folder) / uri)
-
-
 def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
     """Read the messages of a partition and, since windows may overlap, of the one before."""
     before = previous_partition(partition, workspace.settings.partitions.grain)
@@ -176,28 +218,29 @@ def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
     )
 
 
-def _place(workspace: Workspace, partition: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Write the files of the posts of a partition, and remove those of windows that are gone.
+def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[dict[str, Any], Entry]:
+    """Write the file of a post.
 
     Returns:
-        The rows, with status ``edited`` and the reason where a person has edited the file.
+        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the ledger.
     """
-    known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
-    placed: dict[str, Entry] = {}
-    finished = []
-    for row in rows.iter_rows(named=True):
-        path = workspace.written / f"{row['slug']}.md"
-        if row["status"] in PUBLISHED:
-            workspace.ledger.forget(FILES, [row["slug"]])
-            if not place_post(path, as_post(row)):
-                aside = f"{row['path'].removesuffix(path.name)}{draft_path(path).name}"
-                reason = f"a person has edited {row['path']}, which stays; a later draft is in {aside}"
-                row |= {"status": "edited", "reason": reason}
-            placed[row["slug"]] = Entry(partition, hash_file(path), 1)
-        finished.append(row)
-    workspace.ledger.record(FILES, placed)
-    _remove_files(workspace, known - placed.keys())
-    return pl.DataFrame(finished, schema=rows.schema)
+    path = workspace.written / f"{row['slug']}.md"
+    workspace.ledger.forget(FILES, [row["slug"]])
+    if not place_post(path, as_post(row)):
+        aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
+        row = row | {
+            "status": "edited",
+            "reason": f"a person has edited {row['path']}, which stays; a later draft is in {aside}",
+        }
+    entry = Entry(partition, hash_file(path), 1)
+    workspace.ledger.record(FILES, {row["slug"]: entry})
+    return row, entry
+
+
+def _count(rows: pl.DataFrame) -> dict[str, int]:
+    counts = {f"status_{status}": count for status, count in rows["status"].value_counts().iter_rows()}
+    tokens = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out")}
+    return counts | tokens | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
 
 
 def _remove_leftovers(workspace: Workspace) -> None:

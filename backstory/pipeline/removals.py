@@ -18,6 +18,7 @@ from typing import Final
 
 import polars as pl
 
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.errors import RemovalError
 from backstory.messages import ExportFile
 from backstory.pipeline.export_records import list_unchanged
@@ -112,6 +113,7 @@ def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFr
     Raises:
         RemovalError: All documents of the earlier run are gone, and there is no other document.
     """
+    before, now = (table.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX)) for table in (before, now))
     served = before.filter(pl.col("status") == "ok").join(now, on="document_id", how="semi")
     left = now.filter(pl.col("status").is_in(["ok", "error"]))
     if len(served) and left.is_empty() and not workspace.accept_removals:

@@ -18,6 +18,7 @@ from backstory.hits import Queries, plan_queries
 from backstory.ids import digest, digest_json
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.pipeline.batches import require_query_vectors
+from backstory.pipeline.earlier_documents import name_earlier_documents
 from backstory.pipeline.incremental import (
     Compute,
     content_of,
@@ -244,8 +245,13 @@ def find_pending_retrieval(
 def _inputs(
     workspace: Workspace, table: str, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Hash the inputs of each partition of the table."""
+    """Hash the inputs of each partition of the table.
+
+    Where written posts are documents, the documents before a partition count, not the whole snapshot.
+    """
     searched = dict.fromkeys(partitions, None) if snapshots is None else snapshots
+    if workspace.feeds_back:
+        searched = name_earlier_documents(workspace, partitions)
     depends = {version: hash_dependencies(workspace, table, version) for version in set(searched.values())}
     contents = [content_of(workspace, read, partitions) for read in _TABLES_READ[table]]
     return {

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 
 from backstory.pipeline.conversations import find_partitions
+from backstory.pipeline.order import make_in_order
 from backstory.pipeline.stage_report import StageReport
-from backstory.pipeline.stages import STAGES
+from backstory.pipeline.stages import Stage
 from backstory.tables.locks import running
 from backstory.tables.views import write_views
 from backstory.workspace import Workspace
@@ -25,14 +26,20 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         partitions: Keys of the wanted partitions, or None for all that the chat exports span.
 
     Returns:
-        One report per stage.
+        The reports of the stages, in the order in which they were made.
 
     Raises:
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
+    reports: list[StageReport] = []
+
+    def make(stage: Stage, wanted: Sequence[str]) -> StageReport:
+        reports.append(stage.make(workspace, wanted))
+        return reports[-1]
+
     with running(workspace.tables):
-        reports = [stage.make(workspace, keys) for stage in STAGES]
+        make_in_order(workspace, keys, make)
         write_views(workspace.tables)
     logger.info(
         "pipeline done partitions=%d computed=%d seconds=%.2f",

@@ -466,3 +466,11 @@ class Settings(SettingsGroup):
     alerts: AlertSettings = AlertSettings()
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
+
+    @model_validator(mode="after")
+    def _no_post_in_its_own_context(self) -> Settings:
+        if self.writers.feedback == "on" and not self.rag.as_of:
+            raise ValueError(
+                "writers.feedback on needs rag.as_of true; without it, a window could be given a post made from itself"
+            )
+        return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from backstory.errors import ModelError
 from backstory.settings import WriterSettings
 from backstory.tables import schemas
-from backstory.tables.contracts import conform, empty
+from backstory.tables.contracts import conform, polars_schema
 from backstory.writing.citations import link_citations
 from backstory.writing.draft import Draft, Writer
 from backstory.writing.draft_checks import find_fault
@@ -24,30 +24,16 @@ RETRIED: Final = ("failed", "waiting")
 """Statuses of rows for which the next run asks the writer again."""
 
 
-def write_posts(
-    material: Sequence[tuple[WindowMaterial, ContextMaterial]],
-    writer: Writer,
-    settings: WriterSettings,
-    names: Sequence[str] | None,
-) -> pl.DataFrame:
-    """Ask the writer for a post of each window.
-
-    Args:
-        material: Windows with their contexts.
-        writer: The writer.
-        settings: Folder of the posts, limits, and whether windows without context get a post.
-        names: Real names of all authors, which no post may hold; None if no author is hidden.
-
-    Returns:
-        Table ``posts``, one row per window, with status ``written`` for every post.
-    """
-    if not material:
-        return empty(schemas.Posts)
-    rows = [_write_row(window, context, writer, settings, names) for window, context in material]
-    return conform(pl.DataFrame(rows, schema_overrides=_OVERRIDES), schemas.Posts)
+def tabulate(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Make table ``posts`` of rows."""
+    return conform(pl.DataFrame(rows, schema=polars_schema(schemas.Posts)), schemas.Posts)
 
 
-_OVERRIDES: Final = {"reason": pl.String, "model": pl.String, "cost": pl.Float64}
+def make_wait(
+    window: WindowMaterial, context: ContextMaterial, writer: Writer, settings: WriterSettings, reason: str
+) -> dict[str, Any]:
+    """Make the row of a window that the writer is not asked about yet."""
+    return _start_row(window, context, writer, settings) | {"status": "waiting", "reason": reason}
 
 
 def as_post(row: dict[str, Any]) -> Post:
@@ -60,15 +46,43 @@ def as_post(row: dict[str, Any]) -> Post:
     )
 
 
-def _write_row(
+def write_post(
     window: WindowMaterial,
     context: ContextMaterial,
     writer: Writer,
     settings: WriterSettings,
     names: Sequence[str] | None,
 ) -> dict[str, Any]:
+    """Ask the writer for a post of a window, and check the draft.
+
+    Args:
+        window: The window.
+        context: Its context.
+        writer: The writer.
+        settings: Folder of the posts, limits, and whether windows without context get a post.
+        names: Real names of all authors, which no post may hold; None if no author is hidden.
+
+    Returns:
+        The row of table ``posts``, with status ``written`` if there is a post.
+    """
+    row = _start_row(window, context, writer, settings)
+    if not window.messages:
+        return row | {"status": "no_messages", "reason": "no message of the window has a text"}
+    if not context.citations and settings.without_context == "skip":
+        reason = f"the context is {context.status}, and writers.without_context is skip"
+        return row | {"status": "no_context", "reason": reason}
+    try:
+        draft = writer.write(window, context)
+    except ModelError as error:
+        return row | {"status": "failed", "reason": str(error)}
+    return row | _judge(draft, context, settings, names)
+
+
+def _start_row(
+    window: WindowMaterial, context: ContextMaterial, writer: Writer, settings: WriterSettings
+) -> dict[str, Any]:
     slug = make_slug(window.conversation_id, window.window_id, window.started_at)
-    row: dict[str, Any] = {
+    return {
         "window_id": window.window_id,
         "slug": slug,
         "path": f"{settings.folder}/{slug}.md",
@@ -87,16 +101,6 @@ def _write_row(
         "cited_documents": [],
         "removed_citations": 0,
     }
-    if not window.messages:
-        return row | {"status": "no_messages", "reason": "no message of the window has a text"}
-    if not context.citations and settings.without_context == "skip":
-        reason = f"the context is {context.status}, and writers.without_context is skip"
-        return row | {"status": "no_context", "reason": reason}
-    try:
-        draft = writer.write(window, context)
-    except ModelError as error:
-        return row | {"status": "failed", "reason": str(error)}
-    return row | _judge(draft, context, settings, names)
 
 
 def _judge(

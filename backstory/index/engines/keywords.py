@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,10 @@ from backstory.index.engines.words import Words
 from backstory.index.request import SearchRequest
 
 CELLS_AT_ONCE = 1 << 22
+
+_K1 = 1.5
+_B = 0.75
+_FREQUENCY_FILE = "frequency.npy"
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,12 @@ class KeywordIndex:
     Args:
         ranker: The BM25 scores, or None if no row holds any word.
         words: Splits texts into words.
+        frequency: Number of counted rows that hold each word; None if every row counts.
     """
 
-    def __init__(self, ranker: bm25s.BM25 | None, words: Words) -> None:
+    def __init__(
+        self, ranker: bm25s.BM25 | None, words: Words, frequency: NDArray[np.int64] | None = None
+    ) -> None:
         self._words = words
         self._numbers: dict[str, int] = {} if ranker is None else ranker.vocab_dict
         self._row_count = 0 if ranker is None else int(ranker.scores["num_docs"])
@@ -53,6 +61,7 @@ class KeywordIndex:
         self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
         self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
         self._scores = _plain(ranker, "data", np.empty(0, np.float32))
+        self._counted = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.
@@ -166,8 +175,8 @@ class KeywordIndex:
         )
 
     def _frequency(self, term: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the number of rows that hold each word."""
-        frequency: NDArray[np.int64] = (self._bounds[term + 1] - self._bounds[term]).astype(np.int64)
+        """Give the number of counted rows that hold each word."""
+        frequency: NDArray[np.int64] = self._counted[term]
         return frequency
 
 
@@ -175,13 +184,17 @@ def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray
     return empty if ranker is None else np.asarray(ranker.scores[name])
 
 
-def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
+def write_keywords(
+    folder: Path, texts: Sequence[str], language: str, *, counted: NDArray[np.bool_] | None = None
+) -> int:
     """Build the keyword index of rows and write it.
 
     Args:
         folder: An existing empty folder.
         texts: The searched text of each row.
         language: Language of the texts; see :class:`backstory.index.engines.words.Words`.
+        counted: Which rows decide which words are known, how rare each is, and how long a text usually is; None for
+            all. The score of a row does not depend on the rows that are not counted.
 
     Returns:
         Number of distinct words.
@@ -191,13 +204,72 @@ def write_keywords(folder: Path, texts: Sequence[str], language: str) -> int:
     """
     words = Words(language)
     split = [words.split(text) for text in texts]
-    numbers = {word: number for number, word in enumerate(sorted(set().union(*split)))}
-    if numbers:
-        ranker = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-        rows = [list(map(numbers.__getitem__, row)) for row in split]
-        ranker.index((rows, numbers), create_empty_token=False, show_progress=False)
-        ranker.save(folder, show_progress=False)
+    places = np.arange(len(split)) if counted is None else np.flatnonzero(counted)
+    basis = [split[place] for place in places]
+    numbers = {word: number for number, word in enumerate(sorted(set().union(*basis)))}
+    if not numbers:
+        return 0
+    ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
+    rows = [list(map(numbers.__getitem__, row)) for row in basis]
+    ranker.index((rows, numbers), create_empty_token=False, show_progress=False)
+    if len(places) < len(split):
+        frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
+        others = np.setdiff1d(np.arange(len(split)), places)
+        average = sum(map(len, basis)) / len(basis)
+        added = {
+            int(place): _score_row(split[place], numbers, frequency, len(basis), average) for place in others
+        }
+        _add_rows(ranker, places, added)
+        np.save(folder / _FREQUENCY_FILE, frequency)
+    ranker.save(folder, show_progress=False)
     return len(numbers)
+
+
+def _score_row(
+    words: Sequence[str], numbers: Mapping[str, int], frequency: NDArray[np.int64], count: int, average: float
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Score a row by the statistics of other rows, in the form of BM25 that bm25s calls "lucene".
+
+    Args:
+        words: The words of the row; its length counts those that are not known, too.
+        numbers: Number of each known word.
+        frequency: Number of the other rows that hold each known word.
+        count: Number of the other rows.
+        average: Their mean number of words.
+
+    Returns:
+        Numbers of the row's known words, and the score of each.
+    """
+    found = Counter(numbers[word] for word in words if word in numbers)
+    term = np.fromiter(found.keys(), np.int64, len(found))
+    repeats = np.fromiter(found.values(), np.float64, len(found))
+    rarity = np.log1p((count - frequency[term] + 0.5) / (frequency[term] + 0.5))
+    scores = rarity * repeats / (repeats + _K1 * (1 - _B + _B * len(words) / average))
+    return term, scores.astype(np.float32)
+
+
+def _add_rows(
+    ranker: bm25s.BM25,
+    places: NDArray[np.int64],
+    added: Mapping[int, tuple[NDArray[np.int64], NDArray[np.float32]]],
+) -> None:
+    """Put further rows among the scored ones, so that the scores of each word stay in the order of the rows."""
+    stored = ranker.scores
+    bounds = stored["indptr"]
+    widths = np.diff(bounds)
+    term = np.concatenate(
+        [np.repeat(np.arange(len(widths)), widths), *(terms for terms, _ in added.values())]
+    )
+    row = np.concatenate(
+        [places[stored["indices"]], *(np.full(len(terms), place) for place, (terms, _) in added.items())]
+    )
+    score = np.concatenate([stored["data"], *(scores for _, scores in added.values())])
+    order = np.lexsort((row, term))
+    stored["indices"] = row[order].astype(stored["indices"].dtype)
+    stored["data"] = score[order].astype(stored["data"].dtype)
+    stored["indptr"] = np.concatenate([[0], np.cumsum(np.bincount(term, minlength=len(widths)))]).astype(
+        bounds.dtype
+    )
 
 
 def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
@@ -209,4 +281,5 @@ def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
         word_count: Number of distinct words that :func:`write_keywords` returned.
     """
     ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if word_count else None
-    return KeywordIndex(ranker, Words(language))
+    counted = folder / _FREQUENCY_FILE
+    return KeywordIndex(ranker, Words(language), np.load(counted) if counted.is_file() else None)

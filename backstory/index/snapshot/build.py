@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.index.engines.keywords import write_keywords
@@ -141,8 +142,14 @@ def _write_snapshot(folder: Path, content: Content, version: str) -> None:
     write_database(folder / DATABASE_FILE, content.documents, chunks, vectors, hnsw_settings)
     (folder / KEYWORDS_FOLDER).mkdir()
     searched = content.chunks.select(pl.concat_str("title", "heading", "text", separator="\n"))
+    # Written posts must not change the scores of other documents: else the hits of a window would depend on posts
+    # that are written later.
+    by_people = ~content.documents["uri"].str.starts_with(WRITTEN_PREFIX).to_numpy()
     words = write_keywords(
-        folder / KEYWORDS_FOLDER, searched.to_series().to_list(), content.settings.language
+        folder / KEYWORDS_FOLDER,
+        searched.to_series().to_list(),
+        content.settings.language,
+        counted=by_people[content.chunks["document"].to_numpy()],
     )
     manifest = Manifest(
         format=FORMAT,
