@@ -167,5 +167,7 @@ def _observe(workspace: Workspace, before: _Seen, now: _Seen) -> list[dg.AssetOb
     if before.chats != now.chats:
         observed.append(dg.AssetObservation(asset_key(workspace, CHATS)))
     if before.posts != now.posts:
-        observed.append(dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={DATA_VERSION_TAG: now.posts}))
+        observed.append(
+            dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={DATA_VERSION_TAG: now.posts})
+        )
     return observed

@@ -14,7 +14,6 @@ from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.ids import digest
 from backstory.messages import read_exports
 from backstory.pipeline.incremental import (
-    add_counts,
     content_of,
     find_pending,
     materialize_partitions,
@@ -22,7 +21,7 @@ from backstory.pipeline.incremental import (
     rows_of,
 )
 from backstory.pipeline.inputs import hash_dependencies
-from backstory.pipeline.stage_report import StageReport
+from backstory.pipeline.stage_report import StageReport, add_counts
 from backstory.tables import scan_table
 from backstory.tables.contracts import empty
 from backstory.tables.ledger import Entry

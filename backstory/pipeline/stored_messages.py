@@ -17,7 +17,7 @@ from backstory.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 PARTITIONED: Final = (
-    *("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts"),
+    *("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts", "posts"),
 )
 """Tables with calendar partitions, in the order in which data flows."""
 

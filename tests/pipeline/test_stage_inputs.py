@@ -63,6 +63,7 @@ class Change:
 
 
 HNSW = {"index.ann_min_rows": 1}
+DIGEST = {"writers.provider": "digest"}
 DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
 
 CHANGES = (
@@ -168,6 +169,12 @@ CHANGES = (
     ),
     Change("context.max_tokens", 150, SHOWN),
     Change("context.snippet_characters", 20, JUDGED),
+    Change("writers.provider", "digest", "posts"),
+    Change("writers.folder", "elsewhere", NOTHING),
+    Change("writers.folder", "elsewhere", "posts", DIGEST),
+    Change("writers.max_characters", 200, "posts", DIGEST),
+    Change("writers.without_context", "skip", "posts", DIGEST),
+    Change("writers.feedback", "on", "documents hits contexts window_contexts", DIGEST),
     *(
         Change(f"alerts.{name}", value, NOTHING)
         for name, value in {
