@@ -58,7 +58,7 @@ def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = N
     Returns:
         A hash that changes when the stage may give other rows for the same tables.
     """
-    models = [workspace.embedder.id] if table not in ("messages", "documents") else []
+    models = [workspace.embedder.id] if table not in ("messages", "documents", "posts") else []
     searched = current_version(workspace.index) if snapshot is None else snapshot
     snapshots = [searched] if table in ("hits", "contexts", "window_contexts") else []
     read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)

@@ -79,7 +79,7 @@ CHANGES = (
     Change("conversations.read_seconds", 61, "messages"),
     Change("conversations.read_megabytes", 1024, "messages"),
     Change("privacy.pseudonyms", False, f"messages {CUT}"),
-    Change("partitions.grain", "week", f"messages {CUT}"),
+    Change("partitions.grain", "week", f"messages {CUT} posts"),
     Change("partitions.start", "2020-01-01", NOTHING),
     Change("partitions.look_back", 9, NOTHING),
     Change("partitions.after_posts", "all", NOTHING),
@@ -174,7 +174,7 @@ CHANGES = (
     Change("writers.folder", "elsewhere", "posts", DIGEST),
     Change("writers.max_characters", 200, "posts", DIGEST),
     Change("writers.without_context", "skip", "posts", DIGEST),
-    Change("writers.feedback", "on", "documents hits contexts window_contexts", DIGEST),
+    Change("writers.feedback", "on", "documents hits contexts window_contexts"),
     *(
         Change(f"alerts.{name}", value, NOTHING)
         for name, value in {

@@ -152,8 +152,8 @@ def test_keys_that_could_leave_the_folder_are_refused(tmp_path: Path, key: str) 
 
 
 def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no table 'posts'; the tables are messages, "):
-        write_partition(tmp_path, "posts", "a", make_rows(1))
+    with pytest.raises(InputError, match="no table 'post'; the tables are messages, "):
+        write_partition(tmp_path, "post", "a", make_rows(1))
     with pytest.raises(InputError, match="no table"):
         read_table(tmp_path, "../quarantine")
 
