@@ -15,11 +15,12 @@ _COUNTED = ("status", "verdict", "cause")
 
 
 def describe_report(report: StageReport) -> Metadata:
-    """Return the figures of a stage over all partitions of the run."""
+    """Return the figures of a stage over all partitions of the run: counts, seconds, and what its calls cost."""
     return {
         "seconds": round(report.seconds, 3),
         **{
-            name: round(value, 4) if isinstance(value, float) else value
+            # Significant digits, since the cost of a stage may be a hundredth of a cent.
+            name: float(f"{value:.6g}") if isinstance(value, float) else value
             for name, value in report.counts.items()
         },
     }

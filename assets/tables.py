@@ -14,12 +14,16 @@ from assets.news import begin, tell_partitions, tell_table
 from assets.workspace_resource import WorkspaceResource
 from backstory.making import Making, make_tables
 from backstory.orchestration import name_of, specify_assets
+from backstory.runs import BY_DAGSTER
 from backstory.tables.parquet import WHOLE
 from backstory.tables.views import write_views
 from backstory.telemetry import observe_run
 from backstory.workspace import Workspace
 
 STEP = "make_tables"
+
+STOPPED = "stopped"
+"""Metadata of a failed step that a budget or a limit stopped: why."""
 
 BETWEEN_FAILURES = "\n\n"
 """Separator between the messages of a failed step; a message may have several lines."""
@@ -57,12 +61,16 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
             for spec in chosen
             if spec.partitions_def is not None
         }
-        with observe_run(keys, context.run.run_id):
+        with (
+            observe_run(keys, context.run.run_id),
+            opened.runs.record(BY_DAGSTER, keys, dagster_run_id=context.run.run_id) as finish,
+        ):
             making = make_tables(opened, selected, keys)
+            finish(making.describe_end())
             write_views(opened.tables)
         if making.waiting:
             context.log.warning(making.waiting)
-        failures = making.describe_failures()
+        failures = [*making.describe_failures(), *filter(None, [making.stopped])]
         failed = bool(failures)
         for spec in chosen:
             table = name_of(spec.key)
@@ -75,7 +83,8 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
                 tell_table(context, opened, spec, figures, of_all=failed)
         yield from evaluate_checks(opened, making, context.selected_asset_check_keys)
         if failures:
-            raise dg.Failure(BETWEEN_FAILURES.join(failures), allow_retries=False)
+            stopped = {} if making.stopped is None else {STOPPED: making.stopped}
+            raise dg.Failure(BETWEEN_FAILURES.join(failures), metadata=stopped, allow_retries=False)
 
     return make
 

@@ -130,5 +130,21 @@ class PrivacyError(BackstoryError, PermissionError):
     """A real name passed the point where only pseudonyms are allowed."""
 
 
+class RunHistoryError(BackstoryError, RuntimeError):
+    """The history of runs and of what they spent is damaged, or cannot be written."""
+
+
+class StoppedError(BackstoryError):
+    """A run stopped before its end because a limit of the settings was reached; finished work is kept."""
+
+
+class BudgetExhaustedError(StoppedError):
+    """The next call of a paid service would exceed a budget."""
+
+
+class RunLimitError(StoppedError):
+    """A run took longer than a run may take."""
+
+
 class StaleIndexWarning(UserWarning):
     """The published snapshot is damaged, and an earlier one answers; the message says which and what to do."""

@@ -21,6 +21,7 @@ from backstory.full_disks import naming_full_disk
 from backstory.inspection.checks import Finding
 from backstory.making import Tell, make_tables
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
+from backstory.runs import BY_COMMAND
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
 from backstory.tables.locks import running
@@ -43,12 +44,19 @@ class Execution:
         findings: One finding for each executed check.
         failures: What is broken and why, a sentence for each cause; empty if everything was made.
         waiting: Which batch jobs the remaining stages wait for; empty if they wait for none.
+        stopped: Which budget or limit stopped the run, what is left, and when it can go on; None if none did.
     """
 
     reports: Sequence[StageReport] = ()
     findings: Sequence[Finding] = ()
     failures: Sequence[str] = ()
     waiting: str = ""
+    stopped: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything was made: nothing failed, waits, or was left by a stop."""
+        return not self.failures and not self.waiting and self.stopped is None
 
 
 Execute: TypeAlias = Callable[[Workspace, Sequence[str], Tell], Execution]
@@ -81,7 +89,7 @@ class Outcome:
 
     @property
     def success(self) -> bool:
-        """Whether no stage failed and no blocking check found a problem; the run may still be waiting."""
+        """Whether no stage failed and no blocking check found a problem; the run may be waiting or stopped."""
         return not self.execution.failures
 
     @property
@@ -160,7 +168,8 @@ def _run(
         execution = Execution() if fresh else execute(workspace, partitions, tell)
         # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
         write_views(workspace.tables)
-        if not fresh and not execution.failures and not execution.waiting:
+        workspace.runs.repair_table()
+        if not fresh and execution.finished:
             pipeline.record_run(workspace, partitions)
     return Outcome(
         run_id=run_id,
@@ -191,13 +200,13 @@ def _read_sources(workspace: Workspace, execution: Execution) -> pl.DataFrame:
     try:
         return read_table(workspace.tables, "sources")
     except DamagedTableError:
-        if not execution.failures:
+        if execution.finished:
             raise
         return empty(Sources)
 
 
 def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:
-    """Execute the stages in this process, each followed by its checks.
+    """Execute the stages in this process, each followed by its checks, and record the run.
 
     Args:
         workspace: An open workspace.
@@ -207,10 +216,13 @@ def execute_stages(workspace: Workspace, partitions: Sequence[str], tell: Tell) 
     Returns:
         The result. What is broken is named in its failures; all other partitions are made.
     """
-    made = make_tables(workspace, [stage.table for stage in pipeline.STAGES], partitions, tell)
+    with workspace.runs.record(BY_COMMAND, partitions) as finish:
+        made = make_tables(workspace, [stage.table for stage in pipeline.STAGES], partitions, tell)
+        finish(made.describe_end())
     return Execution(
         [report for reports in made.reports.values() for report in reports],
         list(made.findings.values()),
         made.describe_failures(),
         made.waiting,
+        made.stopped,
     )

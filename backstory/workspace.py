@@ -13,6 +13,8 @@ from backstory.embeddings.protocol import Embedder
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.messages import LastReading
 from backstory.rerankers import Reranker, make_reranker
+from backstory.runs import RunHistory
+from backstory.runs.record import EMBEDDING, RERANKING
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
@@ -98,6 +100,11 @@ class Workspace:
         """The exports as this process read them last."""
         return LastReading()
 
+    @cached_property
+    def runs(self) -> RunHistory:
+        """The history of runs, with the budgets that they share."""
+        return RunHistory(self.secret.parent, self.tables, self.settings)
+
     @property
     def located_settings(self) -> Settings:
         """The settings with the folders of models as absolute paths.
@@ -118,12 +125,18 @@ class Workspace:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, opened once."""
-        return make_embedder(self.located_settings.embedding)
+        settings = self.located_settings.embedding
+        if settings.provider != "gemini":
+            return make_embedder(settings)
+        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.model))
 
     @cached_property
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
-        return make_reranker(self.located_settings.rerank)
+        settings = self.located_settings.rerank
+        if settings.provider != "gemini":
+            return make_reranker(settings)
+        return make_reranker(settings, self.runs.meter(RERANKING, settings.model))
 
     @cached_property
     def writer(self) -> Writer | None:

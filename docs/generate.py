@@ -8,7 +8,7 @@ from typing import Any
 
 from backstory.settings import Settings
 from backstory.tables.contracts import describe_table
-from backstory.tables.schemas import TABLES
+from backstory.tables.history_schemas import SERVED_TABLES
 
 FOLDER = Path(__file__).resolve().parent
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
@@ -58,7 +58,7 @@ def write_tables_page() -> str:
         "# Tables",
         _ABOUT_TABLES,
     ]
-    for name, model in TABLES.items():
+    for name, model in SERVED_TABLES.items():
         unique = model.Config.__dict__.get("unique")
         key = f" Unique: `{', '.join(unique)}`." if unique else ""
         summary = " ".join((model.__doc__ or "").split())

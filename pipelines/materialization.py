@@ -20,7 +20,7 @@ from backstory.settings import SETTINGS_FILE
 from backstory.telemetry import current_run
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
-from pipelines.failures import describe_step_failures
+from pipelines.failures import describe_step_failures, find_stop
 from pipelines.instance import open_instance
 from pipelines.run_plan import tag_range
 
@@ -83,9 +83,10 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
             run_config=_QUIET,
             raise_on_error=False,
         )
-    failures = describe_step_failures(result.all_events)
-    finished = STAGES[-1].table in {report.table for report in reports}
-    return Execution(reports, findings, failures, "" if finished or failures else find_waiting(workspace))
+    stopped = find_stop(result.all_events)
+    failures = [told for told in describe_step_failures(result.all_events) if told != stopped]
+    finished = failures or stopped or STAGES[-1].table in {report.table for report in reports}
+    return Execution(reports, findings, failures, "" if finished else find_waiting(workspace), stopped)
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:

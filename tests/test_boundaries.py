@@ -55,7 +55,7 @@ ROOMS = (
     "version", "errors", "full_disks", "extras", "ids", "languages", "text_encoding", "progress", "atomic_files",
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "windows", "window_chunks", "documents",
-    "forgotten", "document_chunks", "providers", "embeddings", "index", "hits", "rerankers", "strategies",
+    "forgotten", "document_chunks", "providers", "runs", "embeddings", "index", "hits", "rerankers", "strategies",
     "contexts", "decisions", "assessment", "retrieval", "writing", "workspace", "backup", "pipeline", "inspection",
     "forgetting", "making", "runner", "alerts", "evaluation", "report", "orchestration", "original", "cli",
 )  # fmt: skip

@@ -87,7 +87,7 @@ def describe_outcome(outcome: Outcome) -> RunEnd:
         run_id=outcome.run_id,
         partitions=outcome.wanted,
         tables=[stage.table for stage in STAGES],
-        failures=execution.failures,
+        failures=[*execution.failures, *([] if execution.stopped is None else [execution.stopped])],
         checks=[
             CheckResult(found.check.table, found.check.name, found.check.blocking, len(found.cases))
             for found in execution.findings

@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from backstory.atomic_files import flush
 from backstory.backup.contents import CONTENTS_FILE, FORMAT, Contents
 from backstory.errors import InputError
+from backstory.runs.publication import publish_damaged
+from backstory.runs.store import STORE_FILE, RunStore
 from backstory.tables.views import write_views
 
 _ASIDE = "before-restore"
@@ -68,6 +70,7 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if (root / "data").is_dir():
+        publish_damaged(root / "data", RunStore(root / ".backstory" / STORE_FILE))
         write_views(root / "data")
     return Restored(root, len(contents.files), aside, contents.left_out)
 

@@ -13,6 +13,7 @@ from backstory.errors import DamagedTableError, LedgerError, SearchIndexError
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot, find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
+from backstory.runs.liveness import LOCKS_FOLDER
 from backstory.tables import open_if_written
 from backstory.tables.ledger import DAMAGED_SUFFIX, LEDGER_FILE, Ledger
 from backstory.tables.schemas import TABLES
@@ -41,7 +42,8 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
     """
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
-            if path.is_file() and not path.is_symlink():
+            # The locks of runs tell of processes of this machine, and vanish with them.
+            if path.is_file() and not path.is_symlink() and path.parent.name != LOCKS_FOLDER:
                 _add_settled(members, path, Path(folder))
         if not workspace.tables.is_dir():
             return

@@ -14,6 +14,7 @@ from backstory.cli.failure import run_command
 from backstory.cli.forget import forget
 from backstory.cli.query import query
 from backstory.cli.run import run
+from backstory.cli.runs import runs
 from backstory.cli.windows import context, report, windows
 from backstory.cli.workspace import audit, doctor, init, status
 from backstory.version import VERSION
@@ -45,6 +46,7 @@ def backstory(
 app.command()(init)
 app.command()(check)
 app.command()(run)
+app.command()(runs)
 app.command()(windows)
 app.command()(context)
 app.command()(report)

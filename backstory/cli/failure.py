@@ -1,7 +1,7 @@
 """How a command ends when the library raises an error: one line on standard error, and an exit code.
 
 0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read.
-4: not done yet, since batch jobs are under way; the same command goes on later.
+4: not finished, in order: batch jobs are under way, or a budget or a limit was reached; the same command goes on later.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from backstory.errors import (
     ExportError,
     InputError,
     SettingsError,
+    StoppedError,
     WorkspaceError,
 )
 from backstory.full_disks import naming_full_disk
@@ -28,7 +29,7 @@ from backstory.telemetry.logs import configure_logs
 FAILED: Final = 1
 BAD_USAGE: Final = 2
 INCOMPLETE: Final = 3
-WAITING: Final = 4
+UNFINISHED: Final = 4
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -45,13 +46,15 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:
         _fail(error, BAD_USAGE)
-    except BatchesPendingError as error:
-        _fail(error, WAITING)
+    except (BatchesPendingError, StoppedError) as error:
+        _fail(error, UNFINISHED)
     except BackstoryError as error:
         _fail(error, FAILED)
 
 
 def _fail(error: BackstoryError, code: int) -> None:
-    word = ("waiting: ", "yellow") if code == WAITING else ("error: ", "red")
+    word = ("error: ", "red")
+    if code == UNFINISHED:
+        word = ("stopped: " if isinstance(error, StoppedError) else "waiting: ", "yellow")
     open_console(stderr=True).print(Text.assemble(word, plain(str(error))), soft_wrap=True)
     sys.exit(code)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.cli.alert import send_alerts
-from backstory.cli.failure import FAILED, INCOMPLETE, WAITING
+from backstory.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.cli.options import LogFormatOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain
 from backstory.errors import InputError
@@ -67,8 +67,8 @@ def run(
     unless the removal is accepted.
 
     Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
-    3 everything was done, but files were set aside or could not be read; 4 not done yet, since texts are in batch jobs:
-    run again later.
+    3 everything was done, but files were set aside or could not be read; 4 not finished, in order: texts are in batch
+    jobs, or a budget or a limit was reached; the same command goes on later.
     """
     configure_logs(log_format)
     outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
@@ -134,10 +134,10 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
 
 def exit_code(outcome: Outcome) -> int:
     """Return the exit code of a run."""
-    if not outcome.success:
+    if outcome.execution.failures:
         return FAILED
-    if outcome.execution.waiting:
-        return WAITING
+    if outcome.execution.waiting or outcome.execution.stopped:
+        return UNFINISHED
     return INCOMPLETE if len(outcome.unfinished) else 0
 
 
@@ -168,6 +168,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     if outcome.execution.waiting:
         console.print(
             Text.assemble(("waiting: ", "yellow"), plain(outcome.execution.waiting)), soft_wrap=True
+        )
+    if outcome.execution.stopped:
+        console.print(
+            Text.assemble(("stopped: ", "yellow"), plain(outcome.execution.stopped)), soft_wrap=True
         )
     console.print(Text(describe_cost(outcome)), soft_wrap=True)
 
@@ -203,6 +207,8 @@ def describe_cost(outcome: Outcome) -> str:
         f"{outcome.total('embedding_cached'):,} found in the cache, "
         f"{outcome.total('embedding_api_calls') + outcome.total('rerank_api_calls'):,} API calls."
     )
+    if outcome.execution.stopped is not None:
+        cost += " What the stage that was stopped used is in `backstory runs`."
     return f"{made} {cost}"
 
 

@@ -95,6 +95,8 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         table.add_row(name, f"{facts['rows']:,}", f"{facts['partitions']:,}", first, last)
     console.print()
     console.print(table)
+    for sentence in status["runs"]:
+        console.print(plain(f"Runs: {sentence}"), soft_wrap=True)
 
 
 def _describe_index(status: Mapping[str, Any]) -> str:

@@ -196,9 +196,13 @@ class EmbeddingJobs:
                 name=None,
                 texts=len(group),
             )
+            asked = [missing[at] for at in group]
+            self._service.require_room(
+                asked
+            )  # before the job is recorded, so that none is looked for in vain
             self.book.plan(job, [keys[at] for at in group])
             try:
-                self.book.name(job.label, self._service.start([missing[at] for at in group], task, job.label))
+                self.book.name(job.label, self._service.start(asked, task, job.label))
             except (EmbeddingError, QuotaExhaustedError) as error:
                 # An open job will make room for the next one. The refused job is looked for by its label first.
                 if not any(known.name for known in self.book.list_jobs()):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from backstory.embeddings.protocol import Embedder
 from backstory.errors import InputError
+from backstory.providers.metering import CallMeter, Unmetered
 from backstory.settings import EmbeddingSettings, RAGSettings
 from backstory.settings.environment import cache_folder, read_api_key
 
@@ -19,11 +20,12 @@ _GEMINI_NAMESPACES = ("google-gla", "gemini")
 _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
 
 
-def make_embedder(settings: EmbeddingSettings) -> Embedder:
+def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -> Embedder:  # noqa: B008 - immutable
     """Make the embedder that the settings name.
 
     Args:
         settings: The provider, its model and its limits.
+        meter: Counts what calls of a paid service use, within budgets.
 
     Returns:
         The embedder. It loads its model or client when first used.
@@ -33,8 +35,9 @@ def make_embedder(settings: EmbeddingSettings) -> Embedder:
     """
     if settings.provider == "gemini":
         from backstory.embeddings.gemini import GeminiEmbedder
+        from backstory.providers.gemini_client import GeminiAccess
 
-        return GeminiEmbedder(settings)
+        return GeminiEmbedder(settings, access=GeminiAccess(meter=meter))
     if settings.provider == "hashing":
         from backstory.embeddings.hashing import HashingEmbedder
 

@@ -19,6 +19,7 @@ from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
 from backstory.providers.failures import TransientError
 from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.providers.metering import Usage
 from backstory.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class GeminiEmbedder:
             EmbeddingInputError: A text is blank or over ``max_input_tokens``.
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
+            BudgetExhaustedError: The next call would exceed a budget.
             EmbeddingError: No attempt returned usable vectors.
         """
         counts = self.count_accepted_tokens(texts)
@@ -143,7 +145,9 @@ class GeminiEmbedder:
         def read(response: EmbedContentResponse) -> Vectors:
             return self._read_vectors(response, len(texts))
 
-        return self.connection.call(send, read, units=len(texts), tokens=tokens)
+        return self.connection.call(
+            send, read, units=len(texts), tokens=tokens, most=Usage(1, len(texts), tokens)
+        )
 
     def _read_vectors(self, response: EmbedContentResponse, count: int) -> Vectors:
         if not response.embeddings:

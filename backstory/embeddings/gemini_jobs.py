@@ -15,6 +15,7 @@ from backstory.embeddings.gemini import TASK_TYPES, GeminiEmbedder, make_unit_ro
 from backstory.embeddings.job_book import Job
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError
+from backstory.providers.metering import Usage
 
 if TYPE_CHECKING:
     from google import genai
@@ -49,6 +50,14 @@ class GeminiJobs:
     def __init__(self, embedder: GeminiEmbedder) -> None:
         self.embedder = embedder
 
+    def require_room(self, texts: Sequence[str]) -> None:
+        """Raise unless a job of these texts would be within the budgets now.
+
+        Raises:
+            BudgetExhaustedError: It would exceed a budget.
+        """
+        self.embedder.connection.meter.require_room(self._estimate(texts))
+
     def start(self, texts: Sequence[str], task: Task, label: str) -> str:
         """Submit a job once, however often the call is repeated after a failure.
 
@@ -61,15 +70,18 @@ class GeminiJobs:
             The job's name at the service.
 
         Raises:
+            BudgetExhaustedError: The job would exceed a budget.
             ModelError: The service refused the job, or gave no usable answer.
         """
-        sent = False
+        sent = found = False
+        whole = self._estimate(texts)
 
         def send(client: genai.Client, options: HttpOptions) -> str | None:
             from google.genai import types
 
-            nonlocal sent
+            nonlocal sent, found
             if sent and (name := _find(client, options, label)):
+                found = True
                 return name
             sent = True
             contents: Any = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
@@ -93,7 +105,13 @@ class GeminiJobs:
                 raise EmbeddingError(f"{self.embedder.id} took a batch job and gave it no name")
             return name
 
-        return self.embedder.connection.call(send, read, units=1, tokens=0)
+        def read_usage(_: str | None) -> Usage:
+            return Usage() if found else whole  # the attempt that sent a found job is counted already
+
+        return self.embedder.connection.call(send, read, units=1, tokens=0, most=whole, read_usage=read_usage)
+
+    def _estimate(self, texts: Sequence[str]) -> Usage:
+        return Usage(1, len(texts), int(self.embedder.count_tokens(texts).sum()), batch=True)
 
     def find(self, label: str) -> str | None:
         """Return the name of the job with a label; None if the service received none.
@@ -102,7 +120,11 @@ class GeminiJobs:
             ModelError: The service gave no usable answer.
         """
         return self.embedder.connection.call(
-            lambda client, options: _find(client, options, label), lambda name: name, units=1, tokens=0
+            lambda client, options: _find(client, options, label),
+            lambda name: name,
+            units=1,
+            tokens=0,
+            most=None,
         )
 
     def look(self, job: Job) -> JobAnswer:
@@ -131,7 +153,9 @@ class GeminiJobs:
                     return None
                 raise
 
-        return self.embedder.connection.call(send, lambda found: _read_answer(found, job), units=1, tokens=0)
+        return self.embedder.connection.call(
+            send, lambda found: _read_answer(found, job), units=1, tokens=0, most=None
+        )
 
 
 def _find(client: genai.Client, options: HttpOptions, label: str) -> str | None:

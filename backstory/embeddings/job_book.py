@@ -130,7 +130,7 @@ class JobBook:
         """List the jobs that are not over, the oldest first."""
         rows = self._read(
             "SELECT label, embedder, dimension, task, planned, name, count(position) FROM jobs JOIN items "
-            "USING (label) GROUP BY label ORDER BY planned, label"
+            "USING (label) GROUP BY label ORDER BY planned, jobs.rowid"
         )
         return [Job(*row) for row in rows]
 

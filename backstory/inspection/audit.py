@@ -6,7 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from backstory.errors import BackstoryError, CacheFileError, DamagedTableError, LedgerError, SearchIndexError
+from backstory.errors import (
+    BackstoryError,
+    CacheFileError,
+    DamagedTableError,
+    LedgerError,
+    RunHistoryError,
+    SearchIndexError,
+)
 from backstory.forgotten import read_forgotten
 from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.manifest import find_damage, hash_manifest
@@ -46,6 +53,7 @@ def audit(given: Path | None) -> list[Examination]:
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
+        examine_one("history of runs", lambda: describe_history(workspace)),
     ]
     if workspace.settings.privacy.pseudonyms:
         found.append(examine_one("secret", lambda: describe_secret(workspace)))
@@ -96,6 +104,21 @@ def describe_views(workspace: Workspace) -> str:
     if damage := find_views_damage(workspace.tables):
         raise BackstoryError(damage)
     return f"{VIEWS_FILE} is as it was written"
+
+
+def describe_history(workspace: Workspace) -> str:
+    """Say that the history of runs can be read, and that the table ``runs`` agrees with it.
+
+    Raises:
+        RunHistoryError: The history is damaged, or the table differs.
+    """
+    if damage := workspace.runs.store.find_damage():
+        raise RunHistoryError(damage)
+    if months := workspace.runs.find_damaged_months():
+        raise RunHistoryError(
+            f"the table runs differs from the history in {', '.join(months)}; `backstory run` writes it again"
+        )
+    return "the table runs agrees with it"
 
 
 def describe_secret(workspace: Workspace) -> str:

@@ -12,13 +12,21 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.errors import BackstoryError, LedgerError, PrivacyError, SearchIndexError, StaleIndexWarning
+from backstory.errors import (
+    BackstoryError,
+    LedgerError,
+    PrivacyError,
+    RunHistoryError,
+    SearchIndexError,
+    StaleIndexWarning,
+)
 from backstory.extras import MODULES, is_installed
 from backstory.index.snapshot.publication import has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
 from backstory.inspection.audit import (
     describe_cache,
+    describe_history,
     describe_ledger,
     describe_secret,
     describe_views,
@@ -36,6 +44,7 @@ from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
 from backstory.pipeline.pending import find_outdated
 from backstory.rerankers import Candidate, RerankRequest
+from backstory.runs.standing import describe_standing, find_trouble
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
 from backstory.tables.schemas import TABLES
@@ -84,6 +93,7 @@ def examine(given: Path | None) -> list[Examination]:
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("batch jobs", lambda: _describe_jobs(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
+        examine_one("runs", lambda: _describe_runs(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
         examine_one("languages", lambda: _describe_languages(workspace)),
         *(examine_one(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
@@ -222,6 +232,14 @@ def _is_made(workspace: Workspace, name: str) -> bool:
 
 def _describe_jobs(workspace: Workspace) -> str:
     return find_waiting(workspace) or "none is open"
+
+
+def _describe_runs(workspace: Workspace) -> str:
+    describe_history(workspace)
+    records = workspace.runs.read()
+    if trouble := find_trouble(records):
+        raise RunHistoryError("; ".join(map(describe_standing, trouble)))
+    return describe_standing(records[0]) if records else "none is recorded yet"
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:

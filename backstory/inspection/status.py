@@ -8,9 +8,13 @@ import polars as pl
 
 from backstory.errors import SearchIndexError
 from backstory.index import current_version, read_manifest
+from backstory.runs.record import RUNNING
+from backstory.runs.standing import describe_standing, find_trouble
 from backstory.tables import list_partitions, scan_table
-from backstory.tables.schemas import TABLES
+from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.workspace import Workspace
+
+_LATEST_RUNS = 20
 
 
 def read_status(workspace: Workspace) -> dict[str, Any]:
@@ -23,10 +27,11 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         ``root``, ``embedder``, ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
         ``submitted``), ``index_version`` (None before the first snapshot), ``index_error`` (why the index
         cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
-        without such an index), and ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition.
+        without such an index), ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and
+        ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each.
     """
     tables = {}
-    for name in TABLES:
+    for name in SERVED_TABLES:
         keys = list_partitions(workspace.tables, name)
         tables[name] = {
             "rows": int(scan_table(workspace.tables, name).select(pl.len()).collect().item()),
@@ -52,4 +57,12 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
+        "runs": _describe_runs(workspace),
     }
+
+
+def _describe_runs(workspace: Workspace) -> list[str]:
+    records = workspace.runs.read(_LATEST_RUNS)
+    running = [record for record in records if record.status == RUNNING]
+    ended = [record for record in find_trouble(records) if record.status != RUNNING]
+    return [describe_standing(record) for record in (*running, *ended)]

@@ -17,6 +17,7 @@ from backstory.errors import (
     ModelFileError,
     QuotaExhaustedError,
     RemovalError,
+    StoppedError,
 )
 from backstory.inspection.checks import Check, Finding, make_check
 from backstory.pipeline import Stage
@@ -41,10 +42,14 @@ class MadeApart(NamedTuple):
     Attributes:
         reports: One report per group of partitions that was built together.
         failures: The partitions that could not be built.
+        left: The partitions that were not tried to the end, since a budget or a limit was reached.
+        stopped: That stop; None if there was none.
     """
 
     reports: list[StageReport]
     failures: Reasons
+    left: Sequence[str] = ()
+    stopped: StoppedError | None = None
 
 
 def make_apart(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> MadeApart:
@@ -61,66 +66,70 @@ def make_apart(workspace: Workspace, stage: Stage, partitions: Sequence[str]) ->
 
     Raises:
         RemovalError: The run would remove messages that an earlier run read, so that no partition may be written.
+        BatchesPendingError: Texts of the partitions are in batch jobs that are not done.
     """
     tried = _try(workspace, stage, partitions)
-    return _accept(tried) if tried.reason is None else _divide(workspace, stage, partitions, tried)
+    return tried.made if tried.reason is None else _divide(workspace, stage, partitions, tried)
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """Result of one attempt: what was made, and which partitions failed for what reason."""
+    """Result of one attempt: what was made, and why not everything was."""
 
-    reports: list[StageReport]
-    failures: Reasons
+    made: MadeApart
     reason: str | None = None
     of_every_partition: bool = False
 
 
 def _divide(workspace: Workspace, stage: Stage, partitions: Sequence[str], failed: _Tried) -> MadeApart:
     if len(partitions) == 1 or failed.of_every_partition:
-        return _accept(failed)
+        return failed.made
     middle = len(partitions) // 2
     halves = [partitions[:middle], partitions[middle:]]
     tried = [_try(workspace, stage, half) for half in halves]
     if all(half.reason == failed.reason for half in tried):
-        return _accept(failed)
-    reports: list[StageReport] = []
-    failures: Reasons = {}
-    for half, outcome in zip(halves, tried, strict=True):
-        part = _accept(outcome) if outcome.reason is None else _divide(workspace, stage, half, outcome)
-        reports += part.reports
-        failures |= part.failures
-    return MadeApart(reports, failures)
-
-
-def _accept(tried: _Tried) -> MadeApart:
-    return MadeApart(tried.reports, tried.failures)
+        return failed.made
+    parts = [
+        outcome.made if outcome.reason is None else _divide(workspace, stage, half, outcome)
+        for half, outcome in zip(halves, tried, strict=True)
+    ]
+    return MadeApart(
+        reports=[report for part in parts for report in part.reports],
+        failures={key: reason for part in parts for key, reason in part.failures.items()},
+        left=[key for part in parts for key in part.left],
+        stopped=next((part.stopped for part in parts if part.stopped is not None), None),
+    )
 
 
 def _try(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> _Tried:
     try:
-        return _Tried([stage.make(workspace, partitions)], {})
+        return _Tried(MadeApart([stage.make(workspace, partitions)], {}))
     except (RemovalError, BatchesPendingError):
         raise  # the one forbids writing any partition; for the other, all texts are ordered and wait together
+    except StoppedError as error:
+        reports, left = _keep_made(workspace, stage, partitions)
+        return _Tried(MadeApart(reports, {}, left, error), str(error), of_every_partition=True)
     except _OF_EVERY_PARTITION as error:
-        return _keep_made(workspace, stage, partitions, str(error))
+        reports, left = _keep_made(workspace, stage, partitions)
+        failures = dict.fromkeys(left, str(error))
+        return _Tried(MadeApart(reports, failures), str(error), of_every_partition=True)
     except BackstoryError as error:
-        return _Tried([], dict.fromkeys(partitions, str(error)), str(error))
+        return _Tried(MadeApart([], dict.fromkeys(partitions, str(error))), str(error))
 
 
-def _keep_made(workspace: Workspace, stage: Stage, partitions: Sequence[str], reason: str) -> _Tried:
-    """Tell the partitions that were built before the error, or need not be built, from those that failed."""
-    nothing = _Tried([], dict.fromkeys(partitions, reason), reason, of_every_partition=True)
+def _keep_made(
+    workspace: Workspace, stage: Stage, partitions: Sequence[str]
+) -> tuple[list[StageReport], list[str]]:
+    """Report the partitions that were built before an error, or need not be built, and list the others."""
     if not stage.partitioned:
-        return nothing
+        return [], list(partitions)
     try:
         pending = set(stage.find_pending(workspace, partitions))
         made = [key for key in partitions if key not in pending]
         reports = [stage.make(workspace, made)] if made else []
     except BackstoryError:  # of the same cause, such as the file of a model
-        return nothing
-    failures = {key: reason for key in partitions if key in pending}
-    return _Tried(reports, failures, reason, of_every_partition=True)
+        return [], list(partitions)
+    return reports, [key for key in partitions if key in pending]
 
 
 class Looked(NamedTuple):

@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 from backstory.errors import BackstoryError, BatchesPendingError, RemovalError
 from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
+from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
 from backstory.pipeline.stage_report import StageReport, join_reports
+from backstory.runs import RunEnd
 from backstory.tables.ledger import Entry
 from backstory.tables.parquet import WHOLE
 from backstory.tables.partitions import previous_partition
@@ -32,12 +34,14 @@ class Making:
             for a table without partitions.
         findings: The finding of each check that ran.
         waiting: Which batch jobs tables wait for; empty if they wait for none.
+        stopped: Which budget or limit stopped the run, and what is left; None if none did.
     """
 
     reports: dict[str, list[StageReport]] = field(default_factory=dict)
     broken: dict[str, Reasons] = field(default_factory=dict)
     findings: dict[Check, Finding] = field(default_factory=dict)
     waiting: str = ""
+    stopped: str | None = None
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
@@ -62,6 +66,27 @@ class Making:
         """Record partitions that wait for batch jobs. They are not built and have not failed."""
         self.broken.setdefault(table, {}).update(dict.fromkeys(partitions, reason))
         self.waiting = reason
+
+    def stop(self, table: str, partitions: Sequence[str], reason: str) -> None:
+        """Record partitions that a budget or a limit left. They are not built and have not failed."""
+        self.inherit(table, dict.fromkeys(partitions, reason))
+        self.stopped = self.stopped or reason
+
+    def describe_end(self) -> RunEnd:
+        """Describe how the run ended, without the reasons of failures, which may name people and files."""
+        failed = next((places[0][0] for places in self._causes.values()), None)
+        why = (
+            None
+            if failed is None
+            else f"{failed}: partitions failed; the output of the run says which and why"
+        )
+        return RunEnd(
+            changed=any(report.computed for reports in self.reports.values() for report in reports),
+            failures=len(self._causes),
+            failure=why or self.stopped or self.waiting or None,
+            stopped=self.stopped is not None,
+            waiting=bool(self.waiting),
+        )
 
     def fail(self, table: str, reasons: Reasons) -> None:
         """Record partitions that are broken by themselves, not because a table that they read is broken."""
@@ -115,6 +140,7 @@ def _make_stage(
     wanted = making.good(stage.table, partitions)
     if not wanted:
         return
+    workspace.runs.enter(stage.table)
     try:
         apart = make_apart(workspace, stage, wanted)
     except BatchesPendingError as error:
@@ -122,6 +148,8 @@ def _make_stage(
         return
     making.reports[stage.table] = apart.reports
     making.fail(stage.table, apart.failures)
+    if apart.stopped is not None:
+        making.stop(stage.table, apart.left, describe_stop(stage, wanted, apart.left, apart.stopped))
     if apart.reports:
         tell(join_reports(apart.reports))
         for check in checks_after(stage.table):

@@ -255,14 +255,18 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     chunks = read_made(workspace, "document_chunks", [WHOLE])
     texts = embedding_texts(chunks, documents)
     require_document_vectors(workspace, texts)
-    with show_progress("embedding documents") as progress:
+    figures: dict[str, int | float | str] = {}
+    workspace.runs.advance("search_index", WHOLE, 0, 1)
+    with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):
         embedded = embed_texts(
             embedder,
             texts,
             task="document",
             cache=workspace.embeddings,
-            progress=progress,
+            progress=workspace.runs.follow("chunks embedded", progress),
         )
+    stats = embedded.stats
+    workspace.runs.count_texts(embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached)
     build = build_index(
         workspace.index,
         documents,
@@ -283,7 +287,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         partitions=1,
         computed=int(build.built),
         seconds=time.perf_counter() - started,
-        counts={**_describe_snapshot(workspace, build.version), **embedded.stats.as_counts()},
+        counts={**_describe_snapshot(workspace, build.version), **stats.as_counts(), **figures},
         preview=chunks.select("chunk_id", "heading", "token_count").head(5),
     )
     log_report(report)

@@ -139,14 +139,23 @@ def materialize_partitions(
 
     Returns:
         What was done.
+
+    Raises:
+        StoppedError: A budget or a limit was reached; the groups before it are written and recorded.
     """
     started = time.perf_counter()
+    counts = {} if counts is None else counts
     _drop_other_grain(workspace, table, inputs)
     pending = find_pending(workspace, table, inputs)
     preview = pl.DataFrame()
     weights = weigh(pending) if weigh and pending else {}
+    finished = 0
     for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
-        with observe("partitions", **describe_range(group), count=len(group)):
+        workspace.runs.advance(table, group[0], finished, len(pending))
+        with (
+            observe("partitions", **describe_range(group), count=len(group)),
+            workspace.runs.pricing(counts),
+        ):
             frames = compute(group)
         again = inputs if read_inputs_again is None else read_inputs_again()
         read = {key: inputs[key] if again[key] == inputs[key] else _CHANGED for key in group}
@@ -158,6 +167,7 @@ def materialize_partitions(
                 table,
                 {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()},
             )
+        finished += len(group)
         if preview.is_empty():
             preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
     workspace.ledger.record(
@@ -170,7 +180,7 @@ def materialize_partitions(
         partitions=len(inputs),
         computed=len(pending),
         seconds=time.perf_counter() - started,
-        counts=dict(counts or {}),
+        counts=dict(counts),
         preview=preview,
     )
     log_report(report)

@@ -197,9 +197,13 @@ def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> t
             chunks["text"].to_list(),
             task="query",
             cache=workspace.embeddings,
-            progress=progress,
+            progress=workspace.runs.follow("query chunks embedded", progress),
         )
-    return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), embedded.stats
+    stats = embedded.stats
+    workspace.runs.count_texts(
+        workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
+    )
+    return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), stats
 
 
 def _materialize(

@@ -9,6 +9,7 @@ from backstory.pipeline.conversations import find_partitions
 from backstory.pipeline.order import make_in_order
 from backstory.pipeline.stage_report import StageReport
 from backstory.pipeline.stages import Stage
+from backstory.runs import BY_LIBRARY, RunEnd
 from backstory.tables.locks import running
 from backstory.tables.views import write_views
 from backstory.workspace import Workspace
@@ -35,11 +36,14 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     reports: list[StageReport] = []
 
     def make(stage: Stage, wanted: Sequence[str]) -> StageReport:
+        workspace.runs.enter(stage.table)
         reports.append(stage.make(workspace, wanted))
         return reports[-1]
 
     with running(workspace.tables):
-        make_in_order(workspace, keys, make)
+        with workspace.runs.record(BY_LIBRARY, keys) as finish:
+            make_in_order(workspace, keys, make)
+            finish(RunEnd(changed=any(report.computed for report in reports)))
         write_views(workspace.tables)
     logger.info(
         "pipeline done partitions=%d computed=%d seconds=%.2f",

@@ -11,14 +11,16 @@ import importlib.util
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from backstory.errors import ModelError
 from backstory.extras import require_extra
 from backstory.providers.failures import TransientError, interpret_api_error, redact
+from backstory.providers.metering import CallMeter, Settle, Unmetered, Usage
 from backstory.providers.rate_limit import RateLimiter, default_limits_file
 from backstory.settings.environment import read_api_key
 from backstory.telemetry import observe
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _HTTP_CLIENTS = ("httpx2", "httpx")
+_SETTLING_SECONDS = 60.0
+"""Time between the end of a call and its settlement, at most; a reservation lasts that much longer than a call."""
 
 Response = TypeVar("Response")
 Result = TypeVar("Result")
@@ -75,6 +79,7 @@ class GeminiAccess:
         api_key: The key; None reads it from the environment.
         client: A client to use instead of one made from the key; all such clients share one limit per model.
         limits_file: File of the rate limits that processes share; None for the one in the user's cache folder.
+        meter: Counts what calls use, within budgets.
         clock: Gives monotonic seconds, the same in all processes.
         wait: Blocks the calling thread for a number of seconds.
     """
@@ -82,6 +87,7 @@ class GeminiAccess:
     api_key: SecretStr | None = None
     client: genai.Client | None = None
     limits_file: Path | None = None
+    meter: CallMeter = field(default_factory=Unmetered)
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = _wait_in_real_time
 
@@ -91,6 +97,7 @@ class GeminiConnection:
 
     Attributes:
         api_calls: Requests sent so far, retries included.
+        meter: Counts what calls use, within budgets.
     """
 
     def __init__(
@@ -116,6 +123,7 @@ class GeminiConnection:
         self._model = model
         self._units_per_minute = units_per_minute
         self._failure = failure
+        self.meter = access.meter
         self._access = access
         self._api_key = access.api_key
         self._connected: tuple[genai.Client, RateLimiter] | None = None
@@ -129,6 +137,8 @@ class GeminiConnection:
         *,
         units: int,
         tokens: int,
+        most: Usage | None,
+        read_usage: Callable[[Response], Usage] | None = None,
     ) -> Result:
         """Send a request, read the answer, and retry after transient failures.
 
@@ -137,11 +147,14 @@ class GeminiConnection:
             read: Turns the SDK's response into the result, or raises :class:`TransientError`.
             units: Texts or requests that count against the quota.
             tokens: Tokens that count against the quota.
+            most: What the call uses at most, for the meter; None for a call that costs nothing.
+            read_usage: Reads from the SDK's response what the call used; None takes ``most``.
 
         Returns:
             The result of ``read``.
 
         Raises:
+            BudgetExhaustedError: The next attempt would exceed a budget.
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
             ModelError: Every attempt failed, or the request was refused. The type is ``failure``.
@@ -155,7 +168,7 @@ class GeminiConnection:
             reraise=True,
         )
         try:
-            result: Result = retrying(self._attempt, send, read, units, tokens)
+            result: Result = retrying(self._attempt, send, read, units, tokens, most, read_usage)
         except TransientError as error:
             raise self._failure(
                 f"Gemini gave no usable answer in {self._settings.max_attempts} attempts; "
@@ -169,11 +182,39 @@ class GeminiConnection:
         read: Callable[[Response], Result],
         units: int,
         tokens: int,
+        most: Usage | None,
+        read_usage: Callable[[Response], Usage] | None,
     ) -> Result:
         client, limiter = self._connect()
         limiter.acquire(units, tokens)
-        with self._counting:
-            self.api_calls += 1
+        with self._metering(most) as settle:
+            with self._counting:
+                self.api_calls += 1
+            started = time.perf_counter()
+            with observe("gemini request", units=units, tokens=tokens):
+                response = self._send(client, send)
+            if read_usage is not None:
+                settle(read_usage(response))
+        result = read(response)
+        logger.debug("gemini answered units=%d seconds=%.2f", units, time.perf_counter() - started)
+        return result
+
+    @contextmanager
+    def _metering(self, most: Usage | None) -> Iterator[Settle]:
+        """Reserve what an attempt may use, and settle what it used: all of it, unless it gives another usage."""
+        used = [most or Usage()]
+        meter = Unmetered() if most is None else self.meter
+        settle = meter.reserve(used[0], seconds=self._settings.timeout_seconds + _SETTLING_SECONDS)
+        # An attempt without an answer may have been billed; one that was refused was not.
+        try:
+            yield used.append
+        except _RefusedError as refused:
+            used.append(Usage(calls=1))
+            raise refused.error from None
+        finally:
+            settle(used[-1])
+
+    def _send(self, client: genai.Client, send: Callable[[genai.Client, HttpOptions], Response]) -> Response:
         # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
@@ -182,20 +223,15 @@ class GeminiConnection:
             timeout=round(self._settings.timeout_seconds * 1000),
             retry_options=HttpRetryOptions(attempts=1),
         )
-        started = time.perf_counter()
         try:
-            with observe("gemini request", units=units, tokens=tokens):
-                response = send(client, options)
+            return send(client, options)
         except APIError as error:
-            raise interpret_api_error(error, self._key_text(), self._failure) from None
+            raise _RefusedError(interpret_api_error(error, self._key_text(), self._failure)) from None
         except _transport_errors() as error:
             message = redact(str(error), self._key_text())
             raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
         except ValueError as error:
             raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
-        result = read(response)
-        logger.debug("gemini answered units=%d seconds=%.2f", units, time.perf_counter() - started)
-        return result
 
     def _connect(self) -> tuple[genai.Client, RateLimiter]:
         with self._connecting:
@@ -239,6 +275,14 @@ class GeminiConnection:
         )
         if error.delay is not None:
             self._connect()[1].pause(delay)  # the other threads and processes would be refused as well
+
+
+class _RefusedError(Exception):
+    """The service answered a call with an error, which it does not bill."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)

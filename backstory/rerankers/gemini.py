@@ -19,6 +19,7 @@ from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import RerankError
 from backstory.providers.failures import TransientError
 from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.providers.metering import Usage
 from backstory.rerankers.protocol import RerankRequest, RerankResult, restore_candidates
 from backstory.settings import RerankSettings
 
@@ -91,19 +92,25 @@ class GeminiReranker:
         Raises:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
+            BudgetExhaustedError: The calls would exceed a budget; usually none of them was sent.
             RerankError: No attempt returned an order, or the service refused the request.
         """
+        prompts = [write_prompt(request) for request in requests]
+        tokens = [int(estimate_tokens([_INSTRUCTION, prompt]).sum()) for prompt in prompts]
+        # The answers are kept together or not at all, so that no call is paid for in vain.
+        self._connection.meter.require_room(Usage(len(requests), len(requests), sum(tokens)))
         with ThreadPoolExecutor(max_workers=self._threads, thread_name_prefix="reranking") as pool:
-            answers = [pool.submit(self._rerank_window, request) for request in requests]
+            answers = [
+                pool.submit(self._rerank_window, *asked)
+                for asked in zip(requests, prompts, tokens, strict=True)
+            ]
             try:
                 return [answer.result() for answer in answers]
             finally:
                 # After a failure no further call is started; the executor waits for the running calls.
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _rerank_window(self, request: RerankRequest) -> RerankResult:
-        prompt = write_prompt(request)
-
+    def _rerank_window(self, request: RerankRequest, prompt: str, tokens: int) -> RerankResult:
         def send(client: genai.Client, options: HttpOptions) -> GenerateContentResponse:
             from google.genai import types
 
@@ -123,8 +130,16 @@ class GeminiReranker:
         def read(response: GenerateContentResponse) -> RerankResult:
             return _read_result(response, [candidate.chunk_id for candidate in request.candidates])
 
+        def read_usage(response: GenerateContentResponse) -> Usage:
+            return _read_usage(response, tokens)
+
         return self._connection.call(
-            send, read, units=1, tokens=int(estimate_tokens([_INSTRUCTION, prompt]).sum())
+            send,
+            read,
+            units=1,
+            tokens=tokens,
+            most=Usage(1, 1, tokens, _MAX_OUTPUT_TOKENS),
+            read_usage=read_usage,
         )
 
 
@@ -136,6 +151,15 @@ def write_prompt(request: RerankRequest) -> str:
     ]
     prompt = json.dumps({"conversation": request.query, "documents": documents}, ensure_ascii=False)
     return _MISLEADING.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "<" else "\\u003c", prompt)
+
+
+def _read_usage(response: GenerateContentResponse, sent: int) -> Usage:
+    """Read what a call used; without the service's own figures, the estimate of what was sent and the most written."""
+    told = response.usage_metadata
+    if told is None or told.prompt_token_count is None:
+        return Usage(1, 1, sent, _MAX_OUTPUT_TOKENS)
+    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
+    return Usage(1, 1, told.prompt_token_count, written)
 
 
 def _read_result(response: GenerateContentResponse, chunk_ids: Sequence[str]) -> RerankResult:

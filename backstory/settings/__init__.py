@@ -1,11 +1,12 @@
 """Settings of a workspace: the models, the YAML file, the environment, the template of a new workspace."""
 
+from backstory.settings.costs import BudgetSettings, CostSettings, ModelPrice, RunSettings
+from backstory.settings.group import SettingsGroup
+from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.models import (
     SETTINGS_FILE,
     ChunkSettings,
     ContextSettings,
-    ConversationSettings,
-    DocumentSettings,
     EmbeddingSettings,
     IndexSettings,
     OrchestrationSettings,
@@ -15,25 +16,28 @@ from backstory.settings.models import (
     RAGSettings,
     RerankSettings,
     Settings,
-    SettingsGroup,
     WindowSettings,
     WriterSettings,
 )
 
 __all__ = [
     "SETTINGS_FILE",
+    "BudgetSettings",
     "ChunkSettings",
     "ContextSettings",
     "ConversationSettings",
+    "CostSettings",
     "DocumentSettings",
     "EmbeddingSettings",
     "IndexSettings",
+    "ModelPrice",
     "OrchestrationSettings",
     "PartitionSettings",
     "PrivacySettings",
     "QuerySettings",
     "RAGSettings",
     "RerankSettings",
+    "RunSettings",
     "Settings",
     "SettingsGroup",
     "WindowSettings",

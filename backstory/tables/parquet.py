@@ -18,8 +18,9 @@ from polars.io.plugins import register_io_source
 from backstory.atomic_files import exclusive_temporary, flush, publish, temporary_path
 from backstory.errors import ContractError, DamagedTableError, InputError
 from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.history_schemas import HISTORY_TABLES, SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.tables.schemas import TABLES, Table
+from backstory.tables.schemas import Table
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def write_partition(root: Path, table: str, partition: str | None, frame: pl.Dat
 
     Args:
         root: Folder of the tables.
-        table: Name of the table, one of :data:`backstory.tables.schemas.TABLES`.
+        table: Name of the table, one of :data:`backstory.tables.history_schemas.SERVED_TABLES`.
         partition: Key of the partition; None for a table without partitions.
         frame: All rows of the partition, in the order to keep. Without rows, the file is removed.
 
@@ -86,7 +87,7 @@ def write_partitions(
 
     Args:
         root: Folder of the tables.
-        table: A name of :data:`backstory.tables.schemas.TABLES`.
+        table: A name of :data:`backstory.tables.history_schemas.SERVED_TABLES`.
         frames: All rows of each partition by its key.
 
     Returns:
@@ -123,7 +124,7 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
     Args:
         root: Folder of the tables.
-        table: A name of :data:`backstory.tables.schemas.TABLES`.
+        table: A name of :data:`backstory.tables.history_schemas.SERVED_TABLES`.
         partitions: Keys of the wanted partitions; None for all of them.
 
     Returns:
@@ -148,7 +149,7 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
     Args:
         root: Folder of the tables.
-        table: A name of :data:`backstory.tables.schemas.TABLES`.
+        table: A name of :data:`backstory.tables.history_schemas.SERVED_TABLES`.
         partitions: Keys of the wanted partitions; None for all of those present when the query runs.
 
     Returns:
@@ -179,9 +180,9 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
 
 
 def _model(table: str) -> type[Table]:
-    if table not in TABLES:
-        raise InputError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
-    return TABLES[table]
+    if table not in SERVED_TABLES:
+        raise InputError(f"there is no table {table!r}; the tables are {', '.join(SERVED_TABLES)}")
+    return SERVED_TABLES[table]
 
 
 def _partition_path(root: Path, table: str, partition: str | None) -> Path:
@@ -214,7 +215,7 @@ def _read_files(
     root: Path, table: str, partitions: Sequence[str] | None, columns: list[str] | None
 ) -> Iterator[pl.DataFrame]:
     schema = polars_schema(_model(table))
-    recorded = Ledger(root / LEDGER_FILE).read(table)
+    recorded = {} if table in HISTORY_TABLES else Ledger(root / LEDGER_FILE).read(table)
     filled = {key for key, entry in recorded.items() if entry.rows}
     # All partitions that have a file or, according to the ledger, must have one.
     keys = filled.union(list_partitions(root, table)) if partitions is None else set(partitions)
@@ -335,7 +336,7 @@ def hash_partitions(root: Path, table: str) -> dict[str, str]:
 
     Args:
         root: Folder of the tables.
-        table: A name of :data:`backstory.tables.schemas.TABLES`.
+        table: A name of :data:`backstory.tables.history_schemas.SERVED_TABLES`.
 
     Returns:
         The hash by key, for each partition that has a file.

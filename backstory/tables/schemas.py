@@ -382,3 +382,4 @@ TABLES: dict[str, type[Table]] = {
     "window_contexts": WindowContexts,
     "posts": Posts,
 }
+"""The tables that follow from the inputs of a workspace."""

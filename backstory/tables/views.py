@@ -18,8 +18,8 @@ from backstory.extras import require_extra
 from backstory.ids import digest
 from backstory.tables import replace_file
 from backstory.tables.contracts import polars_schema
+from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.tables.schemas import TABLES
 
 if TYPE_CHECKING:
     import ibis
@@ -51,7 +51,7 @@ def connect(root: Path) -> ibis.BaseBackend:
     import ibis
 
     backend = ibis.duckdb.connect()
-    for table in TABLES:
+    for table in SERVED_TABLES:
         backend.con.execute(_view_sql(root, table))
     return backend
 
@@ -120,12 +120,12 @@ def write_views(root: Path) -> Path:
         OSError: The disk is full.
         LedgerError: The ledger is damaged.
     """
-    for table, model in TABLES.items():
+    for table, model in SERVED_TABLES.items():
         replace_file(root / table / _SCHEMA_FILE, polars_schema(model).to_frame())
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
-        views = [_view_sql(root, table) for table in TABLES]
+        views = [_view_sql(root, table) for table in SERVED_TABLES]
         inputs = digest([duckdb.__version__, *views])
         ledger = Ledger(root / LEDGER_FILE)
         known = ledger.read(_RECORDED).get(VIEWS_FILE)
@@ -176,7 +176,7 @@ def _view_sql(root: Path, table: str) -> str:
         files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
         return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
     with closing(duckdb.connect(":memory:")) as connection:
-        connection.register("absent", polars_schema(TABLES[table]).to_frame().to_arrow())
+        connection.register("absent", polars_schema(SERVED_TABLES[table]).to_frame().to_arrow())
         columns = connection.execute("DESCRIBE absent").fetchall()
     nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
     return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
@@ -186,9 +186,9 @@ def _require_views(path: Path) -> None:
     """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
     with closing(duckdb.connect(path, read_only=True)) as connection:
         found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    if {name for (name,) in found} != set(TABLES):
+    if {name for (name,) in found} != set(SERVED_TABLES):
         raise OSError(
-            errno.ENOSPC, f"{len(found)} of {len(TABLES)} views were written; is the disk full?", path
+            errno.ENOSPC, f"{len(found)} of {len(SERVED_TABLES)} views were written; is the disk full?", path
         )
 
 

@@ -182,6 +182,12 @@ CHANGES = (
             "timeout_seconds": 1,
         }.items()
     ),
+    Change("costs.currency", "EUR", NOTHING),
+    Change("costs.prices", {"gemini-embedding-001": {"input": 1}}, NOTHING),
+    Change("costs.run", {"calls": 1}, NOTHING),
+    Change("costs.day", {"calls": 1}, NOTHING),
+    Change("runs.max_minutes", 60, NOTHING),
+    Change("runs.keep_months", 1, NOTHING),
 )  # fmt: skip
 """At least one change of every setting but those that name a model, which :data:`MODEL_CHANGES` holds."""
 

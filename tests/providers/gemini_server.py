@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from tests.providers.batch_jobs import BatchJobs
 
+SENT_TOKENS, WRITTEN_TOKENS, THOUGHT_TOKENS = 1000, 40, 60
+"""What the server says that every ``generateContent`` call used."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -89,7 +92,14 @@ def succeed(request: Request) -> Answer:
 def answer_text(text: str | None, finish_reason: str = "STOP") -> Answer:
     """Answer like a model that wrote a text, or nothing at all, and stopped for a reason."""
     content = {"role": "model", "parts": [{"text": text}]} if text is not None else {}
-    body = {"candidates": [{"content": content, "finishReason": finish_reason, "index": 0}]}
+    body = {
+        "candidates": [{"content": content, "finishReason": finish_reason, "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": SENT_TOKENS,
+            "candidatesTokenCount": WRITTEN_TOKENS,
+            "thoughtsTokenCount": THOUGHT_TOKENS,
+        },
+    }
     return Answer(200, json.dumps(body).encode())
 
 

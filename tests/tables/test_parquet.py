@@ -19,6 +19,7 @@ from backstory.atomic_files import temporary_path
 from backstory.errors import ContractError, InputError
 from backstory.tables import list_partitions, read_table, scan_table, schemas, write_partition
 from backstory.tables.contracts import empty, polars_schema
+from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.views import VIEWS_FILE, connect, write_views
 
@@ -70,7 +71,7 @@ def test_a_table_without_partitions_is_one_file(tmp_path: Path) -> None:
     assert read_table(tmp_path, TABLE).equals(make_rows(1))
 
 
-@pytest.mark.parametrize("table", schemas.TABLES)
+@pytest.mark.parametrize("table", SERVED_TABLES)
 def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path, table: str) -> None:
     expected = empty(schemas.TABLES[table])
     assert list_partitions(tmp_path, table) == []
@@ -301,7 +302,7 @@ def test_views_hold_every_table_and_follow_its_files(
     assert path == root / VIEWS_FILE
     monkeypatch.chdir(tmp_path)
     assert read_view(path, f"SELECT line FROM {TABLE}") == [(1,), (2,)]
-    for table, model in schemas.TABLES.items():
+    for table, model in SERVED_TABLES.items():
         columns = [row[0] for row in read_view(path, f"DESCRIBE {table}")]
         assert columns == list(polars_schema(model))
     assert read_view(path, "SELECT count(*) FROM windows") == [(0,)]
@@ -352,9 +353,9 @@ def test_a_broken_file_of_views_is_replaced(root: Path, leftover: bytes) -> None
 def test_ibis_reads_the_tables_in_place(root: Path) -> None:
     write_partition(root, "windows", "2025-01-15", make_window("w1"))
     backend = connect(root)
-    assert set(backend.list_tables()) == set(schemas.TABLES)
+    assert set(backend.list_tables()) == set(SERVED_TABLES)
     assert backend.table("windows").to_polars().equals(make_window("w1"))
-    for table, model in schemas.TABLES.items():
+    for table, model in SERVED_TABLES.items():
         assert backend.table(table).to_polars().schema == polars_schema(model)
     assert not any(root.glob("**/.*"))
     shutil.rmtree(root / "windows")

@@ -1,0 +1,109 @@
+"""Settings of what is read: chat exports and documents."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_validator
+
+from backstory.settings.group import SettingsGroup
+
+DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
+RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
+
+
+class ConversationOverride(SettingsGroup):
+    """Settings of one conversation, or of one of its files, that replace those of all conversations."""
+
+    timezone: str | None = None
+    """Time zone of its exports; null takes the zone of all conversations."""
+    date_order: DateOrderSetting | None = None
+    """Order of day, month and year in its exports; null takes the order of all conversations."""
+    removals: RemovalSetting | None = None
+    """What becomes of messages that its exports no longer hold; null takes that of all conversations."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str | None) -> str | None:
+        return value if value is None else _check_timezone(value)
+
+
+class ConversationSettings(SettingsGroup):
+    """Where the chat exports are, and how to read them."""
+
+    folder: str = "chats"
+    """Folder of the chat exports, relative to the workspace. All files of a subfolder are one conversation."""
+    timezone: str = "UTC"
+    """Time zone of exports that do not state one."""
+    date_order: DateOrderSetting = "auto"
+    """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
+    removals: RemovalSetting = "ask"
+    """Messages that exports hold no more: `ask` stops the run, `mirror` drops them, `keep` archives and keeps them."""
+    overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
+    """The three settings above of single conversations or files, such as `{family: {date_order: dmy}}`."""
+    timestamp_column: str = "timestamp"
+    """Column of the timestamp in tabular exports."""
+    author_column: str = "author"
+    """Column of the author in tabular exports."""
+    message_column: str = "message"
+    """Column of the text in tabular exports."""
+    read_seconds: int = Field(default=60, ge=1)
+    """Seconds of processor time that reading one export may take; one more for each MB that it has."""
+    read_megabytes: int = Field(default=2048, ge=64)
+    """Memory (MB) that reading one export may take; an export of more than a quarter of it is not opened."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        return _check_timezone(value)
+
+    def override(self, *names: str) -> ConversationSettings:
+        """Give the settings of one file.
+
+        Args:
+            names: Keys under which ``overrides`` may list the file; the first key found counts.
+
+        Returns:
+            These settings with the file's override applied, and without ``overrides``.
+        """
+        found = next(
+            (self.overrides[name] for name in names if name in self.overrides), ConversationOverride()
+        )
+        return self.model_copy(update={"overrides": {}, **found.model_dump(exclude_none=True)})
+
+
+def _check_timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"{name!r} is not a time zone; give a name such as Europe/Berlin") from error
+    return name
+
+
+class DocumentSettings(SettingsGroup):
+    """Where the documents are, and defaults for metadata that they do not state."""
+
+    folder: str = "posts"
+    """Folder of the documents, relative to the workspace."""
+    pattern: str = "**/*"
+    """Glob of the files to read."""
+    kind: str = "post"
+    """Kind of documents that do not state one."""
+    tenant: str = ""
+    """Tenant of documents that do not state one."""
+    drafts: bool = False
+    """Whether drafts are served: `draft: true`, `published: false`, and files in a folder `_drafts`."""
+    read_seconds: int = Field(default=60, ge=1)
+    """Seconds of processor time that reading one document may take; one more for each MB that it has."""
+    read_megabytes: int = Field(default=2048, ge=64)
+    """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _inside_the_folder(cls, value: str) -> str:
+        path = PurePosixPath(value)
+        if not path.parts or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{value!r} must be a pattern inside the folder, such as **/*.md")
+        return value
