@@ -6,7 +6,7 @@ the exports: it finds the partitions, makes the table ``messages``, and looks fo
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -37,7 +37,11 @@ def write_chats(root: Path, chats: int) -> None:
 
 def main() -> None:
     """Print the CPU seconds of each step."""
-    chats = int(sys.argv[1]) if len(sys.argv) > 1 else CHATS
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.small_chats", description=__doc__)
+    parser.add_argument(
+        "chats", nargs="?", type=int, default=CHATS, help=f"number of chats (default {CHATS})"
+    )
+    chats = parser.parse_args().chats
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "workspace"
         write_chats(root, chats)

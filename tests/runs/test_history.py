@@ -55,7 +55,7 @@ def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(worksp
     assert outcome.computed == 0
     table = validate(read_table(workspace.tables, "runs"), Runs)
     [row] = table.to_dicts()
-    assert (row["by"], row["status"], row["stage"]) == ("run_pipeline", "succeeded", "window_contexts")
+    assert (row["by"], row["status"], row["stage"]) == ("run_pipeline", "succeeded", "posts")
     assert (row["first_partition"], row["last_partition"], row["partitions"]) == (DAYS[0], DAYS[-1], 3)
     assert row["embedding_model"] == workspace.embedder.id
     assert row["embedding_texts"] > 0

@@ -73,7 +73,7 @@ def test_a_table_without_partitions_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", SERVED_TABLES)
 def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path, table: str) -> None:
-    expected = empty(schemas.TABLES[table])
+    expected = empty(SERVED_TABLES[table])
     assert list_partitions(tmp_path, table) == []
     assert read_table(tmp_path, table).equals(expected)
     assert scan_table(tmp_path, table).collect().equals(expected)
