@@ -6,11 +6,17 @@ import dagster as dg
 import polars as pl
 
 from backstory.pipeline.stage_report import StageReport, format_preview
+from backstory.prompt_escaping import escape_line
+from backstory.prompt_text import cut_snippet
+from backstory.workspace import Workspace
+from backstory.writing.posts import PUBLISHED
 
 Metadata = dict[str, dg.MetadataValue | int | float | str]
 
 _EXAMPLE_CHARACTERS = 160
 _NAMED_PARTITIONS = 5
+_LINKED_POSTS = 10
+_POST_CHARACTERS = 4000
 _COUNTED = ("status", "verdict", "cause")
 
 
@@ -35,6 +41,34 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
         for value, count in rows[column].value_counts().sort(column).iter_rows()
     }
     return {**counts, "preview": dg.MetadataValue.md(format_preview(rows.head(5)))}
+
+
+def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
+    """Return what the posts of one partition cost, the first of them as text, and links to their files.
+
+    Args:
+        workspace: An open workspace.
+        rows: Rows of table ``posts`` of the partition.
+    """
+    if workspace.settings.writers.provider == "none":
+        return {"writer": "none is set; `writers.provider` names one (docs/configuration.md)"}
+    posts = rows.filter(pl.col("status").is_in(PUBLISHED)).sort("published_at", "slug")
+    known: Metadata = {"cost": float(f"{rows['cost'].sum():.6g}")} if rows["cost"].count() else {}
+    shown: Metadata = {}
+    for place, post in enumerate(posts.head(_LINKED_POSTS).to_dicts(), 1):
+        shown[f"file_{place}"] = dg.MetadataValue.url((workspace.root / post["path"]).as_uri())
+    if first := posts.head(1).to_dicts():
+        text = cut_snippet(first[0]["text"], _POST_CHARACTERS)
+        shown["post"] = dg.MetadataValue.md(f"# {escape_line(first[0]['title'])}\n\n{text}")
+    return {
+        "writer": ", ".join(rows["writer"].unique().sort()),
+        "posts": posts.height,
+        "tokens_in": int(rows["tokens_in"].sum()),
+        "tokens_out": int(rows["tokens_out"].sum()),
+        "removed_citations": int(rows["removed_citations"].sum()),
+        **known,
+        **shown,
+    }
 
 
 def describe_picture(markdown: str) -> Metadata:

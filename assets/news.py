@@ -1,7 +1,8 @@
 """Reports partitions to Dagster: one event per changed partition with its own figures, stored in batches."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import dagster as dg
 from dagster._core.definitions.data_version import (
@@ -9,6 +10,7 @@ from dagster._core.definitions.data_version import (
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
     DEFAULT_DATA_VERSION,
+    INPUT_EVENT_POINTER_TAG_PREFIX,
     NULL_EVENT_POINTER,
     get_input_data_version_tag,
     get_input_event_pointer_tag,
@@ -19,7 +21,7 @@ from dagster._core.events import (
     StepMaterializationData,
 )
 
-from assets.metadata import Metadata, describe_picture, describe_rows
+from assets.metadata import Metadata, describe_picture, describe_posts, describe_rows
 from backstory.ids import digest, digest_json
 from backstory.orchestration import DOCUMENT_FILES, asset_key, name_of
 from backstory.pipeline import STAGES
@@ -41,6 +43,7 @@ BY_NAME: Final = (BACKFILL, "dagster/partition")
 _NO_ROWS = "no rows"
 _CHARACTERS = 16
 _PICTURED = "window_contexts"
+_WRITTEN = "posts"
 _READS = {stage.table: stage.reads for stage in STAGES}
 _PARTITIONED = {stage.table for stage in STAGES if stage.partitioned}
 
@@ -76,7 +79,7 @@ def tell_partitions(
         of_all: Whether to report every partition. After a failed run, Dagster marks those without an event as failed.
     """
     table = name_of(spec.key)
-    tags = _tag_partitions(workspace, spec, partitions)
+    tags = _tag_partitions(context, workspace, spec, partitions)
     is_chosen = any(name in context.run.tags for name in BY_NAME)
     news = list(tags) if of_all or is_chosen else _find_news(context, spec.key, tags, told)
     rows = {key: entry.rows for key, entry in workspace.ledger.read(table).items()}
@@ -97,7 +100,7 @@ def tell_partitions(
             event, context.run.run_id, batch_metadata=DagsterEventBatchMetadata(batch, place == len(news))
         )
     workspace.ledger.record(
-        _name_in_ledger(table), {key: Entry(digest_json(its_tags), "", 0) for key, its_tags in tags.items()}
+        _name_in_ledger(table), {key: Entry(_hash_versions(its_tags), "", 0) for key, its_tags in tags.items()}
     )
     context.log.info(f"{table}: {len(news)} of {len(partitions)} partitions have changed")
 
@@ -129,7 +132,7 @@ def _find_news(
         version = its_tags[DATA_VERSION_TAG]
         is_known = key in known and known[key].get(DATA_VERSION_TAG) == version
         is_empty_as_ever = key not in known and version == _NO_ROWS
-        is_told = told.get(key) == digest_json(its_tags) and is_known
+        is_told = told.get(key) == _hash_versions(its_tags) and is_known
         if told.get(key) == _UNDER_WAY or not (is_told or is_empty_as_ever):
             news.append(key)
     return news
@@ -153,7 +156,7 @@ def tell_table(
         of_all: Whether to report the table even if it has not changed.
     """
     table = name_of(spec.key)
-    [tags] = _tag_partitions(workspace, spec, [WHOLE]).values()
+    [tags] = _tag_partitions(context, workspace, spec, [WHOLE]).values()
     if DOCUMENT_FILES in {name_of(dep.asset_key) for dep in spec.deps}:
         posts = asset_key(workspace, DOCUMENT_FILES)
         tags |= _tag_input(posts, _observed_version(context, posts))
@@ -174,33 +177,74 @@ def _observed_version(context: dg.AssetExecutionContext, source: dg.AssetKey) ->
     return tags.get(DATA_VERSION_TAG, DEFAULT_DATA_VERSION.value)
 
 
-def _tag_partitions(workspace: Workspace, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, Tags]:
+def _tag_partitions(
+    context: dg.AssetExecutionContext, workspace: Workspace, spec: dg.AssetSpec, partitions: Sequence[str]
+) -> dict[str, Tags]:
     """Return the tags that Dagster compares: the data version of each partition and of its inputs."""
     table = name_of(spec.key)
-    reads = [name_of(dep.asset_key) for dep in spec.deps]
     own = _name_versions(workspace, table)
-    read = {name: _name_versions(workspace, name) for name in reads}
-    tagged = {}
-    for key in partitions:
-        tags = {DATA_VERSION_TAG: own.get(key, _NO_ROWS)}
-        if spec.code_version is not None:
-            tags |= {CODE_VERSION_TAG: spec.code_version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
-            for name, versions in read.items():
-                place = key if name in _PARTITIONED else WHOLE
-                is_source = name not in _READS
-                tags |= _tag_input(
-                    asset_key(workspace, name),
-                    DEFAULT_DATA_VERSION.value if is_source else versions.get(place, _NO_ROWS),
-                )
-        tagged[key] = tags
-    return tagged
-
-
-def _tag_input(key: dg.AssetKey, version: str) -> Tags:
+    if spec.code_version is None:
+        return {key: {DATA_VERSION_TAG: own.get(key, _NO_ROWS)} for key in partitions}
+    inputs = [_Input.read(context, workspace, dep.asset_key) for dep in spec.deps]
     return {
-        get_input_data_version_tag(key): version,
-        get_input_event_pointer_tag(key): NULL_EVENT_POINTER,
+        key: {
+            DATA_VERSION_TAG: own.get(key, _NO_ROWS),
+            CODE_VERSION_TAG: spec.code_version,
+            DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+            **{name: value for one in inputs for name, value in one.tag(key).items()},
+        }
+        for key in partitions
     }
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An asset that another one reads.
+
+    Attributes:
+        key: Its key.
+        versions: Its data version by partition.
+        pointers: Storage id of the latest event by partition, from which Dagster tells whether a partition has changed
+            since; empty for an asset without partitions, of which Dagster compares the versions.
+    """
+
+    key: dg.AssetKey
+    versions: Mapping[str, str]
+    pointers: Mapping[str, int]
+
+    @classmethod
+    def read(cls, context: dg.AssetExecutionContext, workspace: Workspace, key: dg.AssetKey) -> Self:
+        name = name_of(key)
+        if name not in _READS:
+            return cls(key, {WHOLE: DEFAULT_DATA_VERSION.value}, {})
+        pointers: Mapping[str, int] = {}
+        if name in _PARTITIONED:
+            storage = context.instance.event_log_storage
+            pointers = storage.get_latest_storage_id_by_partition(
+                key, dg.DagsterEventType.ASSET_MATERIALIZATION
+            )
+        return cls(key, _name_versions(workspace, name), pointers)
+
+    def tag(self, partition: str) -> Tags:
+        place = partition if name_of(self.key) in _PARTITIONED else WHOLE
+        pointer = self.pointers.get(place)
+        return _tag_input(
+            self.key,
+            self.versions.get(place, _NO_ROWS),
+            NULL_EVENT_POINTER if pointer is None else str(pointer),
+        )
+
+
+def _tag_input(key: dg.AssetKey, version: str, pointer: str = NULL_EVENT_POINTER) -> Tags:
+    return {get_input_data_version_tag(key): version, get_input_event_pointer_tag(key): pointer}
+
+
+def _hash_versions(tags: Tags) -> str:
+    """Hash the tags without the pointers: another event of the same version is no news to those who read it."""
+    compared = {
+        name: value for name, value in tags.items() if not name.startswith(INPUT_EVENT_POINTER_TAG_PREFIX)
+    }
+    return digest_json(compared)
 
 
 def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
@@ -212,7 +256,10 @@ def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
 
 
 def _show_partition(workspace: Workspace, table: str, key: str) -> Metadata:
-    shown = describe_rows(read_table(workspace.tables, table, [key]))
+    rows = read_table(workspace.tables, table, [key])
+    shown = describe_rows(rows)
+    if table == _WRITTEN:
+        return shown | describe_posts(workspace, rows)
     return shown | describe_picture(picture_windows(workspace, [key])) if table == _PICTURED else shown
 
 

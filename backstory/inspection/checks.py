@@ -12,9 +12,9 @@ from typing import Final
 
 import polars as pl
 
-from backstory.inspection import integrity
+from backstory.inspection import integrity, post_integrity
 from backstory.inspection.languages import LANGUAGE_REMEDY
-from backstory.pipeline import STAGES, find_privacy_breaches
+from backstory.pipeline import STAGES, find_names_in_posts, find_privacy_breaches
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
 from backstory.prompt_text import cut_snippet
@@ -268,6 +268,53 @@ CHECKS: Final = (
         what="approximate indexes that miss too many of the best hits",
         example="recall@5 {recall_at_5:.3f} over {sampled_queries} sampled queries; {remedy}",
         remedy="`backstory doctor` measures it, too.",
+    ),
+    Check(
+        table="posts",
+        name="unknown_citations",
+        blocking=True,
+        find=post_integrity.find_unknown_citations,
+        what="documents that a post cites and that are not stored",
+        example="document {document_id} in the post of window {window_id}",
+        remedy="Delete data/posts and run `backstory run`.",
+    ),
+    Check(
+        table="posts",
+        name="real_names",
+        blocking=True,
+        find=find_names_in_posts,
+        what="posts and drafts that hold an author's real name",
+        example="post of window {window_id}",
+        remedy="Look for the name in the documents of its context and in the prompt of the writer.",
+    ),
+    Check(
+        table="posts",
+        name="absent_files",
+        blocking=True,
+        find=post_integrity.find_absent_files,
+        what="posts whose file is not there",
+        example="{path} of window {window_id}",
+        remedy="`backstory run` writes it again.",
+    ),
+    Check(
+        table="posts",
+        name="refused_drafts",
+        blocking=False,
+        find=post_integrity.find_refused_drafts,
+        what="windows without a post, since the writer failed or its draft was rejected",
+        example="window {window_id} is {status}: {reason}",
+        remedy="The next run asks again where the writer failed; a rejected draft stays until its inputs change.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="posts",
+        name="drafts_to_merge",
+        blocking=False,
+        find=post_integrity.find_drafts_to_merge,
+        what="posts that a person has edited and beside which a later draft lies",
+        example="{path} of window {window_id}",
+        remedy="Take over what you want of the file that ends in .draft.md, and delete it.",
+        share_of_rows=True,
     ),
 )
 """All checks."""

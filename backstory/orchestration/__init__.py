@@ -10,12 +10,11 @@ require_extra("dagster", "backstory.orchestration", "run the pipeline without Da
 
 from backstory.orchestration.asset_keys import asset_key, name_of  # noqa: E402
 from backstory.orchestration.asset_specs import (  # noqa: E402
-    CHATS,
-    DOCUMENT_FILES,
     asset_specs,
     specify_assets,
     specify_sources,
 )
+from backstory.orchestration.column_origins import CHATS, DOCUMENT_FILES  # noqa: E402
 from backstory.orchestration.partitions import partitions_definition, partitions_of  # noqa: E402
 from backstory.orchestration.tables_resource import TablesResource  # noqa: E402
 

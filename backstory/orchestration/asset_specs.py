@@ -1,6 +1,6 @@
 """The assets of a workspace as Dagster specs, without the functions that build them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -9,6 +9,7 @@ import dagster as dg
 
 from backstory.ids import digest_json
 from backstory.orchestration.asset_keys import asset_key
+from backstory.orchestration.column_origins import CHATS, COLUMN_ORIGINS, DOCUMENT_FILES, SOURCE_FIELDS
 from backstory.orchestration.partitions import partitions_of
 from backstory.pipeline import STAGES, Stage
 from backstory.pipeline.inputs import code_version
@@ -16,16 +17,13 @@ from backstory.tables.contracts import describe_table
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 
-CHATS: Final = "chats"
-"""Name of the source asset of the chat exports."""
-
-DOCUMENT_FILES: Final = "document_files"
-"""Name of the source asset of the documents."""
-
 SOURCES: Final = (CHATS, DOCUMENT_FILES)
 """Names of all source assets, which Backstory reads and never writes."""
 
 _OWNER = "team:backstory"
+_NO_WRITER = "\n\n**No writer is set**, so that the table has no rows: `writers.provider` names one (docs/configuration.md)."
+_NAMED_COLUMNS = 4
+"""Most columns that a description names as the origin of another one; of more it names the tables."""
 _STALE_AFTER = timedelta(days=7)
 _LATE_AFTER = timedelta(days=2)
 
@@ -66,7 +64,11 @@ _SHOWN = {
     "window_contexts": _Shown(
         "retrieval", "One row per window: status, prompt text, counts of every stage, coverage, verdict."
     ),
-    "posts": _Shown("writers", "One row per window: its post, or why there is none; files in `written/`."),
+    "posts": _Shown(
+        "writers",
+        "One row per window: its post, or why there is none. The Markdown files are in the folder `writers.folder`.",
+        "markdown",
+    ),
 }
 
 _READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -176,16 +178,17 @@ def _specify(
 ) -> dg.AssetSpec:
     shown = _SHOWN[table]
     is_source = table in SOURCES
+    is_written = workspace.settings.writers.provider != "none"
     return dg.AssetSpec(
         asset_key(workspace, table),
         deps=[asset_key(workspace, name) for name in reads],
-        description=shown.description,
+        description=shown.description + (_NO_WRITER if table == "posts" and not is_written else ""),
         group_name=shown.group,
         kinds={shown.kind},
         owners=[_OWNER],
         tags={"layer": shown.group},
         code_version=version,
-        metadata=_describe_columns(table) if table in TABLES else None,
+        metadata=_describe_columns(workspace, table),
         partitions_def=partitions,
         freshness_policy=None
         if is_source
@@ -193,10 +196,36 @@ def _specify(
     )
 
 
-def _describe_columns(table: str) -> Mapping[str, Any]:
-    """Return the metadata from which Dagster shows the columns of an asset."""
-    columns = describe_table(TABLES[table])
+def _describe_columns(workspace: Workspace, name: str) -> Mapping[str, Any]:
+    """Return the metadata from which Dagster shows the columns of an asset, and from which columns they are made."""
+    if name in SOURCE_FIELDS:
+        fields = [dg.TableColumn(field, "text", text) for field, text in SOURCE_FIELDS[name].items()]
+        return {"dagster/column_schema": dg.TableSchema(fields)}
+    if name not in TABLES:
+        return {}
+    origins = COLUMN_ORIGINS[name]
     schema = dg.TableSchema(
-        [dg.TableColumn(column.name, str(column.dtype), column.description) for column in columns]
+        [
+            dg.TableColumn(
+                column.name, str(column.dtype), _name_origins(column.description, origins[column.name])
+            )
+            for column in describe_table(TABLES[name])
+        ]
     )
-    return {"dagster/column_schema": schema}
+    lineage = dg.TableColumnLineage(
+        {
+            column: [dg.TableColumnDep(asset_key(workspace, asset), origin) for asset, origin in found]
+            for column, found in origins.items()
+        }
+    )
+    return {"dagster/column_schema": schema, "dagster/column_lineage": lineage}
+
+
+def _name_origins(description: str, origins: Sequence[tuple[str, str]]) -> str:
+    """Add to a column's description where it comes from: Dagster's own UI shows lineage of columns only as JSON."""
+    if not origins:
+        return description
+    columns = [f"{asset}.{column}" for asset, column in origins]
+    if len(columns) > _NAMED_COLUMNS:
+        columns = list(dict.fromkeys(asset for asset, _ in origins))
+    return f"{description} From {', '.join(columns)}."

@@ -2,7 +2,6 @@
 
 from backstory.pipeline.conversations import (
     find_partitions,
-    find_privacy_breaches,
     known_first_partition,
     materialize_messages,
 )
@@ -12,6 +11,7 @@ from backstory.pipeline.corpus import (
     materialize_search_index,
 )
 from backstory.pipeline.freshness import is_fresh, record_run
+from backstory.pipeline.leaks import find_names_in_posts, find_privacy_breaches
 from backstory.pipeline.message_windows import materialize_window_chunks, materialize_windows
 from backstory.pipeline.retrieval import (
     materialize_contexts,
@@ -24,6 +24,7 @@ from backstory.pipeline.stages import STAGES, Stage
 __all__ = [
     "STAGES",
     "Stage",
+    "find_names_in_posts",
     "find_partitions",
     "find_privacy_breaches",
     "is_fresh",

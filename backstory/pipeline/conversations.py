@@ -36,14 +36,13 @@ from backstory.pipeline.readings import (
 from backstory.pipeline.removals import refuse_removals
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.pipeline.stored_messages import drop_outside
-from backstory.privacy import find_real_names, load_secret
+from backstory.privacy import load_secret
 from backstory.tables import hash_partitions, list_partitions, read_table
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import partition_key, partition_keys, partition_range
 from backstory.workspace import Workspace
 
 _EXTENT: Final = "extent"
-_PRIVACY: Final = "privacy"
 _EXPORTS: Final = "exports"
 
 EXPORT_SOURCES: Final = "conversations"
@@ -239,37 +238,6 @@ def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> li
     if not is_known or is_archive_stale(workspace, files):
         return list(partitions)
     return find_pending(workspace, "messages", dict.fromkeys(partitions, fingerprint))
-
-
-def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
-    """Search the stored messages, from which all other tables are built, for authors' real names.
-
-    The names are read from the exports, because nothing else holds them. Partitions that passed before and
-    have not changed since are skipped.
-
-    Args:
-        workspace: An open workspace.
-        partitions: Keys to search, or None for all.
-
-    Returns:
-        ``column`` and ``message_id`` of every breach, never the name. No rows if there is no breach, or if
-        pseudonyms are switched off.
-    """
-    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, "messages")
-    clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
-    if not workspace.settings.privacy.pseudonyms:
-        return clean
-    contents = content_of(workspace, "messages", wanted)
-    fingerprint = exports_fingerprint(workspace)
-    inputs = {key: digest([fingerprint, content]) for key, content in contents.items()}
-    pending = workspace.ledger.pending(_PRIVACY, inputs, contents)
-    if not pending:
-        return clean
-    names = workspace.last_reading.read_names(workspace.exports, workspace.settings.conversations)
-    breaches = find_real_names(read_table(workspace.tables, "messages", pending), names)
-    if breaches.is_empty():
-        workspace.ledger.record(_PRIVACY, {key: Entry(inputs[key], contents[key], 0) for key in pending})
-    return breaches
 
 
 def _fingerprint_extent(workspace: Workspace) -> str:

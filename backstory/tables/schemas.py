@@ -340,7 +340,8 @@ class Posts(Table):
     published_at: UtcDatetime = pa.Field(description="End of the window, UTC.")
     tags: StringList = pa.Field(description="Tags.")
     text: str = pa.Field(
-        description="Markdown without front matter; of a rejected draft the draft, else empty."
+        description="Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else "
+        "empty."
     )
     status: str = pa.Field(
         isin=POST_STATUSES,

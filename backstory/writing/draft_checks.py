@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import polars as pl
 
 from backstory.privacy.leaks import find_real_names
 from backstory.settings import WriterSettings
 from backstory.writing.draft import Draft
+
+LEAK: Final = "the draft holds a real name or number; the context or the prompt shows it to the writer"
+"""Fault of a draft that must not be stored."""
 
 
 def find_fault(draft: Draft, settings: WriterSettings, names: Iterable[str] | None) -> str | None:
@@ -30,5 +34,5 @@ def find_fault(draft: Draft, settings: WriterSettings, names: Iterable[str] | No
         return None
     texts = pl.DataFrame({"text": [draft.title, draft.text, *draft.tags]})
     if not find_real_names(texts, names).is_empty():
-        return "the draft holds a real name or number; the context or the prompt shows it to the writer"
+        return LEAK
     return None

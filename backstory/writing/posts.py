@@ -13,7 +13,7 @@ from backstory.tables import schemas
 from backstory.tables.contracts import conform, polars_schema
 from backstory.writing.citations import link_citations
 from backstory.writing.draft import Draft, Writer
-from backstory.writing.draft_checks import find_fault
+from backstory.writing.draft_checks import LEAK, find_fault
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 from backstory.writing.post_files import Post, make_slug
 
@@ -107,12 +107,14 @@ def _judge(
     draft: Draft, context: ContextMaterial, settings: WriterSettings, names: Sequence[str] | None
 ) -> dict[str, Any]:
     linked = link_citations(draft.text, context, folder=settings.folder)
-    title = " ".join(draft.title.split())
     fault = find_fault(draft, settings, names)
-    return {
-        "title": title,
+    written = {
+        "title": " ".join(draft.title.split()),
         "tags": list(dict.fromkeys(draft.tags)),
         "text": linked.text,
+    }
+    return {
+        **({} if fault == LEAK else written),
         "status": "written" if fault is None else "rejected",
         "reason": fault,
         "model": draft.model,
