@@ -100,7 +100,8 @@ def tell_partitions(
             event, context.run.run_id, batch_metadata=DagsterEventBatchMetadata(batch, place == len(news))
         )
     workspace.ledger.record(
-        _name_in_ledger(table), {key: Entry(_hash_versions(its_tags), "", 0) for key, its_tags in tags.items()}
+        _name_in_ledger(table),
+        {key: Entry(_hash_versions(its_tags), "", 0) for key, its_tags in tags.items()},
     )
     context.log.info(f"{table}: {len(news)} of {len(partitions)} partitions have changed")
 

@@ -61,12 +61,16 @@ def ui_command(
         list[str] | None,
         typer.Option(help="Further name under which browsers reach the UI, such as a proxy's."),
     ] = None,
+    locations: Annotated[
+        Path | None,
+        typer.Option(help="Dagster's workspace.yaml, to serve further code locations beside Backstory's."),
+    ] = None,
 ) -> None:
     """Open the Dagster UI on the workspace."""
     from backstory.workspace import open_workspace
     from pipelines.ui import start_ui
 
-    start_ui(open_workspace(workspace), port, host, allow_host or ())
+    start_ui(open_workspace(workspace), port, host, allow_host or (), locations)
 
 
 @app.command("prune")

@@ -19,6 +19,7 @@ from backstory.settings.template import OWNER_ONLY
 from backstory.workspace import Workspace, open_workspace
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+NEWSLETTER = EXAMPLES / "newsletter"  # a project of its own, not part of a workspace
 DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
 
 Topics = Mapping[str, Mapping[str, Sequence[str]]]
@@ -36,7 +37,7 @@ def prepare_demo(folder: Path) -> Workspace:
         folder: Folder of the workspace. Other files in it are not touched.
     """
     folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-    for source in sorted(EXAMPLES.rglob("*")):
+    for source in sorted({*EXAMPLES.rglob("*")} - {NEWSLETTER, *NEWSLETTER.rglob("*")}):
         target = folder / source.relative_to(EXAMPLES)
         if source.is_dir():
             target.mkdir(parents=True, exist_ok=True)

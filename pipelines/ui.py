@@ -34,20 +34,27 @@ _CONNECTIONS = {"statement_timeout": 15_000, "pool_recycle": 3600, "max_overflow
 
 
 def start_ui(
-    workspace: Workspace, port: int, host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
+    workspace: Workspace,
+    port: int,
+    host: str = "127.0.0.1",
+    allowed_hosts: Sequence[str] = (),
+    locations: Path | None = None,
 ) -> None:
-    """Run the UI, the scheduler and the code location until interrupted.
+    """Run the UI, the scheduler and the code locations until interrupted.
 
     Args:
         workspace: An open workspace.
         port: Port of the UI.
         host: Address to bind.
         allowed_hosts: Further names under which a browser may reach the UI, such as that of a proxy.
+        locations: Dagster's file ``workspace.yaml`` with the code locations to serve; None for Backstory's own.
 
     Raises:
-        InputError: The port is in use.
+        InputError: The port is in use, or the file of the locations is not there.
         WorkspaceError: The daemon ended; its messages are printed above.
     """
+    if locations is not None and not locations.is_file():
+        raise InputError(f"{locations} is not there; --locations names a file such as workspace.yaml")
     end_lost_runs(workspace)
     _require_free(host, port)
     os.environ[SHOWN_VARIABLE] = "1"
@@ -55,7 +62,7 @@ def start_ui(
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     with open_instance(workspace) as instance:
         instance.optimize_for_webserver(**_CONNECTIONS)
-        with _serve_code(instance) as file, _open_daemon(file) as daemon:
+        with _serve_code(instance, locations) as file, _open_daemon(file) as daemon:
             context = WorkspaceProcessContext(instance, WorkspaceFileTarget([file]), version=dagster_version)
             with context:
                 guarded = GuardedWebserver(context, list_authorities(host, port, allowed_hosts))
@@ -77,10 +84,11 @@ def _require_free(host: str, port: int) -> None:
 
 
 @contextmanager
-def _serve_code(instance: dg.DagsterInstance) -> Iterator[str]:
-    """Start one code server for webserver and daemon, and write the workspace file that names it, in JSON as YAML."""
+def _serve_code(instance: dg.DagsterInstance, locations: Path | None) -> Iterator[str]:
+    """Start a code server per location for webserver and daemon, and name them in a file, in JSON as YAML."""
+    code = _CODE if locations is None else WorkspaceFileTarget([str(locations)])
     with (
-        ProxyServerManager(instance, _CODE, code_server_log_level=_LOG_LEVEL) as servers,
+        ProxyServerManager(instance, code, code_server_log_level=_LOG_LEVEL) as servers,
         TemporaryDirectory() as folder,
     ):
         file = Path(folder) / "workspace.yaml"

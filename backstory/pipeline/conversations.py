@@ -18,7 +18,6 @@ from backstory.messages.archive import read_archive
 from backstory.pipeline.export_records import forget_changed, record_files
 from backstory.pipeline.former_names import remove_former_names
 from backstory.pipeline.incremental import (
-    content_of,
     find_pending,
     materialize_partitions,
     split_by_partition,
@@ -37,7 +36,7 @@ from backstory.pipeline.removals import refuse_removals
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.pipeline.stored_messages import drop_outside
 from backstory.privacy import load_secret
-from backstory.tables import hash_partitions, list_partitions, read_table
+from backstory.tables import hash_partitions, list_partitions
 from backstory.tables.ledger import Entry
 from backstory.tables.partitions import partition_key, partition_keys, partition_range
 from backstory.workspace import Workspace

@@ -69,9 +69,7 @@ def _search(workspace: Workspace, table: str, partitions: Sequence[str] | None) 
         names = workspace.last_reading.read_names(workspace.exports, workspace.settings.conversations)
         breaches = find_real_names(_gather_texts(rows) if table == "posts" else rows, names)
     if breaches.is_empty():
-        workspace.ledger.record(
-            _CLEAN[table], {key: Entry(inputs[key], contents[key], 0) for key in pending}
-        )
+        workspace.ledger.record(_CLEAN[table], {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
 
 

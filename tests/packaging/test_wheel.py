@@ -11,6 +11,7 @@ from backstory.pipeline.run import run_pipeline
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 from tests.packaging.installation import ROOT, Installation, build_wheel, install
+from tests.workspaces import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -102,39 +103,56 @@ def test_what_is_not_installed_is_told_by_the_name_of_its_extra(plain: Installat
     assert f"pip install 'backstory[{extra}]'" in last
 
 
-LOCATION = """
+# A run of the wheel, in which Backstory's own location reports other rows of a day, and the newsletter follows.
+LETTERS = """
+import json, os, sys
+os.environ["BACKSTORY_WORKSPACE"] = "mychat"
+
 import dagster as dg
-from backstory.orchestration import TablesResource, asset_specs
+import newsletter
 
-specs = {spec.key.to_user_string(): spec for spec in asset_specs("mychat")}
-
-
-@dg.asset(deps=[specs["window_contexts"]], partitions_def=specs["window_contexts"].partitions_def)
-def post(context: dg.AssetExecutionContext, tables: TablesResource) -> None:
-    contexts = tables.read("window_contexts", context.partition_keys)
-    everything = tables.connect().table("window_contexts").count().to_pyarrow().as_py()
-    with open(f"post-{context.partition_key}.txt", "w") as file:
-        file.write(f"{everything}\\n" + "".join(contexts["text"]))
+key, instance, told = newsletter.newsletter.key, dg.DagsterInstance.ephemeral(), []
 
 
-defs = dg.Definitions([*specs.values(), post], resources={"tables": TablesResource(root="mychat")})
+def report(table, version):
+    event = dg.AssetMaterialization(table, partition="2025-03-15", tags={"dagster/data_version": version})
+    instance.report_runless_asset_event(event)
+
+
+def evaluate(cursor):
+    found = dg.evaluate_automation_conditions(newsletter.defs, instance, cursor=cursor)
+    told.append(sorted(found.get_requested_partitions(key)))
+    return found.cursor
+
+
+cursor = evaluate(None)
+for table, version in (("window_contexts", "1"), ("window_contexts", "1"), ("posts", "1")):
+    report(table, version)
+    cursor = evaluate(cursor)
+job = newsletter.defs.resolve_implicit_global_asset_job_def()
+assert job.execute_in_process(instance=instance, partition_key=told[1][0]).success
+read = [name for name in ("assets", "pipelines", "tests") if name in sys.modules]
+print(json.dumps({"told": told, "read": read, "backstory": newsletter.asset_specs.__code__.co_filename}))
 """
 
 
 def test_another_code_location_builds_on_the_tables(
     with_dagster: Installation, make_workspace: Callable[..., Workspace]
 ) -> None:
-    workspace = make_workspace()
+    workspace = make_workspace(f"{SETTINGS}writers: {{provider: digest}}\n")
     run_pipeline(workspace)
     folder = with_dagster.working_folder
     workspace.root.rename(folder / "mychat")
-    (folder / "location.py").write_text(LOCATION, encoding="utf-8")
-    materialize = ("-m", "dagster", "asset", "materialize", "-f", "location.py", "--select", "post")
-    result = with_dagster.run("python", *materialize, "--partition", "2025-03-15")
+    (folder / "newsletter.py").write_bytes((ROOT / "examples" / "newsletter" / "newsletter.py").read_bytes())
+    result = with_dagster.run("python", "-c", LETTERS)
     assert result.returncode == 0, result.stdout + result.stderr
-    count, text = (folder / "post-2025-03-15.txt").read_text(encoding="utf-8").split("\n", 1)
-    assert count == "3"
-    assert [text] == read_table(folder / "mychat" / "data", "window_contexts", ["2025-03-15"])[
-        "text"
-    ].to_list()
-    assert "[Night train]" in text
+    answer = json.loads(result.stdout.splitlines()[-1])
+    # A week is due by other contexts or posts of one of its days, and not by the same ones again.
+    assert answer["told"] == [[], ["2025-03-10"], [], ["2025-03-10"]]
+    assert answer["read"] == []
+    assert answer["backstory"].startswith(str(with_dagster.bin.parent))
+    letter = (folder / "letters" / "2025-03-10.html").read_text(encoding="utf-8")
+    posts = read_table(folder / "mychat" / "data", "posts")
+    assert posts.height == 3
+    assert [letter.count((folder / "mychat" / path).as_uri()) for path in posts["path"]] == [1, 1, 1]
+    assert "Week of 10 March 2025" in letter

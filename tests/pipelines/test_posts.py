@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
+from dagster._core.loader import LoadingContextForTest
 
 from backstory.workspace import Workspace, open_workspace
 from pipelines.definitions import JOB, define
@@ -28,7 +29,8 @@ def count_events(instance: dg.DagsterInstance, day: str) -> int:
 
 def find_stale(workspace: Workspace, instance: dg.DagsterInstance, table: str, day: str) -> list[StaleCause]:
     graph = define(open_workspace(workspace.root)).resolve_asset_graph()
-    return list(CachingStaleStatusResolver(instance, graph).get_stale_root_causes(dg.AssetKey(table), day))
+    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    return list(resolver.get_stale_root_causes(dg.AssetKey(table), day))
 
 
 def test_posts_show_what_they_are_and_change_only_with_their_inputs(
