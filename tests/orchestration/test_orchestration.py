@@ -35,6 +35,27 @@ def test_the_specs_describe_the_assets_of_this_project(workspace: Workspace) -> 
         assert {dep.asset_key for dep in spec.deps} == asset.parent_keys
 
 
+def test_every_column_has_its_origins_among_the_assets_that_lie_before_it(workspace: Workspace) -> None:
+    graph = define(workspace).resolve_asset_graph()
+    columns = {
+        key: [column.name for column in graph.get(key).metadata["dagster/column_schema"].schema.columns]
+        for key in graph.get_all_asset_keys()
+        if key.path != ["search_index"]
+    }
+    for key in graph.materializable_asset_keys - {dg.AssetKey("search_index")}:
+        lineage = graph.get(key).metadata["dagster/column_lineage"].column_lineage.deps_by_column
+        assert list(lineage) == columns[key], (
+            "column_origins.py lists the columns of each table in their order"
+        )
+        assert any(lineage.values())
+        before = graph.get_ancestor_asset_keys(key)
+        for origins in lineage.values():
+            for origin in origins:
+                assert origin.asset_key in before
+                assert origin.column_name in columns[origin.asset_key]
+            assert len(set(origins)) == len(origins)
+
+
 def test_the_resource_reads_the_wanted_partitions(workspace: Workspace) -> None:
     run_pipeline(workspace)
     tables = TablesResource(root=str(workspace.root))
