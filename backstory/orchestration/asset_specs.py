@@ -66,7 +66,7 @@ _SHOWN = {
     ),
     "posts": _Shown(
         "writers",
-        "One row per window: its post, or why there is none. The Markdown files are in the folder `writers.folder`.",
+        "One row per window: its post, or why there is none. `writers.folder` names the folder of its file.",
         "markdown",
     ),
 }

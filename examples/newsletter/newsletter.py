@@ -73,8 +73,8 @@ def write_letter(week: datetime, posts: list[dict[str, object]]) -> str:
     """Write the page of a week."""
     items = [
         f'<li><a href="{escape((WORKSPACE / str(post["path"])).resolve().as_uri())}">{escape(str(post["title"]))}</a>'
-        f"<br>{post['published_at']:%A, %H:%M} UTC, {post['documents']} earlier posts cited, "
-        f"{post['coverage']:.0%} of the conversation covered</li>"
+        f"<br>{post['published_at']:%A, %H:%M} UTC, documents cited: {post['documents']}, "
+        f"parts of the conversation with context: {post['coverage']:.0%}</li>"
         for post in posts
     ]
     heading = f"Week of {week:%d %B %Y}"

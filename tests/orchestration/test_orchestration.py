@@ -38,12 +38,12 @@ def test_the_specs_describe_the_assets_of_this_project(workspace: Workspace) -> 
 def test_every_column_has_its_origins_among_the_assets_that_lie_before_it(workspace: Workspace) -> None:
     graph = define(workspace).resolve_asset_graph()
     columns = {
-        key: [column.name for column in graph.get(key).metadata["dagster/column_schema"].schema.columns]
+        key: [column.name for column in graph.get(key).metadata["dagster/column_schema"].columns]
         for key in graph.get_all_asset_keys()
         if key.path != ["search_index"]
     }
     for key in graph.materializable_asset_keys - {dg.AssetKey("search_index")}:
-        lineage = graph.get(key).metadata["dagster/column_lineage"].column_lineage.deps_by_column
+        lineage = graph.get(key).metadata["dagster/column_lineage"].deps_by_column
         assert list(lineage) == columns[key], (
             "column_origins.py lists the columns of each table in their order"
         )
