@@ -21,7 +21,9 @@ SOURCES: Final = (CHATS, DOCUMENT_FILES)
 """Names of all source assets, which Backstory reads and never writes."""
 
 _OWNER = "team:backstory"
-_NO_WRITER = "\n\n**No writer is set**, so there are no rows: `writers.provider` names one (docs/configuration.md)."
+_NO_WRITER = (
+    "\n\n**No writer is set**, so there are no rows: `writers.provider` names one (docs/configuration.md)."
+)
 _NAMED_COLUMNS = 4
 """Most columns that a description names as the origin of another one; of more it names the tables."""
 _STALE_AFTER = timedelta(days=7)

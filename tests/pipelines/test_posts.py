@@ -85,7 +85,7 @@ def test_a_day_is_out_of_date_if_only_its_upstream_day_has_changed(workspace: Wo
 
 
 def test_the_asset_says_that_no_writer_is_set(make_workspace: Callable[..., Workspace]) -> None:
-    told = {}
+    told: dict[str, bool] = {}
     for settings in (SETTINGS, DIGEST):
         graph = define(make_workspace(settings, name=f"w{len(told)}")).resolve_asset_graph()
         told[settings] = "No writer is set" in (graph.get(dg.AssetKey("posts")).description or "")

@@ -5,13 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dagster._core.workspace.load_target import WorkspaceFileTarget
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
-from tests.pipelines.ui_process import JSON, UiProcess, run_ui
+from backstory.errors import InputError
+from backstory.workspace import open_workspace
+from pipelines.ui import start_ui
+from tests.pipelines.ui_process import JSON, ROOT, UiProcess, run_ui
 from tests.workspaces import SETTINGS, write_workspace
 
+NEWSLETTER = ROOT / "examples" / "newsletter"
 QUERY = json.dumps({"query": "{ version }"})
 
 
@@ -24,6 +29,17 @@ def workspace_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ui(workspace_root: Path) -> Iterator[UiProcess]:
     with run_ui(workspace_root, "--allow-host", "stories.example") as running:
         yield running
+
+
+def test_a_file_of_locations_that_is_not_there_is_named(workspace_root: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.yaml is not there"):
+        start_ui(open_workspace(workspace_root), 0, locations=workspace_root / "absent.yaml")
+
+
+def test_the_file_of_the_newsletter_names_both_locations() -> None:
+    [own, newsletter] = WorkspaceFileTarget([str(NEWSLETTER / "workspace.yaml")]).create_origins()
+    assert (own.location_name, newsletter.location_name) == ("backstory", "newsletter")
+    assert newsletter.loadable_target_origin.python_file == str(NEWSLETTER / "newsletter.py")
 
 
 def test_only_own_pages_and_programs_are_answered(ui: UiProcess) -> None:
