@@ -61,7 +61,7 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
         text = cut_snippet(first[0]["text"], _POST_CHARACTERS)
         shown["post"] = dg.MetadataValue.md(f"# {escape_line(first[0]['title'])}\n\n{text}")
     return {
-        "writer": ", ".join(rows["writer"].unique().sort()),
+        "writer": ", ".join(rows["writer"].unique().sort()) or "not asked, since there are no windows",
         "posts": posts.height,
         "tokens_in": int(rows["tokens_in"].sum()),
         "tokens_out": int(rows["tokens_out"].sum()),
