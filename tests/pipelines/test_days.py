@@ -13,7 +13,7 @@ from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
 from pipelines.run_plan import tag_range
-from tests.workspaces import replace_recorded
+from tests.workspaces import SETTINGS, replace_recorded
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
@@ -64,7 +64,8 @@ def damage(workspace: Workspace, table: str, day: str) -> pl.DataFrame:
     return rows
 
 
-def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(workspace: Workspace) -> None:
+def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS}writers: {{provider: digest}}\n")
     assert run(workspace) == []
     with open_instance(workspace) as instance:
         for table in PARTITIONED:
