@@ -102,12 +102,20 @@ class BatchesPendingError(BackstoryError):
     """Texts are at a service in batch jobs that are not done; the same command goes on when they are. No failure."""
 
 
+class WriterError(ModelError):
+    """A writer could not be asked, or is not one."""
+
+
 class ModelFileError(ModelError):
     """A model's files are absent, unusable, or differ from their checksum."""
 
 
 class CacheFileError(EmbeddingError):
     """The file of the embedding cache is damaged, not a cache, or cannot be used."""
+
+
+class DraftFileError(BackstoryError, RuntimeError):
+    """The file of the drafts cannot be used, or was made by a later release."""
 
 
 class SearchIndexError(BackstoryError, RuntimeError):

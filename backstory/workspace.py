@@ -21,6 +21,7 @@ from backstory.settings.yaml_file import read_settings
 from backstory.tables.ledger import LEDGER_FILE, Ledger
 from backstory.writing import Writer
 from backstory.writing.choice import make_writer
+from backstory.writing.draft_cache import DraftCache
 
 if TYPE_CHECKING:
     from backstory.embeddings.batch_jobs import EmbeddingJobs
@@ -141,7 +142,12 @@ class Workspace:
     @cached_property
     def writer(self) -> Writer | None:
         """The writer of the settings, made once; None if no posts are written."""
-        return make_writer(self.settings.writers)
+        return make_writer(self.settings.writers, self.root)
+
+    @cached_property
+    def drafts(self) -> DraftCache:
+        """The drafts that writers have made."""
+        return DraftCache(self.tables / "drafts.sqlite")
 
     @property
     def min_similarity(self) -> float:

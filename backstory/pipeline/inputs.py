@@ -15,6 +15,7 @@ from backstory.index import current_version, read_manifest
 from backstory.index.snapshot.manifest import FORMAT
 from backstory.settings import IndexSettings, SettingsGroup
 from backstory.workspace import Workspace
+from backstory.writing.draft import RecordedWriter
 
 SettingsRead = dict[str, Any]
 """Effective values by the dotted names of the settings."""
@@ -31,7 +32,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 1,
         "contexts": 1,
         "window_contexts": 4,
-        "posts": 1,
+        "posts": 2,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
@@ -213,12 +214,15 @@ def _posts(workspace: Workspace) -> SettingsRead:
     settings, writer = workspace.settings.writers, workspace.writer
     if writer is None:
         return {"writers.provider": settings.provider}
-    read = _whole_group("writers", settings) | {
+    read = {
         "writers.provider": writer.id,
         "writers.prompt": writer.prompt_hash,
+        "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
     }
-    del read["writers.feedback"]
-    return read | {"privacy.pseudonyms": workspace.settings.privacy.pseudonyms}
+    names = ["folder", "without_context", "min_characters", "max_characters"]
+    if isinstance(writer, RecordedWriter):
+        names.append("max_attempts_per_window")
+    return read | {f"writers.{name}": getattr(settings, name) for name in names}
 
 
 def _rag(workspace: Workspace, *names: str) -> SettingsRead:

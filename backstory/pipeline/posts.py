@@ -31,7 +31,15 @@ from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
 from backstory.writing.post_files import draft_path, hash_file, place_post, remove_post
-from backstory.writing.posts import PUBLISHED, RETRIED, as_post, make_wait, tabulate, write_post
+from backstory.writing.posts import (
+    PUBLISHED,
+    as_post,
+    count_unfinished,
+    make_wait,
+    tabulate,
+    write_post,
+    write_posts,
+)
 
 POSTS: Final = "posts"
 FILES: Final = "post_files"
@@ -60,10 +68,11 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
         if writer is None:
             return dict.fromkeys(pending, empty(Posts))
         names = cache(lambda: _read_names(workspace))
-        written = {key: _write(workspace, writer, key, names) for key in pending}
+        ready = {} if workspace.feeds_back else _write_at_once(workspace, writer, pending, names)
+        written = {key: _write(workspace, writer, key, names, ready) for key in pending}
         for key, rows in written.items():
             add_counts(counts, _count(rows))
-            again = rows.filter(pl.col("status").is_in(RETRIED)).height
+            again = count_unfinished(rows, writer, workspace.settings.writers)
             if again:
                 workspace.ledger.record(_ASKED_AGAIN, {key: Entry("", "", again)})
             else:
@@ -104,8 +113,20 @@ def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[st
     return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
 
 
+def _write_at_once(
+    workspace: Workspace, writer: Writer, partitions: Sequence[str], names: Callable[[], Sequence[str] | None]
+) -> dict[str, dict[str, Any]]:
+    """Make the rows of all windows, which do not wait for each other without feedback."""
+    material = [pair for partition in partitions for pair in read_material(workspace, partition)]
+    return write_posts(material, writer, workspace.settings.writers, names(), workspace.drafts)
+
+
 def _write(
-    workspace: Workspace, writer: Writer, partition: str, names: Callable[[], Sequence[str] | None]
+    workspace: Workspace,
+    writer: Writer,
+    partition: str,
+    names: Callable[[], Sequence[str] | None],
+    ready: Mapping[str, dict[str, Any]],
 ) -> pl.DataFrame:
     """Write the posts of a partition and their files, and remove the files of windows that are gone."""
     settings = workspace.settings.writers
@@ -122,7 +143,9 @@ def _write(
         ):
             rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
             continue
-        row = write_post(window, context, writer, settings, names())
+        row = ready.get(window.window_id) or write_post(
+            window, context, writer, settings, names(), workspace.drafts
+        )
         if row["status"] in PUBLISHED:
             row, placed[row["slug"]] = _place(workspace, partition, row)
         rows.append(row)

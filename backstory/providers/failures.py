@@ -106,7 +106,7 @@ def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | No
     ]
     headers = getattr(error.response, "headers", None) or {}
     if header := headers.get("Retry-After"):
-        delays.append(_parse_retry_after(header))
+        delays.append(parse_retry_after(header))
     return max((delay for delay in delays if delay is not None), default=None)
 
 
@@ -117,7 +117,8 @@ def _read_redirect(error: APIError) -> str:
     return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else "another path"
 
 
-def _parse_retry_after(header: str) -> float | None:
+def parse_retry_after(header: str) -> float | None:
+    """Read the seconds to wait from a header ``Retry-After``, which holds seconds or a date; None for anything else."""
     seconds = _parse_seconds(header)
     if seconds is not None:
         return seconds

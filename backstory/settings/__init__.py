@@ -17,8 +17,8 @@ from backstory.settings.models import (
     RerankSettings,
     Settings,
     WindowSettings,
-    WriterSettings,
 )
+from backstory.settings.writers import WriterSettings
 
 __all__ = [
     "SETTINGS_FILE",

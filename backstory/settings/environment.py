@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from backstory.errors import AuthenticationError, WorkspaceError
 from backstory.settings import SETTINGS_FILE
+from backstory.settings.writers import OPENAI_ADDRESS
 
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
+OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -84,6 +88,30 @@ def read_api_key() -> SecretStr:
     )
 
 
+def read_writer_key(address: str) -> SecretStr | None:
+    """Read the key of an OpenAI-compatible service, wrapped so that it is never printed.
+
+    Args:
+        address: Where the key would be sent.
+
+    Returns:
+        ``BACKSTORY_WRITER_KEY``; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
+
+    Raises:
+        AuthenticationError: The service is OpenAI, and no environment variable with a key is set.
+    """
+    if value := os.environ.get(WRITER_KEY_VARIABLE, "").strip():
+        return SecretStr(value)
+    if urlsplit(address).hostname != urlsplit(OPENAI_ADDRESS).hostname:
+        return None
+    if value := os.environ.get(OPENAI_KEY_VARIABLE, "").strip():
+        return SecretStr(value)
+    raise AuthenticationError(
+        f"no key for OpenAI: set {WRITER_KEY_VARIABLE} or {OPENAI_KEY_VARIABLE}, or name another service by "
+        "writers.base_url, such as http://127.0.0.1:11434/v1 for Ollama"
+    )
+
+
 def cache_folder() -> Path:
     """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)
@@ -102,7 +130,9 @@ def read_webhook() -> SecretStr | None:
 def hook_environment() -> dict[str, str]:
     """Return the environment of the alert command: that of this process without keys."""
     return {
-        name: value for name, value in os.environ.items() if name not in (*KEY_VARIABLES, WEBHOOK_VARIABLE)
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*KEY_VARIABLES, WRITER_KEY_VARIABLE, OPENAI_KEY_VARIABLE, WEBHOOK_VARIABLE)
     }
 
 

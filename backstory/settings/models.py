@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.writers import WriterSettings
 
 SETTINGS_FILE = "backstory.yaml"
 
@@ -322,29 +322,6 @@ class OrchestrationSettings(SettingsGroup):
 
     key_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
     """First part of every asset key, so that one Dagster instance can hold several workspaces; null for none."""
-
-
-class WriterSettings(SettingsGroup):
-    """Who writes a post for each window, and what becomes of the posts."""
-
-    provider: Literal["none", "digest"] = "none"
-    """`none` writes no posts; `digest` lists who said what about which topic, without a model."""
-    feedback: Literal["on", "off"] = "off"
-    """`on`: a written post is a document for every window that begins after its own window has ended."""
-    folder: str = "written"
-    """Folder of the written posts, relative to the workspace."""
-    without_context: Literal["write", "skip"] = "write"
-    """Whether windows that were given no document get a post, too."""
-    max_characters: int = Field(default=20_000, ge=200)
-    """Most characters of a post; a longer draft is rejected."""
-
-    @field_validator("folder")
-    @classmethod
-    def _inside_the_workspace(cls, value: str) -> str:
-        path = PurePosixPath(value)
-        if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{value!r} must be a folder inside the workspace, such as written")
-        return value
 
 
 class Settings(SettingsGroup):

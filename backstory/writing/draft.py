@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from backstory.writing.material import ContextMaterial, WindowMaterial
 
@@ -19,6 +19,7 @@ class Draft:
         model: Model that wrote it; None for a writer without a model.
         tokens_in: Tokens that the model read.
         tokens_out: Tokens that the model wrote.
+        withheld: Why there is no text, such as ``refused: ...`` or ``blocked (SAFETY)``; None if there is one.
     """
 
     title: str
@@ -27,6 +28,7 @@ class Draft:
     model: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+    withheld: str | None = None
 
 
 class Writer(Protocol):
@@ -55,3 +57,11 @@ class Writer(Protocol):
         Raises:
             ModelError: The model could not be asked, or gave no usable answer.
         """
+
+
+@runtime_checkable
+class RecordedWriter(Writer, Protocol):
+    """A writer whose drafts are kept, since asking again costs something or gives another draft."""
+
+    def hash_request(self, window: WindowMaterial, context: ContextMaterial) -> str:
+        """Hash everything that decides the draft; the same hash is not asked for again."""

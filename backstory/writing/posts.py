@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
-from backstory.errors import ModelError
+from backstory.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
 from backstory.settings import WriterSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform, polars_schema
 from backstory.writing.citations import link_citations
-from backstory.writing.draft import Draft, Writer
-from backstory.writing.draft_checks import LEAK, find_fault
+from backstory.writing.draft import Draft, RecordedWriter, Writer
+from backstory.writing.draft_cache import DraftCache
+from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 from backstory.writing.post_files import Post, make_slug
 
@@ -46,14 +49,69 @@ def as_post(row: dict[str, Any]) -> Post:
     )
 
 
+def count_unfinished(rows: pl.DataFrame, writer: Writer, settings: WriterSettings) -> int:
+    """Count the rows of table ``posts`` for which the next run asks the writer again.
+
+    These are windows that failed or wait, and those whose drafts were all rejected, up to
+    ``writers.max_attempts_per_window``. A writer without a model would give the same draft again.
+    """
+    again = pl.col("status").is_in(RETRIED)
+    if isinstance(writer, RecordedWriter):
+        left = pl.col("attempts") < settings.max_attempts_per_window
+        again |= (pl.col("status") == "rejected") & left
+    return rows.filter(again).height
+
+
+def write_posts(
+    material: Sequence[tuple[WindowMaterial, ContextMaterial]],
+    writer: Writer,
+    settings: WriterSettings,
+    names: Sequence[str] | None,
+    drafts: DraftCache,
+) -> dict[str, dict[str, Any]]:
+    """Ask the writer for posts of windows that do not depend on each other, ``writers.threads`` at once.
+
+    After a budget, a quota or a service has failed, no further window is asked about.
+
+    Args:
+        material: Windows and their contexts.
+        writer: The writer.
+        settings: Folder of the posts and limits.
+        names: Real names of all authors, which no post may hold; None if no author is hidden.
+        drafts: Drafts of earlier runs.
+
+    Returns:
+        The rows of table ``posts`` by window, in the order of the windows.
+    """
+    stopped: list[str] = []
+
+    def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
+        known = not isinstance(writer, RecordedWriter) or drafts.get(writer.hash_request(window, context))
+        if stopped and not known and window.messages:
+            return make_wait(window, context, writer, settings, stopped[0])
+        row = write_post(window, context, writer, settings, names, drafts)
+        if row["status"] in RETRIED:
+            stopped.append(f"not asked, since another window of this run was not answered: {row['reason']}")
+        return row
+
+    with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
+        answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
+        try:
+            return {window_id: answer.result() for window_id, answer in answers}
+        finally:
+            # After an error no further call is started; the executor waits for the running calls.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def write_post(
     window: WindowMaterial,
     context: ContextMaterial,
     writer: Writer,
     settings: WriterSettings,
     names: Sequence[str] | None,
+    drafts: DraftCache,
 ) -> dict[str, Any]:
-    """Ask the writer for a post of a window, and check the draft.
+    """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
     Args:
         window: The window.
@@ -61,9 +119,14 @@ def write_post(
         writer: The writer.
         settings: Folder of the posts, limits, and whether windows without context get a post.
         names: Real names of all authors, which no post may hold; None if no author is hidden.
+        drafts: Drafts of earlier runs. If all of a window were rejected, one more is asked for.
 
     Returns:
         The row of table ``posts``, with status ``written`` if there is a post.
+
+    Raises:
+        AuthenticationError: There is no key, or it was refused.
+        SettingsError: The prompt cannot be filled in.
     """
     row = _start_row(window, context, writer, settings)
     if not window.messages:
@@ -71,11 +134,43 @@ def write_post(
     if not context.citations and settings.without_context == "skip":
         reason = f"the context is {context.status}, and writers.without_context is skip"
         return row | {"status": "no_context", "reason": reason}
-    try:
-        draft = writer.write(window, context)
-    except ModelError as error:
-        return row | {"status": "failed", "reason": str(error)}
-    return row | _judge(draft, context, settings, names)
+
+    def judge(draft: Draft) -> dict[str, Any]:
+        return _judge(draft, window, context, settings)
+
+    request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
+    made = drafts.get(request) if request else []
+    judged = [judge(draft) for draft in made]
+    accepted = next((found for found in judged if found["status"] == "written"), None)
+    if accepted is None and len(made) < settings.max_attempts_per_window:
+        try:
+            draft = _drop_leak(writer.write(window, context), names)
+        except AuthenticationError:
+            raise
+        except (BudgetExhaustedError, QuotaExhaustedError) as error:
+            return row | _add_up(made) | {"status": "waiting", "reason": str(error)}
+        except ModelError as error:
+            return row | _add_up(made) | {"status": "failed", "reason": str(error)}
+        if request:
+            drafts.put(request, row["context_hash"], draft)
+        made = [*made, draft]
+        accepted = judge(draft)
+    return row | (accepted or judged[-1]) | _add_up(made)
+
+
+def _add_up(made: Sequence[Draft]) -> dict[str, Any]:
+    """Add up what all drafts of a window used."""
+    return {
+        "attempts": len(made),
+        "tokens_in": sum(draft.tokens_in for draft in made),
+        "tokens_out": sum(draft.tokens_out for draft in made),
+    }
+
+
+def _drop_leak(draft: Draft, names: Sequence[str] | None) -> Draft:
+    """Drop the text of a draft that must not be stored anywhere."""
+    leak = find_leak(draft, names)
+    return draft if leak is None else replace(draft, title="", text="", tags=(), withheld=leak)
 
 
 def _start_row(
@@ -95,6 +190,7 @@ def _start_row(
         "model": None,
         "prompt_hash": writer.prompt_hash,
         "context_hash": hash_material(window, context),
+        "attempts": 0,
         "tokens_in": 0,
         "tokens_out": 0,
         "cost": None,
@@ -104,22 +200,18 @@ def _start_row(
 
 
 def _judge(
-    draft: Draft, context: ContextMaterial, settings: WriterSettings, names: Sequence[str] | None
+    draft: Draft, window: WindowMaterial, context: ContextMaterial, settings: WriterSettings
 ) -> dict[str, Any]:
-    linked = link_citations(draft.text, context, folder=settings.folder)
-    fault = find_fault(draft, settings, names)
-    written = {
-        "title": " ".join(draft.title.split()),
-        "tags": list(dict.fromkeys(draft.tags)),
-        "text": linked.text,
-    }
+    draft = clean_draft(draft)
+    linked = link_citations(draft.text, window, context, folder=settings.folder)
+    fault = find_fault(draft, settings, window.language) or linked.fault
     return {
-        **({} if fault == LEAK else written),
+        "title": draft.title,
+        "tags": list(draft.tags),
+        "text": linked.text,
         "status": "written" if fault is None else "rejected",
         "reason": fault,
         "model": draft.model,
-        "tokens_in": draft.tokens_in,
-        "tokens_out": draft.tokens_out,
         "cited_documents": list(linked.cited),
         "removed_citations": linked.removed,
     }

@@ -1,0 +1,22 @@
+"""How long calls of a service wait before a retry: as long as the service asks, else longer with each attempt."""
+
+from __future__ import annotations
+
+import tenacity
+
+from backstory.providers.failures import TransientError
+
+_backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
+
+
+def choose_delay(state: tenacity.RetryCallState) -> float:
+    """Return the seconds before the next attempt."""
+    return failure_of(state).delay or _backoff(state)
+
+
+def failure_of(state: tenacity.RetryCallState) -> TransientError:
+    """Return the error of the last attempt."""
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, TransientError):
+        raise TypeError(f"only transient errors are retried, not {type(error).__name__}")
+    return error

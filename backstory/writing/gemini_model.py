@@ -1,0 +1,107 @@
+"""A Gemini model that writes: one call per post, answered as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from backstory.chunking.tokens import estimate_tokens
+from backstory.errors import WriterError
+from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.settings.writers import WriterSettings
+from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
+from backstory.writing.prompt import Messages
+
+if TYPE_CHECKING:
+    from google import genai
+    from google.genai.types import GenerateContentResponse, HttpOptions
+
+_FINISHED: Final = "STOP"
+_CUT: Final = ("MAX_TOKENS", "CONTINUATION")
+_SCHEMA: Final[dict[str, Any]] = {
+    name: value for name, value in ANSWER_SCHEMA.items() if name != "additionalProperties"
+}
+
+
+class GeminiModel:
+    """Asks a Gemini model, from several threads within rate limits that they share."""
+
+    def __init__(
+        self,
+        settings: WriterSettings,
+        access: GeminiAccess = GeminiAccess(),  # noqa: B008 - immutable
+    ) -> None:
+        """Prepare calls. The first call reads the key and loads the SDK.
+
+        Args:
+            settings: Model, parameters, limits, time-out and number of attempts.
+            access: Key or client, shared limits, and time.
+        """
+        self._settings = settings
+        self._model = (settings.effective_model or "").removeprefix("models/")
+        self.id = f"gemini:{self._model}:t{settings.temperature}:o{settings.max_output_tokens}"
+        self._connection = GeminiConnection(
+            settings,
+            model=self._model,
+            units_per_minute=settings.requests_per_minute,
+            failure=WriterError,
+            access=access,
+        )
+
+    @property
+    def api_calls(self) -> int:
+        """Requests sent so far, retries included."""
+        return self._connection.api_calls
+
+    def ask(self, messages: Messages) -> Answer:
+        """Send a prompt.
+
+        Raises:
+            ModelError: The service gave no answer, or refused the request.
+        """
+        tokens = int(estimate_tokens([messages.system, messages.user]).sum())
+
+        def send(client: genai.Client, options: HttpOptions) -> GenerateContentResponse:
+            from google.genai import types
+
+            return client.models.generate_content(
+                model=self._model,
+                contents=[types.Content(role="user", parts=[types.Part(text=messages.user)])],
+                config=types.GenerateContentConfig(
+                    system_instruction=messages.system or None,
+                    response_mime_type="application/json",
+                    response_json_schema=_SCHEMA,
+                    temperature=self._settings.temperature,
+                    max_output_tokens=self._settings.max_output_tokens,
+                    http_options=options,
+                ),
+            )
+
+        def read(response: GenerateContentResponse) -> Answer:
+            return _read_answer(response, self._model, tokens)
+
+        return self._connection.call(send, read, units=1, tokens=tokens)
+
+
+def _read_answer(response: GenerateContentResponse, model: str, sent: int) -> Answer:
+    told = response.usage_metadata
+    tokens_in = sent if told is None or told.prompt_token_count is None else told.prompt_token_count
+    tokens_out = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0) if told else 0
+    text, withheld = _read_text(response)
+    return Answer(text, response.model_version or model, tokens_in, tokens_out, withheld)
+
+
+def _read_text(response: GenerateContentResponse) -> tuple[str, str | None]:
+    """Read the text of an answer, and why it is not whole; None if it is."""
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason is not None:
+        return "", f"blocked ({feedback.block_reason.value})"
+    if not response.candidates:
+        return "", "empty: the model wrote nothing"
+    answer = response.candidates[0]
+    reason = answer.finish_reason.value if answer.finish_reason is not None else _FINISHED
+    if reason in _CUT:
+        return "", f"cut ({reason}): raise writers.max_output_tokens, or ask for less in the prompt"
+    if reason != _FINISHED:
+        return "", f"blocked ({reason})"
+    parts = answer.content.parts if answer.content is not None else None
+    return "".join(part.text or "" for part in parts or [] if not part.thought), None

@@ -1,0 +1,57 @@
+"""A language model as a writer: fills the prompt in, asks, and reads the draft from the answer."""
+
+from __future__ import annotations
+
+from backstory.ids import digest
+from backstory.writing.chat_model import ChatModel, read_draft
+from backstory.writing.draft import Draft
+from backstory.writing.material import ContextMaterial, WindowMaterial
+from backstory.writing.prompt import Messages, Prompt
+
+
+class ModelWriter:
+    """Asks a model for each window, from any thread."""
+
+    def __init__(self, model: ChatModel, prompt: Prompt, *, max_characters: int) -> None:
+        """Set what is asked.
+
+        Args:
+            model: The model.
+            prompt: The template of the prompt.
+            max_characters: Most characters of a post, which the prompt can name.
+        """
+        self._model = model
+        self._prompt = prompt
+        self._max_characters = max_characters
+        self.id = model.id
+        self.prompt_hash = prompt.hash
+
+    @property
+    def api_calls(self) -> int:
+        """Requests sent so far, retries included."""
+        return self._model.api_calls
+
+    def write(self, window: WindowMaterial, context: ContextMaterial) -> Draft:
+        """Write the draft of a post.
+
+        Args:
+            window: The messages to write about, at least one.
+            context: The documents that may be cited.
+
+        Returns:
+            The draft. If the model refused, was blocked or cut, or wrote something else, it has no text and says why.
+
+        Raises:
+            ModelError: The service gave no answer, or refused the request.
+            BudgetExhaustedError: The call would exceed a budget.
+            SettingsError: The prompt cannot be filled in.
+        """
+        return read_draft(self._model.ask(self._fill_in(window, context)))
+
+    def hash_request(self, window: WindowMaterial, context: ContextMaterial) -> str:
+        """Hash everything that decides the draft: model, parameters, and the whole prompt."""
+        messages = self._fill_in(window, context)
+        return digest([self.id, messages.system, messages.user])
+
+    def _fill_in(self, window: WindowMaterial, context: ContextMaterial) -> Messages:
+        return self._prompt.fill_in(window, context, max_characters=self._max_characters)

@@ -1,0 +1,195 @@
+"""The prompt of a model: a Jinja file with a block ``system`` and a block ``user``, filled in for one window."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from backstory.errors import SettingsError
+from backstory.ids import digest
+from backstory.languages import name_language
+from backstory.prompt_escaping import escape_block, escape_line
+from backstory.writing.material import ContextMaterial, WindowMaterial
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+SHIPPED: Final = "post.md.j2"
+"""Name of the shipped prompt."""
+
+_VIEW_VERSION: Final = "1"
+"""Changes when the same template and window give another prompt."""
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What is sent to a model.
+
+    Attributes:
+        system: Instructions; may be empty.
+        user: The material.
+    """
+
+    system: str
+    user: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template.
+
+    Attributes:
+        name: Its file, for messages.
+        source: Its content.
+    """
+
+    name: str
+    source: str
+
+    @property
+    def hash(self) -> str:
+        """Hash of its content."""
+        return digest([_VIEW_VERSION, self.source], length=16)
+
+    def require_valid(self) -> None:
+        """Compile the template.
+
+        Raises:
+            SettingsError: It is not valid, or lacks the block ``user``.
+        """
+        if "user" not in self._template.blocks:
+            raise SettingsError(
+                f"{self.name}: there is no block `user`; write the material between {{% block user %}} and "
+                "{% endblock %}, and the instructions in a block `system`"
+            )
+
+    def fill_in(self, window: WindowMaterial, context: ContextMaterial, *, max_characters: int) -> Messages:
+        """Write what is sent to the model about one window.
+
+        Args:
+            window: The window.
+            context: The documents that may be cited.
+            max_characters: Most characters of the post.
+
+        Raises:
+            SettingsError: The template names something that is not there, or does what the sandbox forbids.
+        """
+        values = make_view(window, context) | {"max_characters": max_characters}
+        blocks = {name: self._render(name, values) for name in ("system", "user")}
+        return Messages(**{name: _BLANK_LINES.sub("\n\n", text).strip() for name, text in blocks.items()})
+
+    def _render(self, block: str, values: dict[str, Any]) -> str:
+        from jinja2 import TemplateError
+
+        template = self._template
+        if block not in template.blocks:
+            return ""
+        try:
+            return "".join(template.blocks[block](template.new_context(values)))
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            AttributeError,
+            OverflowError,
+        ) as error:
+            raise SettingsError(
+                f"{self.name}:{self._find_line(error)}: {error}; correct the prompt"
+            ) from error
+
+    @cached_property
+    def _template(self) -> Template:
+        from jinja2 import TemplateSyntaxError
+
+        environment = _make_environment()
+        try:
+            code = environment.compile(self.source, name=SHIPPED, filename=self.name)
+        except TemplateSyntaxError as error:
+            raise SettingsError(f"{self.name}:{error.lineno}: {error.message}; correct the prompt") from None
+        return environment.template_class.from_code(environment, code, environment.make_globals(None))
+
+    def _find_line(self, error: Exception) -> int:
+        """Find the line of the template at which rendering failed; Jinja puts the code's lines in the traceback."""
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.name]
+        template = self._template
+        return template.get_corresponding_lineno(frames[-1].lineno or 1) if frames else 1
+
+
+def load_prompt(path: Path | None) -> Prompt:
+    """Read a prompt and check its syntax.
+
+    Args:
+        path: Its file; None for the shipped one.
+
+    Raises:
+        SettingsError: The file cannot be read, or is no valid template; the message names the line.
+    """
+    if path is None:
+        shipped = files("backstory.writing").joinpath("prompts", SHIPPED)
+        return Prompt(SHIPPED, shipped.read_text(encoding="utf-8"))
+    try:
+        prompt = Prompt(str(path), path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --show > {path}` writes the "
+            "shipped one there"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8") from error
+    prompt.require_valid()
+    return prompt
+
+
+def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
+    """Give the values that a template can name. Every text is escaped, so that none reads as structure of the prompt."""
+    return {
+        "language_name": f"in {name_language(window.language)}" if window.language else None,
+        "context_status": context.status,
+        "window": {
+            "id": window.window_id,
+            "conversation": escape_line(window.conversation_id).replace('"', "'"),
+            "started_at": f"{window.started_at:%Y-%m-%d %H:%M}",
+            "ended_at": f"{window.ended_at:%Y-%m-%d %H:%M}",
+            "language": window.language,
+            "messages": [
+                {
+                    "sent_at": f"{message.sent_at:%Y-%m-%d %H:%M}",
+                    "author": escape_line(message.author) if message.author else None,
+                    "text": escape_block(message.text).replace(
+                        "\n", "\n    "
+                    ),  # no line begins like a message
+                }
+                for message in window.messages
+            ],
+        },
+        "documents": [
+            {
+                "number": citation.number,
+                "title": escape_line(citation.title),
+                "date": f"{citation.published_at:%Y-%m-%d}" if citation.published_at else None,
+                "tags": [escape_line(tag) for tag in citation.tags],
+                "passage": escape_block(citation.passage),
+            }
+            for citation in context.citations
+        ],
+    }
+
+
+def _make_environment() -> ImmutableSandboxedEnvironment:
+    """Make an environment in which a template can read its values, and nothing else."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # Texts are escaped by `make_view`; HTML escapes would change what a model reads.
+    return ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )  # noqa: S701
