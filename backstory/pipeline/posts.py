@@ -40,6 +40,7 @@ from backstory.writing.posts import (
     write_post,
     write_posts,
 )
+from backstory.writing.standstill import Standstill
 
 POSTS: Final = "posts"
 FILES: Final = "post_files"
@@ -129,7 +130,7 @@ def _write(
     ready: Mapping[str, dict[str, Any]],
 ) -> pl.DataFrame:
     """Write the posts of a partition and their files, and remove the files of windows that are gone."""
-    settings = workspace.settings.writers
+    settings, standstill = workspace.settings.writers, Standstill()
     served = _read_served_posts(workspace)
     rows: list[dict[str, Any]] = []
     placed: dict[str, Entry] = {}
@@ -144,7 +145,7 @@ def _write(
             rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
             continue
         row = ready.get(window.window_id) or write_post(
-            window, context, writer, settings, names(), workspace.drafts
+            window, context, writer, settings, names(), workspace.drafts, standstill
         )
         if row["status"] in PUBLISHED:
             row, placed[row["slug"]] = _place(workspace, partition, row)

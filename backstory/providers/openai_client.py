@@ -183,7 +183,7 @@ class ChatConnection:
         code = response.status_code
         if 300 <= code < 400:
             return WriterError(
-                f"{self._host} redirects (HTTP {code}). Backstory does not follow it, since it would send chats and key "
+                f"{self._host} redirects (HTTP {code}). Backstory does not follow it: it would send chats and key "
                 "there. If you trust the other address, set it as writers.base_url"
             )
         kind, said = _read_error(response)

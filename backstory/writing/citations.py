@@ -21,18 +21,27 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-_CODE: Final = r"(?P<code>^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)|(?<!`)(?P<ticks>`+)(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`))"
+_CODE: Final = (
+    r"(?P<code>^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<ticks>`+)(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`))"
+)
 _ESCAPED: Final = r"(?P<escaped>\\[^\w\s])"
 _DESTINATION: Final = r"(?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)"
 _TITLE: Final = r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?"
 _WORDS: Final = r"(?:\\.|[^\[\]\\\n]|\[[^\[\]\n]*\])*"
-_INLINE: Final = rf"(?P<image>!?)\[(?P<words>{_WORDS})\](?:\(\s*(?P<target>{_DESTINATION}){_TITLE}\s*\)|\[(?P<label>[^\[\]\n]*)\])?"
-_ANCHOR: Final = r"<a\b[^<>]*?href\s*=\s*(?:\"(?P<href>[^\"<>]*)\"|'(?P<href2>[^'<>]*)'|(?P<href3>[^\s<>]+))[^<>]*>(?P<inside>.*?)</a\s*>"
+_INLINE: Final = (
+    rf"(?P<image>!?)\[(?P<words>{_WORDS})\]"
+    rf"(?:\(\s*(?P<target>{_DESTINATION}){_TITLE}\s*\)|\[(?P<label>[^\[\]\n]*)\])?"
+)
+_ANCHOR: Final = (
+    r"<a\b[^<>]*?href\s*=\s*(?:\"(?P<href>[^\"<>]*)\"|'(?P<href2>[^'<>]*)'|(?P<href3>[^\s<>]+))[^<>]*>"
+    r"(?P<inside>.*?)</a\s*>"
+)
 _AUTOLINK: Final = r"<(?P<auto>(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*|[^\s<>@]+@[^\s<>@]+))>"
 _BARE: Final = r"(?P<bare>\b(?:https?|ftp)://[^\s<>\[\]]+|\bwww\.[^\s<>\[\]]+)"
 _HTML: Final = r"(?P<tag><(?=[A-Za-z/!?]))"
 _FOUND: Final = re.compile(
-    "|".join((_CODE, _ESCAPED, _ANCHOR, _INLINE, _AUTOLINK, _BARE, _HTML)),
+    f"{_CODE}|{_ESCAPED}|{_ANCHOR}|{_INLINE}|{_AUTOLINK}|{_BARE}|{_HTML}",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _DEFINITION: Final = re.compile(
@@ -80,14 +89,8 @@ def link_citations(text: str, window: WindowMaterial, context: ContextMaterial, 
     linker = _Linker(_name_targets(context), _list_addresses(window, context), folder)
     linked = linker.rewrite(text)
     allowed = linker.addresses | linker.links
-    fault = next(
-        (
-            f"a link to {link[:80]!r} could not be removed"
-            for link in find_links(linked)
-            if _trim(link)[0] not in allowed
-        ),
-        None,
-    )
+    left = [link for link in find_links(linked) if _trim(link)[0] not in allowed]
+    fault = f"link: the link to {left[0][:80]!r} could not be removed" if left else None
     return LinkedText(linked, tuple(linker.cited), linker.removed, fault)
 
 
@@ -167,6 +170,8 @@ class _Linker:
             target = self.definitions.get(_fold(label or words))
         if target is None and label is None:
             return self._cite(found[0], words, is_image=is_image)
+        if target is None and _NUMBER.match(words) and _NUMBER.match(label) and not is_image:
+            return "".join(self._cite(f"[{one}]", one, is_image=False) for one in (words, label))
         if target is None:
             target = label or words
         # The words of a link are no citation, but may be an image, HTML or an address.

@@ -76,7 +76,7 @@ def find_leak(draft: Draft, names: Iterable[str] | None) -> str | None:
     texts = pl.DataFrame({"text": [draft.title, draft.text, *draft.tags]})
     if find_real_names(texts, names).is_empty():
         return None
-    return "leak: the draft held a real name or number and was not kept; the context or the prompt shows it to the writer"
+    return "leak: the draft held a real name or number and was not kept; the context or the prompt shows it"
 
 
 def _find_unfit_form(draft: Draft, settings: WriterSettings) -> str | None:

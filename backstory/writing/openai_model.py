@@ -32,7 +32,8 @@ class OpenAIModel:
         self._connection = ChatConnection(settings, access)
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.
-        self.id = f"openai:{urlsplit(address).netloc}:{self._model}:t{settings.temperature}:o{settings.max_output_tokens}"
+        parameters = f"t{settings.temperature}:o{settings.max_output_tokens}"
+        self.id = f"openai:{urlsplit(address).netloc}:{self._model}:{parameters}"
         # OpenAI's newer models refuse the name that all other services know.
         is_openai = urlsplit(address).hostname == urlsplit(OPENAI_ADDRESS).hostname
         self._limit = "max_completion_tokens" if is_openai else "max_tokens"

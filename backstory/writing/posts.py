@@ -19,6 +19,7 @@ from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 from backstory.writing.post_files import Post, make_slug
+from backstory.writing.standstill import Standstill
 
 PUBLISHED: Final = ("written", "edited")
 """Statuses of rows with a post."""
@@ -71,7 +72,7 @@ def write_posts(
 ) -> dict[str, dict[str, Any]]:
     """Ask the writer for posts of windows that do not depend on each other, ``writers.threads`` at once.
 
-    After a budget, a quota or a service has failed, no further window is asked about.
+    At a :class:`Standstill`, no further window is asked about.
 
     Args:
         material: Windows and their contexts.
@@ -83,16 +84,10 @@ def write_posts(
     Returns:
         The rows of table ``posts`` by window, in the order of the windows.
     """
-    stopped: list[str] = []
+    standstill = Standstill()
 
     def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-        known = not isinstance(writer, RecordedWriter) or drafts.get(writer.hash_request(window, context))
-        if stopped and not known and window.messages:
-            return make_wait(window, context, writer, settings, stopped[0])
-        row = write_post(window, context, writer, settings, names, drafts)
-        if row["status"] in RETRIED:
-            stopped.append(f"not asked, since another window of this run was not answered: {row['reason']}")
-        return row
+        return write_post(window, context, writer, settings, names, drafts, standstill)
 
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
         answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
@@ -110,6 +105,7 @@ def write_post(
     settings: WriterSettings,
     names: Sequence[str] | None,
     drafts: DraftCache,
+    standstill: Standstill,
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
@@ -120,6 +116,7 @@ def write_post(
         settings: Folder of the posts, limits, and whether windows without context get a post.
         names: Real names of all authors, which no post may hold; None if no author is hidden.
         drafts: Drafts of earlier runs. If all of a window were rejected, one more is asked for.
+        standstill: Whether the run still asks.
 
     Returns:
         The row of table ``posts``, with status ``written`` if there is a post.
@@ -143,14 +140,18 @@ def write_post(
     judged = [judge(draft) for draft in made]
     accepted = next((found for found in judged if found["status"] == "written"), None)
     if accepted is None and len(made) < settings.max_attempts_per_window:
+        if standstill.reason is not None:
+            return row | _add_up(made) | {"status": "waiting", "reason": standstill.reason}
         try:
             draft = _drop_leak(writer.write(window, context), names)
         except AuthenticationError:
             raise
-        except (BudgetExhaustedError, QuotaExhaustedError) as error:
-            return row | _add_up(made) | {"status": "waiting", "reason": str(error)}
-        except ModelError as error:
-            return row | _add_up(made) | {"status": "failed", "reason": str(error)}
+        except (ModelError, BudgetExhaustedError) as error:
+            standstill.note_failure(error)
+            waits = isinstance(error, (BudgetExhaustedError, QuotaExhaustedError))
+            status = "waiting" if waits else "failed"
+            return row | _add_up(made) | {"status": status, "reason": str(error)}
+        standstill.note_answer()
         if request:
             drafts.put(request, row["context_hash"], draft)
         made = [*made, draft]

@@ -150,7 +150,7 @@ def load_prompt(path: Path | None) -> Prompt:
 
 
 def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-    """Give the values that a template can name. Every text is escaped, so that none reads as structure of the prompt."""
+    """Give the values that a template can name, with every text escaped, so that none reads as structure."""
     return {
         "language_name": f"in {name_language(window.language)}" if window.language else None,
         "context_status": context.status,
@@ -192,4 +192,4 @@ def _make_environment() -> ImmutableSandboxedEnvironment:
     # Texts are escaped by `make_view`; HTML escapes would change what a model reads.
     return ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-    )  # noqa: S701
+    )
