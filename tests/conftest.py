@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from backstory.chunking.tokens import CountTokens
 from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.providers import gemini_client
+from backstory.providers import gemini_client, openai_client
 from backstory.providers.gemini_client import GeminiAccess
 from tests.providers.gemini_server import GeminiServer, run_gemini_server
 from tests.providers.instant_time import InstantTime
@@ -65,11 +65,15 @@ def _own_environment(
     monkeypatch: pytest.MonkeyPatch, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
-    monkeypatch.setattr(
-        gemini_client, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
-    )
+    for client in (gemini_client, openai_client):
+        monkeypatch.setattr(
+            client, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
+        )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
-    for variable in ("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"):
+    for variable in (
+        *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"),
+        *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY"),
+    ):
         monkeypatch.delenv(variable, raising=False)
 
 

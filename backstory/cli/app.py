@@ -12,6 +12,7 @@ from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate
 from backstory.cli.failure import run_command
 from backstory.cli.forget import forget
+from backstory.cli.prompt import prompt
 from backstory.cli.query import query
 from backstory.cli.run import run
 from backstory.cli.runs import runs
@@ -51,6 +52,7 @@ app.command()(windows)
 app.command()(context)
 app.command()(report)
 app.command()(query)
+app.command()(prompt)
 app.command()(forget)
 app.command()(status)
 app.command()(doctor)

@@ -109,6 +109,8 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     keys = _list_keys(workspace)
     workspace.job_book.keep_only(keys)
+    # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
+    workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
     return Forgetting(
         rows=len(rows),
         vectors=workspace.embeddings.keep_only(keys),

@@ -10,6 +10,7 @@ from backstory.errors import (
     BackstoryError,
     CacheFileError,
     DamagedTableError,
+    DraftFileError,
     LedgerError,
     RunHistoryError,
     SearchIndexError,
@@ -51,6 +52,7 @@ def audit(given: Path | None) -> list[Examination]:
         examine_one("views", lambda: describe_views(workspace)),
         examine_one("search index", lambda: _describe_snapshots(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
+        examine_one("drafts", lambda: _describe_drafts(workspace)),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
         examine_one("history of runs", lambda: describe_history(workspace)),
@@ -166,6 +168,14 @@ def _describe_snapshots(workspace: Workspace) -> str:
         if damage is not None and current_version(folder) == current:
             raise SearchIndexError(f"{damage.partition('; ')[0]}; it is not in use: delete that folder")
     return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
+
+
+def _describe_drafts(workspace: Workspace) -> str:
+    """Say that every draft of a post has its checksum."""
+    if damage := workspace.drafts.find_damage():
+        raise DraftFileError(damage)
+    count = workspace.drafts.count()
+    return f"{count:,} drafts, each with its checksum" if count else "none"
 
 
 def _describe_archive(workspace: Workspace) -> str:

@@ -53,6 +53,12 @@ documents:
 #   as_of: true            # hide documents published after the window began
 #   undated: serve         # serve or hide: documents without a date
 
+# writers:
+#   provider: none         # none, digest (no model), gemini, openai (any compatible server), custom (docs/writers.md)
+#   model: null            # such as gemini-2.5-flash; needed for openai
+#   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
+#   prompt: null           # your own prompt, such as prompts/post.md.j2; `backstory prompt` prints the shipped one
+
 # rerank:
 #   provider: none         # none, gemini (one call per window), cross_encoder (an ONNX model of yours)
 """

@@ -13,7 +13,7 @@ from backstory.errors import AuthenticationError, BudgetExhaustedError, ModelErr
 from backstory.settings import WriterSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform, polars_schema
-from backstory.writing.citations import link_citations
+from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
@@ -204,14 +204,16 @@ def _judge(
     draft: Draft, window: WindowMaterial, context: ContextMaterial, settings: WriterSettings
 ) -> dict[str, Any]:
     draft = clean_draft(draft)
-    linked = link_citations(draft.text, window, context, folder=settings.folder)
-    fault = find_fault(draft, settings, window.language) or linked.fault
+    fault = find_fault(draft, settings, window.language)
+    linked = LinkedText(draft.text, (), 0, fault)
+    if fault is None:
+        linked = link_citations(draft.text, window, context, folder=settings.folder)
     return {
         "title": draft.title,
         "tags": list(draft.tags),
         "text": linked.text,
-        "status": "written" if fault is None else "rejected",
-        "reason": fault,
+        "status": "written" if linked.fault is None else "rejected",
+        "reason": linked.fault,
         "model": draft.model,
         "cited_documents": list(linked.cited),
         "removed_citations": linked.removed,

@@ -140,7 +140,7 @@ def load_prompt(path: Path | None) -> Prompt:
         prompt = Prompt(str(path), path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(
-            f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --show > {path}` writes the "
+            f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --shipped > {path}` writes the "
             "shipped one there"
         ) from error
     except UnicodeDecodeError as error:

@@ -174,6 +174,16 @@ CHANGES = (
     Change("writers.folder", "elsewhere", "posts", DIGEST),
     Change("writers.max_characters", 200, "posts", DIGEST),
     Change("writers.without_context", "skip", "posts", DIGEST),
+    Change("writers.min_characters", 100, "posts", DIGEST),
+    *(
+        Change(f"writers.{name}", value, NOTHING, DIGEST)
+        for name, value in {
+            "plugin": "mine.py:Mine", "prompt": "mine.j2", "model": "gemini-2.5-pro",
+            "base_url": "http://127.0.0.1:9", "allow_http": True, "temperature": 1, "max_output_tokens": 64,
+            "timeout_seconds": 5, "max_attempts": 1, "max_attempts_per_window": 1, "requests_per_minute": 1,
+            "tokens_per_minute": 1, "threads": 1,
+        }.items()
+    ),
     Change("writers.feedback", "on", "documents hits contexts window_contexts"),
     *(
         Change(f"alerts.{name}", value, NOTHING)
