@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,44 +11,19 @@ from pydantic import SecretStr
 
 from backstory.errors import AuthenticationError, QuotaExhaustedError, SettingsError, WriterError
 from backstory.providers.gemini_client import GeminiAccess
-from backstory.providers.openai_client import ChatAccess
 from backstory.settings import WriterSettings
 from backstory.settings.environment import read_writer_key
 from backstory.writing.gemini_model import GeminiModel
 from backstory.writing.model_writer import ModelWriter
-from backstory.writing.openai_model import OpenAIModel
 from backstory.writing.prompt import load_prompt
 from tests.providers import chat_server, gemini_server
-from tests.providers.chat_server import ChatBehaviour, ChatServer, run_chat_server
+from tests.providers.chat_server import ChatBehaviour, ChatServer
 from tests.providers.gemini_server import Behaviour, GeminiServer, answer_text
 from tests.providers.instant_time import InstantTime
+from tests.writing.conftest import KEY
 from tests.writing.material import make_context, make_window
 
-KEY = "sk-test-key-that-must-never-be-seen"
 POST = {"title": "Greenhouse", "text": "It was watered [1].", "tags": ["garden"]}
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        yield running
-
-
-@pytest.fixture
-def ask_chat(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Callable[..., ModelWriter]:
-    def make(**settings: Any) -> ModelWriter:
-        given = {"provider": "openai", "model": "tiny", "base_url": chat.url} | settings
-        access = ChatAccess(
-            api_key=SecretStr(KEY),
-            limits_file=tmp_path / "limits.sqlite",
-            clock=instant_time.clock,
-            wait=instant_time.wait,
-        )
-        model = OpenAIModel(WriterSettings.model_validate(given), access)
-        return ModelWriter(model, load_prompt(None), max_characters=5000)
-
-    return make
 
 
 @pytest.fixture
