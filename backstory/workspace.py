@@ -14,7 +14,7 @@ from backstory.errors import SettingsError, WorkspaceError
 from backstory.messages import LastReading
 from backstory.rerankers import Reranker, make_reranker
 from backstory.runs import RunHistory
-from backstory.runs.record import EMBEDDING, RERANKING
+from backstory.runs.record import EMBEDDING, RERANKING, WRITING
 from backstory.settings import SETTINGS_FILE, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
@@ -142,7 +142,10 @@ class Workspace:
     @cached_property
     def writer(self) -> Writer | None:
         """The writer of the settings, made once; None if no posts are written."""
-        return make_writer(self.settings.writers, self.root)
+        settings = self.settings.writers
+        if settings.paid_model is None:
+            return make_writer(settings, self.root)
+        return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
 
     @cached_property
     def drafts(self) -> DraftCache:

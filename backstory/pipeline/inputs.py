@@ -13,6 +13,7 @@ from typing import Any, Final
 from backstory.ids import digest, digest_json
 from backstory.index import current_version, read_manifest
 from backstory.index.snapshot.manifest import FORMAT
+from backstory.runs.prices import find_price
 from backstory.settings import IndexSettings, SettingsGroup
 from backstory.workspace import Workspace
 from backstory.writing.draft import RecordedWriter
@@ -214,7 +215,7 @@ def _posts(workspace: Workspace) -> SettingsRead:
     settings, writer = workspace.settings.writers, workspace.writer
     if writer is None:
         return {"writers.provider": settings.provider}
-    read = {
+    read: SettingsRead = {
         "writers.provider": writer.id,
         "writers.prompt": writer.prompt_hash,
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
@@ -222,6 +223,9 @@ def _posts(workspace: Workspace) -> SettingsRead:
     names = ["folder", "without_context", "min_characters", "max_characters"]
     if isinstance(writer, RecordedWriter):
         names.append("max_attempts_per_window")
+    if settings.paid_model is not None:
+        price = find_price(workspace.settings.costs, settings.paid_model)
+        read["costs.prices"] = price.model_dump(mode="json") if price else None
     return read | {f"writers.{name}": getattr(settings, name) for name in names}
 
 

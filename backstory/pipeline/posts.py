@@ -22,6 +22,9 @@ from backstory.pipeline.incremental import (
 )
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.stage_report import StageReport, add_counts
+from backstory.providers.metering import Usage
+from backstory.runs.prices import estimate_cost, find_price
+from backstory.settings import ModelPrice
 from backstory.tables import scan_table
 from backstory.tables.contracts import empty
 from backstory.tables.ledger import Entry
@@ -152,7 +155,12 @@ def _write(
         rows.append(row)
     known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
     _remove_files(workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE})
-    return tabulate(rows)
+    price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
+    return tabulate([row | {"cost": _estimate_cost(price, row)} for row in rows])
+
+
+def _estimate_cost(price: ModelPrice | None, row: Mapping[str, Any]) -> float | None:
+    return estimate_cost(price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"]))
 
 
 def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:

@@ -28,6 +28,8 @@ from backstory.telemetry import observe
 require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
 import tenacity  # noqa: E402 - if it is not installed, the line above names the extra to install
 
+from backstory.providers.retrying import choose_delay, failure_of  # noqa: E402
+
 if TYPE_CHECKING:
     from google import genai
     from google.genai.types import HttpOptions
@@ -162,7 +164,7 @@ class GeminiConnection:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             stop=tenacity.stop_after_attempt(self._settings.max_attempts),
-            wait=_choose_delay,
+            wait=choose_delay,
             sleep=self._access.wait,
             before_sleep=self._prepare_retry,
             reraise=True,
@@ -268,7 +270,7 @@ class GeminiConnection:
         return self._api_key.get_secret_value() if self._api_key else None
 
     def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
-        error = _failure_of(state)
+        error = failure_of(state)
         delay = state.upcoming_sleep
         logger.warning(
             "gemini call failed attempt=%d retry_in=%.1f cause=%s", state.attempt_number, delay, error
@@ -283,20 +285,6 @@ class _RefusedError(Exception):
     def __init__(self, error: ModelError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-_backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
-
-
-def _choose_delay(state: tenacity.RetryCallState) -> float:
-    return _failure_of(state).delay or _backoff(state)
-
-
-def _failure_of(state: tenacity.RetryCallState) -> TransientError:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, TransientError):
-        raise TypeError(f"only transient errors are retried, not {type(error).__name__}")
-    return error
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

@@ -76,7 +76,7 @@ class RunHistory:
         """Make the meter of a model of a paid service.
 
         Args:
-            purpose: What it is used for: ``embedding`` or ``rerank``.
+            purpose: What it is used for: ``embedding``, ``rerank`` or ``writing``.
             model: Its name.
 
         Raises:

@@ -23,6 +23,7 @@ LOST: Final = "lost"
 
 EMBEDDING: Final = "embedding"
 RERANKING: Final = "rerank"
+WRITING: Final = "writing"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class ModelUsage:
     Attributes:
         model: Name of the model.
         calls: Calls of a service; 0 for a local model.
-        texts: Texts that were embedded, or windows that were reranked.
+        texts: Texts that were embedded, windows that were reranked, or drafts that were written.
         tokens_in: Tokens that the model read.
         tokens_out: Tokens that the model wrote.
         cached: Texts whose vectors were in the cache.
@@ -100,6 +101,7 @@ class RunRecord:
         """Return the row of the table ``runs``."""
         embedding = self.usage.get(EMBEDDING, ModelUsage())
         rerank = self.usage.get(RERANKING, ModelUsage())
+        writing = self.usage.get(WRITING, ModelUsage())
         stored = asdict(self)
         row = {
             **stored,
@@ -117,6 +119,11 @@ class RunRecord:
             "rerank_tokens_in": rerank.tokens_in,
             "rerank_tokens_out": rerank.tokens_out,
             "rerank_cost": rerank.cost,
+            "writing_model": writing.model,
+            "writing_calls": writing.calls,
+            "writing_tokens_in": writing.tokens_in,
+            "writing_tokens_out": writing.tokens_out,
+            "writing_cost": writing.cost,
             "cost": self.cost,
         }
         return {name: row[name] for name in polars_schema(Runs)}

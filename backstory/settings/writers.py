@@ -60,8 +60,10 @@ class WriterSettings(SettingsGroup):
     """Most calls at once; with `feedback: on`, windows are written one after the other."""
 
     @property
-    def effective_model(self) -> str | None:
-        """The model that is asked: that of the settings, else the provider's default; None without one."""
+    def paid_model(self) -> str | None:
+        """The model of a service that is asked: that of the settings, else the default; None without a service."""
+        if self.provider not in ("gemini", "openai"):
+            return None
         return self.model or _DEFAULT_MODELS.get(self.provider)
 
     @field_validator("folder")

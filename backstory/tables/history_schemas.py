@@ -52,6 +52,11 @@ class Runs(Table):
     rerank_tokens_in: int = pa.Field(ge=0, description="Tokens that were sent.")
     rerank_tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote, thoughts included.")
     rerank_cost: float = pa.Field(ge=0, nullable=True, description="Its cost; null without a price.")
+    writing_model: str = pa.Field(nullable=True, description="Paid model that wrote posts; null if none did.")
+    writing_calls: int = pa.Field(ge=0, description="Calls of the writing service, retries included.")
+    writing_tokens_in: int = pa.Field(ge=0, description="Tokens that were sent.")
+    writing_tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote, thoughts included.")
+    writing_cost: float = pa.Field(ge=0, nullable=True, description="Its cost; null without a price.")
     cost: float = pa.Field(
         ge=0, nullable=True, description="Cost of all calls; null if a price is not known."
     )

@@ -45,9 +45,10 @@ def make_writer(
 
 def _make_model(settings: WriterSettings, meter: CallMeter) -> ChatModel:
     if settings.provider == "gemini":
+        from backstory.providers.gemini_client import GeminiAccess
         from backstory.writing.gemini_model import GeminiModel
 
-        return GeminiModel(settings)
+        return GeminiModel(settings, GeminiAccess(meter=meter))
     from backstory.providers.openai_client import ChatAccess
     from backstory.writing.openai_model import OpenAIModel
 

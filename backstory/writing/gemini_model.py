@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import WriterError
 from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.providers.metering import Usage
 from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
 from backstory.writing.prompt import Messages
@@ -37,7 +38,7 @@ class GeminiModel:
             access: Key or client, shared limits, and time.
         """
         self._settings = settings
-        self._model = (settings.effective_model or "").removeprefix("models/")
+        self._model = (settings.paid_model or "").removeprefix("models/")
         self.id = f"gemini:{self._model}:t{settings.temperature}:o{settings.max_output_tokens}"
         self._connection = GeminiConnection(
             settings,
@@ -57,6 +58,7 @@ class GeminiModel:
 
         Raises:
             ModelError: The service gave no answer, or refused the request.
+            BudgetExhaustedError: The call would exceed a budget.
         """
         tokens = int(estimate_tokens([messages.system, messages.user]).sum())
 
@@ -76,18 +78,27 @@ class GeminiModel:
                 ),
             )
 
+        most = Usage(1, 1, tokens, self._settings.max_output_tokens)
+
+        def read_usage(response: GenerateContentResponse) -> Usage:
+            return _read_usage(response, most)
+
         def read(response: GenerateContentResponse) -> Answer:
-            return _read_answer(response, self._model, tokens)
+            used = _read_usage(response, most)
+            text, withheld = _read_text(response)
+            name = response.model_version or self._model
+            return Answer(text, name, used.tokens_in, used.tokens_out, withheld)
 
-        return self._connection.call(send, read, units=1, tokens=tokens)
+        return self._connection.call(send, read, units=1, tokens=tokens, most=most, read_usage=read_usage)
 
 
-def _read_answer(response: GenerateContentResponse, model: str, sent: int) -> Answer:
+def _read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
+    """Read what a call used; without the service's own figures, the most that it may have used."""
     told = response.usage_metadata
-    tokens_in = sent if told is None or told.prompt_token_count is None else told.prompt_token_count
-    tokens_out = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0) if told else 0
-    text, withheld = _read_text(response)
-    return Answer(text, response.model_version or model, tokens_in, tokens_out, withheld)
+    if told is None or told.prompt_token_count is None:
+        return most
+    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
+    return Usage(1, 1, told.prompt_token_count, written)
 
 
 def _read_text(response: GenerateContentResponse) -> tuple[str, str | None]:

@@ -28,7 +28,7 @@ class OpenAIModel:
             access: Key, shared limits, and time.
         """
         self._settings = settings
-        self._model = settings.effective_model or ""
+        self._model = settings.paid_model or ""
         self._connection = ChatConnection(settings, access)
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.

@@ -140,8 +140,8 @@ def load_prompt(path: Path | None) -> Prompt:
         prompt = Prompt(str(path), path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(
-            f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --shipped > {path}` writes the "
-            "shipped one there"
+            f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --shipped > {path}` writes "
+            "the shipped one there"
         ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8") from error

@@ -21,7 +21,9 @@ from tests.providers import chat_server
 from tests.providers.chat_server import ChatRequest, ChatServer, run_chat_server
 from tests.workspaces import SETTINGS, write_workspace
 
-WRITERS = "writers: {{provider: openai, model: tiny, base_url: '{url}', max_attempts: 1, requests_per_minute: 10000{more}}}\n"
+WRITERS = """\
+writers: {{provider: openai, model: tiny, base_url: '{url}', max_attempts: 1, requests_per_minute: 10000{more}}}
+"""
 SMALL = SETTINGS.replace("size: 6, overlap: 2", "size: 2")
 REFUSAL = chat_server.complete(None, refusal="I will not.")
 
@@ -110,6 +112,27 @@ def test_the_next_run_asks_again_about_rejected_windows(chat: ChatServer, unwrit
     assert len(chat.requests) == 2 * windows
     run_again(workspace)
     assert len(chat.requests) == 2 * windows
+
+
+def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
+    chat: ChatServer, unwritten: Workspace
+) -> None:
+    settings = unwritten.root / "backstory.yaml"
+    prices = "costs: {prices: {tiny: {input: 1, output: 10}}, run: {calls: 2}}\n"
+    settings.write_text(settings.read_text(encoding="utf-8") + prices, encoding="utf-8")
+    posts = run_again(unwritten)
+    assert len(chat.requests) == posts.filter(status="written").height == 2
+    assert posts.filter(status="waiting").height == posts.height - 2
+    assert "costs.run.calls" in posts.filter(status="waiting")["reason"][0]
+    assert set(posts.filter(status="written")["cost"]) == {(120 * 1 + 30 * 10) / 1_000_000}
+    while posts.filter(status="waiting").height:
+        written = posts.filter(status="written").height
+        posts = run_again(unwritten)
+        assert posts.filter(status="written").height == min(written + 2, posts.height)
+    assert len(chat.requests) == posts.height
+    runs = read_table(unwritten.tables, "runs").filter(pl.col("writing_calls") > 0)
+    assert set(runs["writing_model"]) == {"tiny"}
+    assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
 
 def test_a_killed_run_has_kept_its_drafts(
