@@ -1,13 +1,16 @@
 """A draft that holds a real name becomes no post, and nothing of it is kept."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from backstory.settings import WriterSettings
 from backstory.writing.draft import Draft
+from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
 from backstory.writing.posts import write_post
+from backstory.writing.standstill import Standstill
 
 NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
 NAME = "Ada Lind"
@@ -34,10 +37,13 @@ class Repeater:
         (Draft("The elbow", "It was fixed."), "written"),
     ],
 )
-def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str) -> None:
+def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_path: Path) -> None:
     message = WindowMessage("m1", NOON, "Person-1", "The elbow broke.")
     window = WindowMaterial("w1", "garden", "2025-03-13", NOON, NOON, "en", (message,))
-    row = write_post(window, ContextMaterial("no_hits"), Repeater(draft), WriterSettings(), [NAME])
+    drafts = DraftCache(tmp_path / "drafts.sqlite")
+    row = write_post(
+        window, ContextMaterial("no_hits"), Repeater(draft), WriterSettings(), [NAME], drafts, Standstill()
+    )
     assert row["status"] == status
     assert NAME not in str(row)
     assert (row["text"] == "") == (status == "rejected")
