@@ -16,6 +16,7 @@ from backstory.cli.prompt import prompt
 from backstory.cli.query import query
 from backstory.cli.run import run
 from backstory.cli.runs import runs
+from backstory.cli.site import site
 from backstory.cli.windows import context, report, windows
 from backstory.cli.workspace import audit, doctor, init, status
 from backstory.version import VERSION
@@ -51,6 +52,7 @@ app.command()(runs)
 app.command()(windows)
 app.command()(context)
 app.command()(report)
+app.command()(site)
 app.command()(query)
 app.command()(prompt)
 app.command()(forget)

@@ -17,6 +17,7 @@ from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
+from backstory.page_files import remove_pages
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
 from backstory.privacy import load_secret
@@ -36,7 +37,7 @@ class Forgetting:
     Attributes:
         rows: Messages or revisions of documents that were removed.
         vectors: Vectors that were deleted, because no remaining text uses them.
-        reports: Reports that were deleted, relative to the workspace.
+        pages: Reports and site that were deleted, in words that name them.
         wanted: Number of texts and ids that were searched for.
         search: What was searched, and what was found.
         inputs: Files of the user that still hold the forgotten thing, relative to the workspace.
@@ -45,7 +46,7 @@ class Forgetting:
 
     rows: int
     vectors: int
-    reports: tuple[str, ...]
+    pages: tuple[str, ...]
     wanted: int
     search: Search
     inputs: tuple[str, ...]
@@ -102,9 +103,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         prune(workspace.index, keep=1)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
-    reports = sorted((workspace.root / "reports").glob("*.html"))
-    for report in reports:
-        report.unlink()
+    pages = remove_pages(workspace.root)
     gone = windows - _list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     keys = _list_keys(workspace)
@@ -114,7 +113,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     return Forgetting(
         rows=len(rows),
         vectors=workspace.embeddings.keep_only(keys),
-        reports=tuple(path.relative_to(workspace.root).as_posix() for path in reports),
+        pages=pages,
         wanted=len(wanted.parts) + len(wanted.conversations),
         search=search_workspace(workspace, wanted),
         inputs=target.inputs,

@@ -23,6 +23,7 @@ from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
 from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
+from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.batches import require_document_vectors
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -147,7 +148,8 @@ def list_other_parts(workspace: Workspace) -> list[Path]:
         workspace.secret.parent,
         workspace.dagster_home,
     )
-    return [workspace.root / SETTINGS_FILE, workspace.root / "reports", workspace.exports, *made]
+    pages = (workspace.root / REPORTS_FOLDER, workspace.root / SITE_FOLDER)
+    return [workspace.root / SETTINGS_FILE, *pages, workspace.exports, *made]
 
 
 def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:

@@ -1,8 +1,8 @@
 """Real names in what earlier runs wrote: pseudonyms were off, or a name was not known to be one.
 
-The run that replaces such names in the tables deletes the reports, which show texts of chats. Dagster's history cannot
-be deleted under a running Dagster. So a file is put into its folder: whoever deletes the history deletes the file with
-it, and until then the check ``names_in_history`` and ``backstory doctor`` name it.
+The run that replaces such names in the tables deletes the reports and the site, which show texts of chats. Dagster's
+history cannot be deleted under a running Dagster. So a file is put into its folder: whoever deletes the history deletes
+the file with it, and until then the check ``names_in_history`` and ``backstory doctor`` name it.
 
 The search index, its snapshots and its cache hold texts of documents, and vectors; documents are not pseudonymized.
 """
@@ -16,6 +16,7 @@ import polars as pl
 
 from backstory.errors import DamagedTableError
 from backstory.ids import digest
+from backstory.page_files import remove_pages
 from backstory.privacy import find_real_names, load_secret, make_pseudonym
 from backstory.tables import list_partitions, read_table
 from backstory.tables.ledger import DAMAGED_SUFFIX, Entry
@@ -97,17 +98,18 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
 
 
 def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
-    files = [
-        *sorted((workspace.root / "reports").glob("*.html")),
-        *sorted(workspace.tables.glob(f"*{DAMAGED_SUFFIX}")),
-    ]
-    for path in files:
+    damaged = sorted(workspace.tables.glob(f"*{DAMAGED_SUFFIX}"))
+    for path in damaged:
         path.unlink()
+    deleted = [
+        *remove_pages(workspace.root),
+        *(path.relative_to(workspace.root).as_posix() for path in damaged),
+    ]
     if workspace.dagster_home.is_dir():
         (workspace.dagster_home / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
     told = ["earlier runs wrote real names that are replaced now"]
-    if files:
-        told.append(f"deleted {', '.join(path.relative_to(workspace.root).as_posix() for path in files)}")
+    if deleted:
+        told.append(f"deleted {', '.join(deleted)}")
     if workspace.dagster_home.is_dir():
         told.append(f"{workspace.dagster_home} still holds some. {REMEDY}")
     if outside:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backstory.ids import digest
+from backstory.page_files import REPORTS_FOLDER
 from backstory.report.documents import link_sources, list_chunks, list_kept
 from backstory.report.heatmap import SHADES, draw_heatmap
-from backstory.report.page import render_page, write_page
+from backstory.report.page import TrailLink, render_page, write_page
 from backstory.report.palette import name_paint
 from backstory.report.timeline import draw_timeline
 from backstory.report.window_reading import read_window_report
@@ -35,7 +36,7 @@ def write_window_page(workspace: Workspace, window_id: str, output: Path | None 
         InputError: There is no such window, or it has no context yet.
     """
     report = read_window_report(workspace, window_id)
-    path = output or workspace.root / "reports" / name_page(report.window["window_id"])
+    path = output or workspace.root / REPORTS_FOLDER / name_page(report.window["window_id"])
     sources = link_sources(report, workspace.posts, path.parent, workspace.root)
     return write_page(path, render_window_page(report, sources))
 
@@ -46,12 +47,15 @@ def name_page(window_id: str) -> str:
     return f"{name}.html"
 
 
-def render_window_page(report: WindowReport, sources: Mapping[str, str]) -> str:
+def render_window_page(
+    report: WindowReport, sources: Mapping[str, str], trail: Sequence[TrailLink] = ()
+) -> str:
     """Render the page of a window as an HTML document.
 
     Args:
         report: From :func:`backstory.report.window_tables.make_window_report`.
         sources: From :func:`backstory.report.documents.link_sources`.
+        trail: Links above the heading.
     """
     window, summary = report.window, report.summary
     span = describe_span(window["started_at"], window["ended_at"])
@@ -59,6 +63,7 @@ def render_window_page(report: WindowReport, sources: Mapping[str, str]) -> str:
     return render_page(
         "window.html",
         title=f"{window['conversation_id']}, {span}",
+        trail=trail,
         window=window,
         summary=summary,
         span=span,

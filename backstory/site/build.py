@@ -1,0 +1,75 @@
+"""Builds the site of a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from backstory.errors import InputError
+from backstory.page_files import SITE_FOLDER
+from backstory.report import read_window_report, render_window_page
+from backstory.report.documents import link_sources
+from backstory.report.page import TrailLink
+from backstory.site.addresses import INDEX, address_post, address_window, link_pages
+from backstory.site.folder import Written, write_folder
+from backstory.site.library import Library
+from backstory.site.links import collect_links
+from backstory.site.pages import render_pages
+from backstory.site.reading import read_library
+from backstory.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site that was built.
+
+    Attributes:
+        index: Its first page.
+        library: What it shows.
+        written: Which pages were written.
+    """
+
+    index: Path
+    library: Library
+    written: Written
+
+
+def build_site(workspace: Workspace, output: Path | None = None) -> Site:
+    """Write the site of a workspace: an index, and a page for each post, document, tag and window.
+
+    Args:
+        workspace: A workspace with windows.
+        output: Folder to write; None for ``site`` in the workspace.
+
+    Raises:
+        InputError: There are no windows yet, or the folder holds something else.
+    """
+    folder = (output or workspace.root / SITE_FOLDER).absolute()
+    library = read_library(workspace)
+    pages = render_pages(library, _render_reports(workspace, library, folder))
+    return Site(folder / INDEX, library, write_folder(folder, pages))
+
+
+def _render_reports(workspace: Workspace, library: Library, folder: Path) -> dict[str, str]:
+    """Render the report of each window that has a context, by the address of its page."""
+    posts = {post.window.window_id: address_post(post.slug) for post in library.posts}
+    windows = [*posts, *(window.window_id for window in library.without_post)]
+    links = collect_links(library)
+    pages = {}
+    for window_id in windows:
+        here = address_window(window_id)
+        try:
+            report = read_window_report(workspace, window_id)
+        except InputError:  # the window has no context, which the list of windows without a post says
+            continue
+        sources = link_sources(report, workspace.posts, (folder / here).parent, workspace.root)
+        sources |= {
+            document.document_id: address
+            for document in report.documents
+            if (address := links.point(here, document.document_id))
+        }
+        trail = [TrailLink(link_pages(here, INDEX), "All posts")]
+        if window_id in posts:
+            trail.append(TrailLink(link_pages(here, posts[window_id]), "The post of this window"))
+        pages[here] = render_window_page(report, sources, trail)
+    return pages
