@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from markdown_it import MarkdownIt
@@ -65,7 +66,7 @@ def list_topics(text: str) -> tuple[str, ...]:
     tokens = _parse(text)
     return tuple(
         _words(inline)
-        for heading, inline in zip(tokens, tokens[1:], strict=False)
+        for heading, inline in pairwise(tokens)
         if heading.type == "heading_open" and heading.tag == _TOPIC
     )
 

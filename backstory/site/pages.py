@@ -19,7 +19,7 @@ from backstory.site.addresses import (
     link_pages,
 )
 from backstory.site.filter_script import FILTER_SCRIPT
-from backstory.site.library import Library, SiteDocument, SitePost, Use
+from backstory.site.library import Library, Quote, SiteDocument, SitePost, Use
 from backstory.site.links import SiteLinks, collect_links, name_card, paint_use
 from backstory.site.markdown import render_markdown
 from backstory.site.threads import BASELINE, WIDTH, draw_threads
@@ -28,7 +28,6 @@ _ROOM: Final = "backstory.site"
 _FREQUENT_TAGS: Final = 24
 _QUOTES: Final = 2
 _QUOTE_CHARACTERS: Final = 150
-_PASSAGE_CHARACTERS: Final = 420
 
 
 def render_pages(library: Library, reports: Mapping[str, str]) -> dict[str, str]:
@@ -201,10 +200,10 @@ class _Renderer:
             "address": self._links.point(here, use.document_id),
             "date": f"{use.published_at:%d %B %Y}" if use.published_at else "undated",
             "is_post": self._library.written_as(use.document_id) is not None,
-            "passage": fold(use.passage, _PASSAGE_CHARACTERS),
+            "passage": render_markdown(use.passage, _drop_link, title=use.title),
             "because": [
                 (f"{quote.sent_at:%H:%M}", quote.author or "", fold(quote.text, _QUOTE_CHARACTERS))
-                for quote in use.because[:_QUOTES]
+                for quote in _choose_quotes(use.because)
             ],
             "count": len(use.because),
             "others": [self._describe(here, one) for one in others],
@@ -223,6 +222,16 @@ class _Renderer:
     def _link_report(self, here: str, window_id: str) -> str | None:
         page = address_window(window_id)
         return link_pages(here, page) if page in self._reports else None
+
+
+def _drop_link(_address: str, _words: str) -> None:
+    """Leave the words of a link in a passage: its links are on the page of its document."""
+
+
+def _choose_quotes(because: Sequence[Quote]) -> list[Quote]:
+    """Choose the longest messages, which say most, in order of time."""
+    longest = sorted(range(len(because)), key=lambda place: (-len(because[place].text), place))[:_QUOTES]
+    return [because[place] for place in sorted(longest)]
 
 
 def _title(conversations: Sequence[str]) -> str:
