@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -154,7 +155,7 @@ class _Renderer:
             "document.html",
             document.title,
             document=document,
-            date=f"{document.published_at:%d %B %Y}" if document.published_at else "undated",
+            date=_write_date(document.published_at),
             body=render_markdown(
                 document.text,
                 lambda address, _words: self._links.resolve(here, document.path, address),
@@ -177,7 +178,7 @@ class _Renderer:
             "month": f"{window.started_at:%B %Y}",
             "day": window.started_at.day,
             "weekday": f"{window.started_at:%a}",
-            "date": f"{window.started_at:%d %B %Y}",
+            "date": _write_date(window.started_at),
             "iso": window.started_at.isoformat(),
             "span": describe_span(window.started_at, window.ended_at),
             "topics": post.topics,
@@ -198,7 +199,7 @@ class _Renderer:
             "paint": paint_use(use),
             "title": use.title,
             "address": self._links.point(here, use.document_id),
-            "date": f"{use.published_at:%d %B %Y}" if use.published_at else "undated",
+            "date": _write_date(use.published_at),
             "is_post": self._library.written_as(use.document_id) is not None,
             "passage": render_markdown(use.passage, _drop_link, title=use.title),
             "because": [
@@ -222,6 +223,10 @@ class _Renderer:
     def _link_report(self, here: str, window_id: str) -> str | None:
         page = address_window(window_id)
         return link_pages(here, page) if page in self._reports else None
+
+
+def _write_date(moment: datetime | None) -> str:
+    return "undated" if moment is None else f"{moment.day} {moment:%B %Y}"
 
 
 def _drop_link(_address: str, _words: str) -> None:

@@ -87,7 +87,7 @@ def draw_threads(library: Library, links: SiteLinks) -> Threads | None:
                     radius=_grow(library, post.document_id),
                     address=link_pages(INDEX, address_post(post.slug)),
                     title=fold(post.title, _TITLE_CHARACTERS),
-                    label=f"{post.window.started_at:%d %b}",
+                    label=f"{post.window.started_at.day} {post.window.started_at:%b}",
                 ),
                 _draw_arcs(library, post, x, places),
             )
