@@ -1,7 +1,5 @@
 """The pages in a real browser: nothing is blocked, nothing runs, everything is there."""
 
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -12,12 +10,12 @@ import pytest
 
 from backstory.evaluation import Comparison, compare_methods
 from backstory.report import WindowTables, make_window_report, render_comparison_page, render_window_page
+from tests import browser
 
 MakeTables = Callable[..., WindowTables]
 LoadPage = Callable[[str], tuple[str, list[str]]]
 
 HOSTILE = "</style></title><script>document.title='owned'</script><img src=x onerror=alert(1)>&amp; \"'"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Elements(HTMLParser):
@@ -37,26 +35,11 @@ class Elements(HTMLParser):
 @pytest.fixture
 def load_page(tmp_path: Path) -> LoadPage:
     """Give a function that loads a page from a file and gives its DOM and the messages of its console."""
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip(f"no browser ({', '.join(BROWSERS)}); apt-get install chromium")
 
     def load(html: str) -> tuple[str, list[str]]:
         page = tmp_path / "page.html"
         page.write_text(html, encoding="utf-8")
-        result = subprocess.run(
-            [
-                browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-                "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-                "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
-                f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )  # fmt: skip
-        return result.stdout, [line for line in result.stderr.splitlines() if ":CONSOLE" in line]
+        return browser.load_page(page, tmp_path / "profile")
 
     return load
 
