@@ -64,7 +64,7 @@ def describe_forgetting(done: Forgetting) -> list[str]:
     """Describe what was removed, searched and found, and what the user must delete."""
     removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
     lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
-    lines += [f"Deleted {pages}, since pages show messages." for pages in done.pages]
+    lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
               for name in done.open_snapshots]  # fmt: skip
     search = done.search

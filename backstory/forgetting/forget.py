@@ -37,7 +37,7 @@ class Forgetting:
     Attributes:
         rows: Messages or revisions of documents that were removed.
         vectors: Vectors that were deleted, because no remaining text uses them.
-        pages: Reports and site that were deleted, in words that name them.
+        reports: Reports that were deleted, relative to the workspace, and the site.
         wanted: Number of texts and ids that were searched for.
         search: What was searched, and what was found.
         inputs: Files of the user that still hold the forgotten thing, relative to the workspace.
@@ -46,7 +46,7 @@ class Forgetting:
 
     rows: int
     vectors: int
-    pages: tuple[str, ...]
+    reports: tuple[str, ...]
     wanted: int
     search: Search
     inputs: tuple[str, ...]
@@ -103,7 +103,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         prune(workspace.index, keep=1)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
-    pages = remove_pages(workspace.root)
+    reports = remove_pages(workspace.root)
     gone = windows - _list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     keys = _list_keys(workspace)
@@ -113,7 +113,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     return Forgetting(
         rows=len(rows),
         vectors=workspace.embeddings.keep_only(keys),
-        pages=pages,
+        reports=reports,
         wanted=len(wanted.parts) + len(wanted.conversations),
         search=search_workspace(workspace, wanted),
         inputs=target.inputs,
