@@ -1,4 +1,4 @@
-"""The demo: copies the example workspace, and counts which topics of its chat the contexts cover."""
+"""The demo: copies the example workspace, counts which topics of its chat the contexts cover, and shows the posts."""
 
 import hashlib
 import shutil
@@ -7,16 +7,17 @@ from pathlib import Path
 
 import polars as pl
 from rich.console import Console
-from rich.text import Text
 from ruamel.yaml import YAML
 
-from backstory.cli.terminal import make_table, plain_line
+from backstory.cli.terminal import make_table
 from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from backstory.inspection.comparison import compare_with_whole_windows as compare
 from backstory.inspection.windows import list_windows
 from backstory.settings import SETTINGS_FILE
 from backstory.settings.template import OWNER_ONLY
+from backstory.site import build_site
 from backstory.workspace import Workspace, open_workspace
+from pipelines.demo_posts import show_posts
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NEWSLETTER = EXAMPLES / "newsletter"  # a project of its own, not part of a workspace
@@ -27,7 +28,6 @@ Topics = Mapping[str, Mapping[str, Sequence[str]]]
 
 _TOPICS_FILE = "topics.yaml"
 _HEADINGS = {BACKSTORY: "Backstory", ONE_VECTOR: "one vector", ONE_KEYWORD_QUERY: "keywords"}
-_CAPTIONS = {BACKSTORY: "Backstory finds", ONE_VECTOR: "One vector for the whole window finds"}
 
 
 def prepare_demo(folder: Path) -> Workspace:
@@ -92,7 +92,9 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
 
 
 def show_demo(workspace: Workspace, console: Console) -> None:
-    """Print how many topics each method covers, the window with the largest difference, and what to look at next.
+    """Print how many topics each method covers, the post of the window with the largest difference, and what is next.
+
+    The site of the posts is built.
 
     Args:
         workspace: A workspace from :func:`prepare_demo`, after a run.
@@ -106,15 +108,10 @@ def show_demo(workspace: Workspace, console: Console) -> None:
     clearest = counted.sort(
         [gain, BACKSTORY, ONE_KEYWORD_QUERY, "started_at"], descending=[True, True, False, False]
     ).row(0, named=True)
-    console.print(
-        f"\nThe window with the largest difference, {clearest['started_at']:%Y-%m-%d %H:%M} to "
-        f"{clearest['ended_at']:%H:%M}, {clearest['message_count']} messages:",
-        highlight=False,
-    )
-    for method in (BACKSTORY, ONE_VECTOR):
-        mine = answers.filter(window_id=clearest["window_id"], method=method)
-        _show_documents(_CAPTIONS[method], mine, topics[clearest["partition"]], console)
-    _show_ways_on(workspace, clearest["short_id"], console)
+    console.print()
+    site = build_site(workspace)
+    show_posts(site, clearest["window_id"], console)
+    _show_ways_on(workspace, site.index, clearest["short_id"], console)
 
 
 def _show_counts(counted: pl.DataFrame, console: Console) -> None:
@@ -139,23 +136,13 @@ def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     )
 
 
-def _show_documents(
-    caption: str, answer: pl.DataFrame, topics: Mapping[str, Sequence[str]], console: Console
-) -> None:
-    table = make_table("", caption, "topic")
-    for row in answer.iter_rows(named=True):
-        covered = [topic for topic, posts in topics.items() if row["slug"] in posts]
-        table.add_row(str(row["rank"]), plain_line(row["title"]), Text(", ".join(covered) or "-"))
-    console.print()
-    console.print(table)
-
-
-def _show_ways_on(workspace: Workspace, window: str, console: Console) -> None:
+def _show_ways_on(workspace: Workspace, index: Path, window: str, console: Console) -> None:
     here = Path.cwd()
     root = workspace.root.relative_to(here) if workspace.root.is_relative_to(here) else workspace.root
     chosen = "" if workspace.root == DEFAULT_FOLDER else f" WORKSPACE={root}"
     console.print(
-        f"\nIts context:   .venv/bin/backstory context {window} -w {root}\n"
+        f"\nAll posts:     {root / index.relative_to(workspace.root)}, for your browser\n"
+        f"Its context:   .venv/bin/backstory context {window} -w {root}\n"
         f"As a picture:  .venv/bin/backstory report {window} -w {root} --open\n"
         f"All tables:    {root / 'data' / '<table>'}, as views in {root / 'data' / 'backstory.duckdb'}\n"
         f"Dagster UI:    make ui{chosen}",

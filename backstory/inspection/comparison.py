@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings import Vectors, embed_texts
 from backstory.hits import mean_vectors
 from backstory.index import Filters, SearchIndex, SearchRequest, open_index
@@ -27,8 +28,8 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
 
     The methods are ``backstory``, the stored contexts; ``one vector``, a search by the mean of the vectors of a
     window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
-    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. Under
-    ``rag.as_of`` they give no document that was published after the window began.
+    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. They give
+    no post that Backstory wrote, and under ``rag.as_of`` no document that was published after the window began.
 
     Args:
         workspace: A workspace after a run.
@@ -57,12 +58,18 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         by_vector = _ask_once(index, asked, means, "dense", as_of=as_of)
         by_keywords = _ask_once(index, asked, means, "keyword", as_of=as_of)
+    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    # A post is a mixture of topics as a window is, so one query for the whole window finds little else.
+    of_people = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     answers = [
         _rank_documents(contexts, BACKSTORY),
-        _rank_documents(by_vector, ONE_VECTOR),
-        _rank_documents(by_keywords, ONE_KEYWORD_QUERY),
+        *(
+            _rank_documents(
+                found.join(of_people, on="document_id", how="semi", maintain_order="left"), method
+            )
+            for found, method in ((by_vector, ONE_VECTOR), (by_keywords, ONE_KEYWORD_QUERY))
+        ),
     ]
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
     return (
         windows.select("window_id")
         .join(pl.concat(answers), on="window_id", maintain_order="left_right")
