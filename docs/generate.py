@@ -11,6 +11,7 @@ from backstory.tables.contracts import describe_table
 from backstory.tables.history_schemas import SERVED_TABLES
 
 FOLDER = Path(__file__).resolve().parent
+README = FOLDER.parent / "README.md"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
@@ -37,6 +38,9 @@ What the Dagster UI shows as the asset graph. Rounded boxes are inputs, plain bo
 are built whole, double boxes tables with a partition per day (or hour, week, month). An arrow that follows from others
 is left out: `decisions`, for example, reads `windows`, too. Generated from `tests/pipelines/asset_graph.json`, which a
 test compares with the code."""
+
+_GRAPH_BEGINS = "<!-- asset graph, by docs/generate.py -->"
+_GRAPH_ENDS = "<!-- end of the asset graph -->"
 
 # By whether Backstory builds the asset, and whether it has partitions: how its box begins and ends.
 _SHAPES = {(False, False): ("([", "])"), (True, False): ("[", "]"), (True, True): ("[[", "]]")}
@@ -123,6 +127,30 @@ def write_graph_page() -> str:
     return "\n\n".join(["# Asset graph", _ABOUT_GRAPH, "\n".join(["```mermaid", *lines, "```"])]) + "\n"
 
 
+def write_readme_graph() -> str:
+    """Give the asset graph of the README: without groups, and without the tables that only list what was read."""
+    assets = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
+    inputs = {name for name, facts in assets.items() if not facts["materializable"]}
+    read = {parent for facts in assets.values() for parent in facts["upstream"]}
+    shown = [name for name, facts in assets.items() if name in read or not inputs.issuperset(facts["upstream"])]
+    lines = ["flowchart LR"]
+    for name in shown:
+        left, right = _SHAPES[assets[name]["materializable"], assets[name]["partitioned"]]
+        lines.append(f"  {name}{left}{name}{right}")
+    lines += [f"  {parent} --> {name}" for name in shown for parent in _nearest_upstream(assets, name)]
+    lines.append("  posts -. feedback .-> documents")
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+def put_graph_into(readme: str) -> str:
+    """Give the README with the asset graph between its two marks."""
+    before, begin, rest = readme.partition(_GRAPH_BEGINS)
+    _, end, after = rest.partition(_GRAPH_ENDS)
+    if not end:
+        raise ValueError(f"{README} must hold {_GRAPH_BEGINS} and {_GRAPH_ENDS}")
+    return "".join([before, begin, "\n", write_readme_graph(), "\n", end, after])
+
+
 def _nearest_upstream(assets: dict[str, Any], name: str) -> list[str]:
     """Return the assets that an asset reads, without those that it reaches through another one, too."""
     upstream = assets[name]["upstream"]
@@ -143,9 +171,10 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages."""
+    """Write all pages, and the asset graph of the README."""
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
+    README.write_text(put_graph_into(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,10 @@ def test_a_generated_page_follows_the_code(name: str) -> None:
     assert written == load_generator().PAGES[name](), "run `python docs/generate.py`"
 
 
+def test_the_readme_draws_the_asset_graph() -> None:
+    assert load_generator().put_graph_into(README) == README, "run `python docs/generate.py`"
+
+
 def test_every_target_that_the_readme_names_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"(?:`|\$ )make ([a-z]+)", README))
@@ -79,7 +83,7 @@ def test_a_documented_command_exists_with_its_options(words: tuple[str, ...]) ->
 
 def test_the_readme_names_every_command_that_a_newcomer_needs() -> None:
     named = {words[0] for words in list_commands(README)}
-    assert {"init", "run", "windows", "context", "report", "query", "doctor"} <= named
+    assert {"init", "run", "windows", "context", "report", "query", "site", "doctor"} <= named
 
 
 @pytest.fixture

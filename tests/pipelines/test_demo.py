@@ -14,8 +14,8 @@ from backstory.inspection.windows import list_windows
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
+from tests.pipelines.write_demo_output import README, print_demo
 
-README = Path(__file__).resolve().parents[2] / "README.md"
 CHAT_BEGINS = datetime(2025, 3, 3, tzinfo=UTC)
 
 
@@ -74,11 +74,11 @@ def test_a_copy_keeps_the_secret_that_it_has(tmp_path: Path) -> None:
 def test_the_readme_shows_what_the_demo_prints(demo: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo.root.parent)
     monkeypatch.setattr("pipelines.demo.DEFAULT_FOLDER", demo.root)
-    stream = io.StringIO()
-    show_demo(demo, Console(file=stream, width=80))
-    printed = [line.rstrip() for line in stream.getvalue().strip().splitlines()]
-    assert max(map(len, printed)) <= 80
-    assert "\n".join(printed) in README.read_text(encoding="utf-8")
+    printed = print_demo(demo)
+    assert max(map(len, printed.splitlines())) <= 80
+    shown = README.read_text(encoding="utf-8")
+    assert printed in shown, "run `python -m tests.pipelines.write_demo_output WORKSPACE`"
+    assert (demo.root / "site" / "index.html").is_file()
 
 
 def test_the_ways_on_name_the_workspace_where_it_is_not_the_default(demo: Workspace) -> None:
