@@ -132,7 +132,9 @@ def write_readme_graph() -> str:
     assets = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
     inputs = {name for name, facts in assets.items() if not facts["materializable"]}
     read = {parent for facts in assets.values() for parent in facts["upstream"]}
-    shown = [name for name, facts in assets.items() if name in read or not inputs.issuperset(facts["upstream"])]
+    shown = [
+        name for name, facts in assets.items() if name in read or not inputs.issuperset(facts["upstream"])
+    ]
     lines = ["flowchart LR"]
     for name in shown:
         left, right = _SHAPES[assets[name]["materializable"], assets[name]["partitioned"]]
@@ -148,7 +150,7 @@ def put_graph_into(readme: str) -> str:
     _, end, after = rest.partition(_GRAPH_ENDS)
     if not end:
         raise ValueError(f"{README} must hold {_GRAPH_BEGINS} and {_GRAPH_ENDS}")
-    return "".join([before, begin, "\n", write_readme_graph(), "\n", end, after])
+    return f"{before}{begin}\n{write_readme_graph()}\n{end}{after}"
 
 
 def _nearest_upstream(assets: dict[str, Any], name: str) -> list[str]:

@@ -24,12 +24,14 @@ def show_posts(site: Site, window_id: str, console: Console) -> None:
     posts = site.library.posts
     between = site.library.links_between_posts
     links = sum(len(post.cited) for post in posts)
-    earlier = f"; {between} of the links lead to earlier posts of its own" if between else ""
+    documents = len({use.document_id for post in posts for use in post.cited})
+    earlier = f", and {between} of the links lead to earlier posts of its own" if between else ""
     console.print(
         plain(
             textwrap.fill(
                 f"A writer without a model has written {len(posts)} posts, one for each window, with {links} links "
-                f"to what it was given{earlier}. One of them begins so:",
+                f"to {documents} documents. {site.library.shared_documents} of these are cited by several "
+                f"posts{earlier}. One post begins so:",
                 _WIDTH,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -124,6 +125,22 @@ class Library:
     def written_as(self, document_id: str) -> SitePost | None:
         """Return the post that is this document; None if the document is no post of a window."""
         return next((post for post in self.posts if post.document_id == document_id), None)
+
+    def sharing(self, post: SitePost) -> tuple[tuple[SitePost, tuple[Use, ...]], ...]:
+        """Return the other posts that cite documents of a post, with these; those with most of them first."""
+        mine = {use.document_id for use in post.cited}
+        shared = [
+            (one, tuple(use for use in one.cited if use.document_id in mine))
+            for one in self.posts
+            if one.slug != post.slug
+        ]
+        return tuple(sorted(((one, uses) for one, uses in shared if uses), key=lambda pair: -len(pair[1])))
+
+    @property
+    def shared_documents(self) -> int:
+        """Number of documents that more than one post cites."""
+        cited = Counter(use.document_id for post in self.posts for use in post.cited)
+        return sum(count > 1 for count in cited.values())
 
     @property
     def links_between_posts(self) -> int:

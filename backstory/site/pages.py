@@ -28,6 +28,7 @@ from backstory.site.threads import BASELINE, WIDTH, draw_threads
 _ROOM: Final = "backstory.site"
 _FREQUENT_TAGS: Final = 24
 _QUOTES: Final = 2
+_SHARING: Final = 8
 _QUOTE_CHARACTERS: Final = 150
 
 
@@ -90,6 +91,7 @@ class _Renderer:
             months=_group_by_month([self._describe(INDEX, post) for post in reversed(library.posts)]),
             posts=library.posts,
             cited={use.document_id for post in library.posts for use in post.cited},
+            shared=library.shared_documents,
             between=library.links_between_posts,
             conversations=[
                 (link_pages(INDEX, address_conversation(name)), name) for name in self._conversations
@@ -138,6 +140,11 @@ class _Renderer:
             used=[self._describe_use(here, post, use) for use in post.cited],
             shown=[self._describe_use(here, post, use) for use in post.uses if not use.cited],
             later=[self._describe(here, one) for one in self._library.citing(post.document_id)],
+            sharing=[
+                self._describe(here, one)
+                | {"shared": [(self._links.point(here, use.document_id), use.title) for use in uses]}
+                for one, uses in self._library.sharing(post)[:_SHARING]
+            ],
             neighbours=neighbours,
             report=self._link_report(here, post.window.window_id),
         )

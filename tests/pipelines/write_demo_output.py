@@ -30,4 +30,6 @@ if __name__ == "__main__":
     os.chdir(workspace.root.parent)
     demo.DEFAULT_FOLDER = workspace.root
     printed = print_demo(workspace)
-    README.write_text(_SHOWN.sub(lambda _: printed, README.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+    README.write_text(
+        _SHOWN.sub(lambda _: printed, README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+    )
