@@ -42,7 +42,13 @@ def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_pat
     window = WindowMaterial("w1", "garden", "2025-03-13", NOON, NOON, "en", (message,))
     drafts = DraftCache(tmp_path / "drafts.sqlite")
     row = write_post(
-        window, ContextMaterial("no_hits"), Repeater(draft), WriterSettings(), [NAME], drafts, Standstill()
+        window,
+        ContextMaterial("no_hits"),
+        Repeater(draft),
+        WriterSettings(min_characters=1),
+        [NAME],
+        drafts,
+        Standstill(),
     )
     assert row["status"] == status
     assert NAME not in str(row)
