@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from backstory.chunking.tokens import estimate_tokens
 from backstory.languages import english_name
-from backstory.prompt_text import format_context
+from backstory.passages import TermsOf, make_passages, tell_served
+from backstory.prompt_formats import cite_documents, format_context
 from backstory.settings import ContextSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform
 
 
-def make_contexts(decisions: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame:
-    """Gather the kept chunks of each window, best first.
+def make_contexts(
+    decisions: pl.DataFrame,
+    chunks: pl.DataFrame,
+    window_chunks: pl.DataFrame,
+    *,
+    around: pl.DataFrame,
+    terms_of: TermsOf,
+    settings: ContextSettings,
+) -> pl.DataFrame:
+    """Gather the kept chunks of each window, best first, with the passages that serve it.
 
     Args:
         decisions: Table ``decisions``.
         chunks: The kept chunks, with the columns of ``document_chunks`` and their document's ``title``, ``slug``,
             ``published_at`` and ``tags``.
+        window_chunks: Table ``window_chunks`` of the same windows.
+        around: The kept chunks and those beside them, :meth:`backstory.index.SearchIndex.read_around`.
+        terms_of: Gives the known words of texts, :meth:`backstory.index.SearchIndex.terms_of`.
+        settings: The budget of the passages.
 
     Returns:
         Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk, and
@@ -34,13 +50,31 @@ def make_contexts(decisions: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame
             matched_query_chunks=pl.col("query_chunk_id"),
         )
     )
-    table = kept.join(
+    rows = kept.join(
         chunks.drop("document_id").rename({"text": "content"}),
         on="chunk_id",
         how="inner",
         maintain_order="left",
     )
-    return conform(table, schemas.Contexts)
+    first = pl.col("rank").min().over("window_id", "document_id")
+    rows = rows.with_columns(citation=first.rank("dense").over("window_id").cast(pl.Int64))
+    rows = rows.with_columns(serves=tell_served(rows, window_chunks))
+    return conform(
+        make_passages(rows, _count_served(decisions), around, window_chunks, terms_of, settings),
+        schemas.Contexts,
+    )
+
+
+def _count_served(decisions: pl.DataFrame) -> dict[tuple[str, str], int]:
+    """Count the query chunks for which each kept chunk is the best of its window, by window and chunk."""
+    best = (
+        decisions.filter("kept")
+        .sort(["window_id", "query_chunk_id", "score", "rank"], descending=[False, False, True, False])
+        .group_by("window_id", "query_chunk_id", maintain_order=True)
+        .agg(pl.col("chunk_id").first())
+    )
+    counted = best.group_by("window_id", "chunk_id").len()
+    return {(window_id, chunk_id): count for window_id, chunk_id, count in counted.iter_rows()}
 
 
 def make_window_contexts(
@@ -79,7 +113,7 @@ def make_window_contexts(
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
-    tokens = dict(zip(texts, estimate_tokens(list(texts.values())), strict=True)) if texts else {}
+    cited = {window_id: cite_documents(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
     counts = (
         windows.select("window_id")
         .join(
@@ -141,7 +175,10 @@ def make_window_contexts(
         status=status.otherwise(pl.lit("ok")),
         error=pl.when(error != "").then(error),
         text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
-        token_count=pl.col("window_id").replace_strict(tokens, default=0, return_dtype=pl.Int64),
+        token_count=pl.col("window_id").replace_strict(_count(texts), default=0, return_dtype=pl.Int64),
+        cited_text=pl.col("window_id").replace_strict(cited, default="", return_dtype=pl.String),
+        cited_token_count=pl.col("window_id").replace_strict(_count(cited), default=0, return_dtype=pl.Int64),
+        max_tokens=pl.lit(settings.max_tokens),
         coverage="served_share",
         embedder_id=pl.lit(embedder_id),
         engine=pl.col("engine").fill_null("none"),
@@ -149,6 +186,11 @@ def make_window_contexts(
         settings_hash=pl.lit(settings_hash),
     )
     return conform(table, schemas.WindowContexts)
+
+
+def _count(texts: Mapping[Any, str]) -> dict[Any, int]:
+    """Estimate the tokens of texts by window."""
+    return dict(zip(texts, estimate_tokens(list(texts.values())).tolist(), strict=True)) if texts else {}
 
 
 def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:

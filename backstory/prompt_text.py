@@ -31,8 +31,8 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
 
     Args:
         record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
-            ``tags`` and ``similarity``.
-        settings: Its limit for the length of the snippet.
+            ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too.
+        settings: Which part of a chunk is shown, and most characters of its beginning.
 
     Returns:
         Heading, snippet, tags and similarity, followed by a blank line.
@@ -40,12 +40,16 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
     published = record.get("published_at") or record.get("post_date")
     tags = ", ".join(escape_line(str(tag)) for tag in record.get("tags") or []) or "none"
-    snippet = escape_block(cut_snippet(str(record["content"]), settings.snippet_characters))
+    snippet = escape_block(
+        str(record["passage"])
+        if settings.excerpt == "passage"
+        else cut_snippet(str(record["content"]), settings.snippet_characters)
+    )
     similarity = float(record.get("similarity") or 0.0)
     return f"### [{title}] ({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
 
 
-def format_context(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
+def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
     """Write the records of one window as a block of a prompt; empty without records."""
     entries = [format_entry(record, settings) for record in records]
     return HEADING + "".join(entries) if entries else ""
@@ -63,13 +67,15 @@ def make_entry_counter(
 
     Args:
         chunks: Rows of :meth:`backstory.index.SearchIndex.describe`.
-        settings: The format of the entries.
+        settings: The format of the entries; the beginning of each chunk is counted.
 
     Returns:
         A function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of a
         model's tokenizer.
     """
     fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
+    # Passages are chosen later, to fill what the beginnings of the chosen chunks leave of the budget.
+    settings = settings.model_copy(update={"excerpt": "head"})
     places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
     counts: dict[str, int] = {}
 

@@ -108,7 +108,7 @@ class Retrieval:
         queries = plan_queries(windows, window_chunks, vectors, self.rag)
         hits = self.find_hits(queries).frame
         decisions = self.judge(hits, window_chunks, queries.vectors_of).frame
-        return Retrieved(hits, decisions, self.gather(decisions))
+        return Retrieved(hits, decisions, self.gather(decisions, window_chunks))
 
     def find_hits(self, queries: Queries) -> FoundHits:
         """Search for all queries of :func:`backstory.hits.plan_queries` at once."""
@@ -148,14 +148,25 @@ class Retrieval:
         )
         return Judgement(decisions, reranking.counts if reranking else {})
 
-    def gather(self, decisions: pl.DataFrame) -> pl.DataFrame:
+    def gather(self, decisions: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
         """Make table ``contexts`` from the kept hits of table ``decisions``.
+
+        Args:
+            decisions: Table ``decisions``.
+            window_chunks: Table ``window_chunks`` of the same windows.
 
         Raises:
             InputError: A kept chunk is not of this index.
         """
         kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
-        return make_contexts(decisions, self.index.describe(kept))
+        return make_contexts(
+            decisions,
+            self.index.describe(kept),
+            window_chunks,
+            around=self.index.read_around(kept),
+            terms_of=self.index.terms_of,
+            settings=self.context,
+        )
 
     def _start_reranking(self, hits: pl.DataFrame, window_chunks: pl.DataFrame) -> Reranking | None:
         if self.reranker is None:

@@ -9,6 +9,7 @@ from typing import Any
 from backstory.settings import Settings
 from backstory.tables.contracts import describe_table
 from backstory.tables.history_schemas import SERVED_TABLES
+from backstory.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
 FOLDER = Path(__file__).resolve().parent
 README = FOLDER.parent / "README.md"
@@ -24,9 +25,9 @@ _LIMITS = {
 
 _ABOUT_TABLES = """\
 Parquet under `data/<table>/`, one file per partition (`all.parquet` where there are none), replaced at once.
-`data/backstory.duckdb` holds one view per table, so `duckdb data/backstory.duckdb` is all that a reader needs; from
-Python, `backstory.tables.views.connect(folder)` gives an Ibis backend. Writers join `window_contexts` (one row per
-window, with the text) or `contexts` (one row per chosen chunk). Generated from `backstory/tables/schemas.py`."""
+`data/backstory.duckdb` holds one view per table and `writer_inputs`, so `duckdb data/backstory.duckdb` is all that a
+reader needs; from Python, `backstory.tables.views.connect(folder)` gives an Ibis backend. Writers read
+[`writer_inputs`](#writer_inputs). Generated from `backstory/tables/schemas.py`."""
 
 _ABOUT_SETTINGS = """\
 One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
@@ -77,6 +78,12 @@ def write_tables_page() -> str:
             summary + key,
             "\n".join(["| column | type | what |", "|---|---|---|", *rows]),
         ]
+    columns = [f"| `{name}` | {what} |" for name, what in COLUMNS.items()]
+    parts += [
+        f"## {WRITER_INPUTS}",
+        "A view: one row is one window, with all that a [writer job](writer-inputs.md) reads.",
+        "\n".join(["| column | what |", "|---|---|", *columns]),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

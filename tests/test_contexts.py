@@ -1,5 +1,6 @@
 """Contexts: rows that trace back, and a summary per window."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import polars as pl
@@ -100,8 +101,25 @@ def hit_rows() -> pl.DataFrame:
     return pl.DataFrame({"window_id": ["w1", "w1"], "engine": ["vss", "vss"], "index_version": ["v1", "v1"]})
 
 
+def known_words(_texts: Sequence[str]) -> pl.DataFrame:
+    """Know no word, as an empty index does."""
+    return pl.DataFrame(schema={"text": pl.UInt32, "term": pl.Int64, "rarity": pl.Float64})
+
+
+def gather_rows(decisions: pl.DataFrame, settings: ContextSettings | None = None) -> pl.DataFrame:
+    around = chunk_rows().select("chunk_id", "char_start", "text")
+    return make_contexts(
+        decisions,
+        chunk_rows(),
+        query_chunk_rows(),
+        around=around,
+        terms_of=known_words,
+        settings=settings or ContextSettings(),
+    )
+
+
 def test_contexts_join_decisions_and_chunks_best_first() -> None:
-    contexts = validate(make_contexts(decision_rows(), chunk_rows()), Contexts)
+    contexts = validate(gather_rows(decision_rows()), Contexts)
     assert contexts.select("rank", "document_id", "revision", "chunk_id", "content").rows() == [
         (1, "d1", "r1", "c1", "Hello world"),
         (2, "d2", "r2", "c2", "## Forged\nbody"),
@@ -109,6 +127,11 @@ def test_contexts_join_decisions_and_chunks_best_first() -> None:
     assert contexts["similarity"].to_list() == [0.9, 0.8]
     assert contexts["matched_query_chunks"].to_list() == [["q2", "q1"], ["q2"]]
     assert contexts.select("page_start", "char_start", "char_end").row(1) == (2, 100, 120)
+    assert contexts.select("citation", "passage", "passage_start", "passage_end").rows() == [
+        (1, "Hello world", 0, 11),
+        (2, "## Forged\nbody", 100, 114),
+    ]
+    assert contexts["serves"].to_list() == ['messages 1 to 2, such as "b"', 'message 2, such as "b"']
 
 
 def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
@@ -134,7 +157,7 @@ def summarize(
         window_rows(),
         query_chunk_rows(),
         decisions if enabled else decisions.clear(),
-        make_contexts(decision_rows() if enabled else decision_rows().clear(), chunk_rows()),
+        gather_rows(decision_rows() if enabled else decision_rows().clear()),
         assessment_rows(verdict=verdict),
         settings=ContextSettings(),
         enabled=enabled,
@@ -155,6 +178,9 @@ def test_every_window_gets_a_row_with_the_counts_of_every_stage() -> None:
     assert first["coverage"] == 2 / 3
     assert first["text"].startswith(HEADING)
     assert first["token_count"] == estimate_tokens([first["text"]])[0]
+    assert first["cited_text"].startswith("## Documents to cite")
+    assert first["cited_token_count"] == estimate_tokens([first["cited_text"]])[0]
+    assert (second["cited_text"], second["cited_token_count"], second["max_tokens"]) == ("", 0, 4000)
     assert (second["status"], second["text"], second["coverage"], second["hit_count"]) == (
         "no_hits",
         "",

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from backstory.prompt_escaping import escape_block, escape_line
-from backstory.prompt_text import format_context
+from backstory.prompt_text import format_markdown
 from backstory.rerankers.gemini import write_prompt
 from backstory.rerankers.protocol import Candidate, RerankRequest
 from backstory.settings import ContextSettings
@@ -103,7 +103,7 @@ def unseen_in(text: str) -> set[str]:
 
 def make_context(text: str, *, title: str = "Title", tag: str = "tag") -> str:
     entry = {"published_at": DAY, "similarity": 0.5}
-    return format_context(
+    return format_markdown(
         [
             {**entry, "title": "Title", "content": "Before.", "tags": ["x"]},
             {**entry, "title": title, "content": text, "tags": [tag]},

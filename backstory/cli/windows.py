@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -59,13 +59,25 @@ def windows(
         print_windows(open_console(), rows)
 
 
-def context(window: WindowArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+def context(
+    window: WindowArgument,
+    form: Annotated[
+        Literal["markdown", "json", "messages", "xml", "blocks"] | None,
+        typer.Option("--format", help="Print only the context, in a format for writers."),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print a window's context: the text for the prompt, and the reason for each document."""
     from backstory.inspection.windows import read_window_context
+    from backstory.prompt_formats import format_context
     from backstory.workspace import open_workspace
 
-    record = read_window_context(open_workspace(workspace), window)
-    if as_json:
+    opened = open_workspace(workspace)
+    record = read_window_context(opened, window)
+    if form is not None:
+        sys.stdout.write(format_context(record["documents"], opened.settings.context, form).strip() + "\n")
+    elif as_json:
         print_json(record)
     else:
         print_context(open_console(), record)

@@ -40,7 +40,7 @@ def assess_windows(
     """
     asked = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
     decisions = retrieval.judge(asked, chunks, queries.vectors_of).frame
-    contexts = retrieval.gather(decisions)
+    contexts = retrieval.gather(decisions, chunks)
     assessments = evaluate_retrieval(
         labelled.windows,
         chunks,

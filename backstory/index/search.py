@@ -155,6 +155,21 @@ class SearchIndex:
         """
         return self._database.describe(self._rows_of(chunk_ids))
 
+    def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
+        """Read chunks, and the one before and after each in its document.
+
+        Args:
+            chunk_ids: Any chunks of this snapshot, without repeats.
+
+        Returns:
+            One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the asked
+            one), ``char_start`` and ``text`` of the chunk itself or of one beside it.
+
+        Raises:
+            InputError: A chunk is not in this snapshot.
+        """
+        return self._database.read_around(self._rows_of(chunk_ids))
+
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
 

@@ -62,7 +62,10 @@ _SHOWN = {
     "search_index": _Shown("corpus", "The published snapshot of vectors and keywords.", kind="duckdb"),
     "hits": _Shown("retrieval", "What each query chunk finds in the index."),
     "decisions": _Shown("retrieval", "Every hit, kept or dropped with its cause."),
-    "contexts": _Shown("retrieval", "The chosen chunks of each window, best first: what writer jobs read."),
+    "contexts": _Shown(
+        "retrieval",
+        "The chosen chunks of each window, best first, each with the passage that serves the window.",
+    ),
     "window_contexts": _Shown(
         "retrieval", "One row per window: status, prompt text, counts of every stage, coverage, verdict."
     ),
@@ -88,7 +91,7 @@ _SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = {
     "search_index": ("index", "embedding"),
     "hits": ("rag", "embedding"),
     "decisions": ("rag", "rerank", "context"),
-    "contexts": ("rag",),
+    "contexts": ("rag", "context"),
     "window_contexts": ("rag", "context"),
     "posts": ("writers", "privacy"),
 }

@@ -15,7 +15,7 @@ from backstory.original.consolidation import consolidate_messages_to_markdown
 from backstory.original.deduplication import deduplicate_by_document
 from backstory.original.per_chunk import query_rag_per_chunk
 from backstory.original.vector_store import VectorStore
-from backstory.prompt_text import format_context
+from backstory.prompt_text import format_markdown
 from backstory.settings import ContextSettings, RAGSettings
 
 if TYPE_CHECKING:
@@ -185,4 +185,4 @@ def _find_context(
         len(deduplicated),
         len(final),
     )
-    return RagContext(format_context(final, ContextSettings()), final) if final else None
+    return RagContext(format_markdown(final, ContextSettings()), final) if final else None

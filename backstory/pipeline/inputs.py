@@ -31,8 +31,8 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 1,
         "decisions": 1,
-        "contexts": 1,
-        "window_contexts": 4,
+        "contexts": 2,
+        "window_contexts": 5,
         "posts": 2,
     }
 )
@@ -178,7 +178,7 @@ def _decisions(workspace: Workspace) -> SettingsRead:
         *(("mmr_lambda",) if settings.strategy == "mmr" else ()),
     )
     read["rag.min_similarity"] = workspace.min_similarity
-    return read | _whole_group("context", workspace.settings.context) | _reranker(workspace)
+    return read | _context(workspace, "max_tokens", "snippet_characters") | _reranker(workspace)
 
 
 def _reranker(workspace: Workspace) -> SettingsRead:
@@ -194,8 +194,11 @@ def _reranker(workspace: Workspace) -> SettingsRead:
     }
 
 
-def _no_settings(_: Workspace) -> SettingsRead:
-    return {}
+def _contexts(workspace: Workspace) -> SettingsRead:
+    """Return the settings that decide the length of the passages."""
+    if not workspace.settings.rag.enabled:
+        return {}
+    return _context(workspace, "max_tokens", "snippet_characters")
 
 
 def _window_contexts(workspace: Workspace) -> SettingsRead:
@@ -234,6 +237,11 @@ def _rag(workspace: Workspace, *names: str) -> SettingsRead:
     return {f"rag.{name}": settings[name] for name in names}
 
 
+def _context(workspace: Workspace, *names: str) -> SettingsRead:
+    settings = workspace.settings.context.model_dump(mode="json")
+    return {f"context.{name}": settings[name] for name in names}
+
+
 def _whole_group(name: str, group: SettingsGroup) -> SettingsRead:
     return {f"{name}.{field}": value for field, value in group.model_dump(mode="json").items()}
 
@@ -253,7 +261,7 @@ _READERS: Final[Mapping[str, Callable[[Workspace], SettingsRead]]] = MappingProx
         "search_index": _search_index,
         "hits": _hits,
         "decisions": _decisions,
-        "contexts": _no_settings,
+        "contexts": _contexts,
         "window_contexts": _window_contexts,
         "posts": _posts,
     }

@@ -40,7 +40,7 @@ _TABLES_READ: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "hits": ("windows", "window_chunks"),
         "decisions": ("hits", "windows", "window_chunks"),
-        "contexts": ("decisions",),
+        "contexts": ("decisions", "window_chunks"),
         "window_contexts": ("windows", "window_chunks", "hits", "decisions", "contexts"),
     }
 )
@@ -109,14 +109,14 @@ def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> St
 
 
 def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Gather the kept chunks of each window."""
+    """Gather the kept chunks of each window, and choose their passages."""
     inputs = _inputs(workspace, "contexts", partitions)
 
     with _index_of(workspace) as index:
 
         def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
-            decisions = read_made(workspace, "decisions", pending)
-            contexts = _retrieval(workspace, index()).gather(decisions)
+            decisions, chunks = (read_made(workspace, table, pending) for table in _TABLES_READ["contexts"])
+            contexts = _retrieval(workspace, index()).gather(decisions, chunks)
             return _split(contexts, read_made(workspace, "windows", pending), pending)
 
         return _materialize(workspace, "contexts", inputs, compute, {})

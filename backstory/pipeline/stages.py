@@ -158,7 +158,7 @@ _STAGES: Final = (
         "contexts",
         _with_ledger(materialize_contexts),
         _pending_retrieval("contexts"),
-        reads=("decisions", "windows", "search_index"),
+        reads=("decisions", "windows", "window_chunks", "search_index"),
     ),
     Stage(
         "window_contexts",

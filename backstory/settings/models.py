@@ -273,9 +273,11 @@ class ContextSettings(SettingsGroup):
     """The context that a writer gets as prompt text."""
 
     max_tokens: int = Field(default=4000, ge=1)
-    """Most tokens of a context."""
+    """Most tokens of a context; the passages of `contexts` are chosen to fill it."""
+    excerpt: Literal["head", "passage"] = "head"
+    """Part of a chunk that the prompt text shows: its beginning, or the passage that serves the window."""
     snippet_characters: int = Field(default=400, ge=1)
-    """Most characters of each chunk in a context."""
+    """Most characters of the beginning of a chunk; from it follows how many documents fit into a context."""
 
 
 class AlertSettings(SettingsGroup):

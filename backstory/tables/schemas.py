@@ -257,6 +257,17 @@ class Contexts(Table):
     char_start: int = pa.Field(ge=0, description="First character in the document's text.")
     char_end: int = pa.Field(ge=0, description="Character after the last one.")
     content: str = pa.Field(description="Whole text of the chunk.")
+    passage: str = pa.Field(
+        description="Sentences of the chunk, or of those beside it, that serve this window; … where some are left out."
+    )
+    passage_start: int = pa.Field(ge=0, description="First character of the passage in the document's text.")
+    passage_end: int = pa.Field(
+        ge=0, description="Character after the last one of the passage in the document's text."
+    )
+    citation: int = pa.Field(ge=1, description="Number of the document in this window, for [1] and so on.")
+    serves: str = pa.Field(
+        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them."
+    )
     similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
     score: float = pa.Field(description="Best score over the query chunks that found it.")
     matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
@@ -279,6 +290,11 @@ class WindowContexts(Table):
     )
     text: str = pa.Field(description="Prompt text; empty without documents.")
     token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
+    cited_text: str = pa.Field(
+        description="Prompt text with quoted passages and numbers to cite; empty without documents."
+    )
+    cited_token_count: int = pa.Field(ge=0, description="Estimated tokens of cited_text.")
+    max_tokens: int = pa.Field(ge=1, description="Budget of each of the two texts, context.max_tokens.")
     query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
     hit_count: int = pa.Field(ge=0, description="Hits of all query chunks.")
     above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")

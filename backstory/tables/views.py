@@ -1,4 +1,4 @@
-"""The tables as views over their files, for readers in SQL or through Ibis."""
+"""The tables as views over their files, and ``writer_inputs`` over them, for readers in SQL or through Ibis."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from backstory.tables import replace_file
 from backstory.tables.contracts import polars_schema
 from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
+from backstory.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs
 
 if TYPE_CHECKING:
     import ibis
@@ -33,7 +34,7 @@ _SCHEMA_FILE = ".schema.parquet"
 
 
 def connect(root: Path) -> ibis.BaseBackend:
-    """Open the tables through Ibis: an in-memory DuckDB with one view per table over its files.
+    """Open the tables through Ibis: an in-memory DuckDB with one view per table over its files, and ``writer_inputs``.
 
     DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
     with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
@@ -51,8 +52,8 @@ def connect(root: Path) -> ibis.BaseBackend:
     import ibis
 
     backend = ibis.duckdb.connect()
-    for table in SERVED_TABLES:
-        backend.con.execute(_view_sql(root, table))
+    for view in _list_views(root).values():
+        backend.con.execute(view)
     return backend
 
 
@@ -92,6 +93,22 @@ def query_views(root: Path, sql: str) -> pl.DataFrame:
     )
 
 
+def read_writer_inputs(root: Path) -> pl.DataFrame:
+    """Read what a writer job needs: one row per window, by time.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        The view ``writer_inputs``, with the columns of :data:`backstory.tables.writer_inputs.COLUMNS`.
+
+    Raises:
+        WorkspaceError: The views were never written, or a run changes the tables all the time.
+    """
+    rows = query_views(root, f"FROM {WRITER_INPUTS}")
+    return rows.with_columns(pl.col("started_at", "ended_at").dt.convert_time_zone("UTC"))
+
+
 def _list_files(root: Path) -> set[tuple[str, int, int]]:
     """Identify the file of each partition, and of the views: a replaced one has another number on the disk."""
     found = set()
@@ -103,7 +120,7 @@ def _list_files(root: Path) -> set[tuple[str, int, int]]:
 
 
 def write_views(root: Path) -> Path:
-    """Write a database file that holds only one view per table.
+    """Write a database file that holds only views: one per table, and ``writer_inputs``.
 
     The views name the files by absolute path and glob, so that the database can be opened from any folder
     and sees partitions written later. Call this again after the folder was moved. The file is replaced by
@@ -125,7 +142,7 @@ def write_views(root: Path) -> Path:
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
-        views = [_view_sql(root, table) for table in SERVED_TABLES]
+        views = list(_list_views(root).values())
         inputs = digest([duckdb.__version__, *views])
         ledger = Ledger(root / LEDGER_FILE)
         known = ledger.read(_RECORDED).get(VIEWS_FILE)
@@ -170,6 +187,12 @@ def find_views_damage(root: Path) -> str | None:
     return f"{path} {what}; `backstory run` writes it again"
 
 
+def _list_views(root: Path) -> dict[str, str]:
+    """Write the statements that create the views, by name, each after those that it reads."""
+    views = {table: _view_sql(root, table) for table in SERVED_TABLES}
+    return {**views, WRITER_INPUTS: f"CREATE VIEW {WRITER_INPUTS} AS {select_writer_inputs()}"}
+
+
 def _view_sql(root: Path, table: str) -> str:
     folder = (root / table).resolve()
     if any(folder.glob("*.parquet")):
@@ -186,9 +209,10 @@ def _require_views(path: Path) -> None:
     """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
     with closing(duckdb.connect(path, read_only=True)) as connection:
         found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    if {name for (name,) in found} != set(SERVED_TABLES):
+    expected = {*SERVED_TABLES, WRITER_INPUTS}
+    if {name for (name,) in found} != expected:
         raise OSError(
-            errno.ENOSPC, f"{len(found)} of {len(SERVED_TABLES)} views were written; is the disk full?", path
+            errno.ENOSPC, f"{len(found)} of {len(expected)} views were written; is the disk full?", path
         )
 
 

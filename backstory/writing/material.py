@@ -151,7 +151,7 @@ def gather_windows(
 def gather_context(
     status: str, rows: Sequence[dict[str, Any]], served: dict[str, tuple[int, ...]]
 ) -> ContextMaterial:
-    """Number the documents of a context.
+    """Collect the documents of a context under their citation numbers.
 
     Args:
         status: Status of the window's context.
@@ -159,7 +159,7 @@ def gather_context(
         served: Positions of the messages that each stored chunk serves, by its id.
 
     Returns:
-        One citation per document; its passage joins the kept chunks.
+        One citation per document; its passage joins those of its chunks.
     """
     chunks: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -168,16 +168,16 @@ def gather_context(
         status,
         tuple(
             Citation(
-                number=number,
+                number=kept[0]["citation"],
                 document_id=document_id,
                 title=kept[0]["title"],
                 slug=kept[0]["slug"],
                 path=kept[0]["path"],
                 published_at=kept[0]["published_at"],
                 tags=tuple(kept[0]["tags"]),
-                passage="\n\n".join(row["content"].strip() for row in kept),
+                passage="\n…\n".join(row["passage"] for row in kept),
                 messages=tuple(sorted({place for row in kept for place in served.get(row["chunk_id"], ())})),
             )
-            for number, (document_id, kept) in enumerate(chunks.items(), start=1)
+            for document_id, kept in chunks.items()
         ),
     )

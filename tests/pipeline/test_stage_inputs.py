@@ -169,6 +169,7 @@ CHANGES = (
     ),
     Change("context.max_tokens", 150, SHOWN),
     Change("context.snippet_characters", 20, JUDGED),
+    Change("context.excerpt", "passage", "window_contexts"),
     Change("writers.provider", "digest", "posts"),
     Change("writers.folder", "elsewhere", NOTHING),
     Change("writers.folder", "elsewhere", "posts", DIGEST),

@@ -22,6 +22,7 @@ from backstory.tables.contracts import empty, polars_schema
 from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.views import VIEWS_FILE, connect, write_views
+from backstory.tables.writer_inputs import WRITER_INPUTS
 
 TABLE = "quarantine"
 # Ibis 12 calls a method that DuckDB 1.5 has renamed.
@@ -353,7 +354,7 @@ def test_a_broken_file_of_views_is_replaced(root: Path, leftover: bytes) -> None
 def test_ibis_reads_the_tables_in_place(root: Path) -> None:
     write_partition(root, "windows", "2025-01-15", make_window("w1"))
     backend = connect(root)
-    assert set(backend.list_tables()) == set(SERVED_TABLES)
+    assert set(backend.list_tables()) == {*SERVED_TABLES, WRITER_INPUTS}
     assert backend.table("windows").to_polars().equals(make_window("w1"))
     for table, model in SERVED_TABLES.items():
         assert backend.table(table).to_polars().schema == polars_schema(model)

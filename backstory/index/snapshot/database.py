@@ -162,6 +162,26 @@ class Database:
             self.connection.unregister("wanted")
         return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
 
+    def read_around(self, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Read chunks, and the one before and after each in its document.
+
+        Args:
+            rows: Positions of rows of the index, without repeats.
+
+        Returns:
+            ``chunk_id`` of the asked chunk, ``char_start`` and ``text`` of the chunk or of one beside it.
+        """
+        with self.lock:
+            self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
+            chunks = self.connection.execute(
+                "SELECT c.chunk_id, n.char_start, n.text FROM wanted JOIN chunks c USING (row) "
+                "JOIN chunks n ON n.document_id = c.document_id AND n.revision = c.revision "
+                "AND n.chunk_index BETWEEN c.chunk_index - 1 AND c.chunk_index + 1 "
+                "ORDER BY position, n.chunk_index"
+            ).pl()
+            self.connection.unregister("wanted")
+        return chunks
+
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
     quoted = str(path).replace("'", "''")

@@ -1,0 +1,56 @@
+"""Why a document is in a context: the messages of the window that it serves, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import polars as pl
+
+from backstory.ids import WHOLE_WINDOW
+from backstory.prompt_text import cut_snippet
+
+_MOST_RUNS: Final = 4
+_QUOTED_CHARACTERS: Final = 80
+
+
+def tell_served(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
+    """Say for each kept chunk which messages of its window it serves.
+
+    Args:
+        rows: ``window_id`` and ``matched_query_chunks``, best first.
+        window_chunks: Table ``window_chunks`` of these windows.
+
+    Returns:
+        Texts such as ``messages 3 to 9 and 12, such as "Did the frost crack it?"``. Messages count from 1.
+    """
+    chunks = {
+        chunk_id: (first, last, text)
+        for chunk_id, first, last, text in window_chunks.select(
+            "chunk_id", "first_message", "last_message", "text"
+        ).iter_rows()
+    }
+    told = []
+    for window_id, matched in rows.select("window_id", "matched_query_chunks").iter_rows():
+        parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
+        if not parts:
+            told.append("the whole window")
+            continue
+        places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
+        quoted = cut_snippet(" ".join(parts[0][2].split()), _QUOTED_CHARACTERS)
+        told.append(f'{_name_messages(places)}, such as "{quoted}"')
+    return pl.Series("serves", told, dtype=pl.String)
+
+
+def _name_messages(places: Iterable[int]) -> str:
+    runs: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if runs and runs[-1][1] == place - 1:
+            runs[-1] = (runs[-1][0], place)
+        else:
+            runs.append((place, place))
+    names = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
+    if len(runs) > _MOST_RUNS:
+        names.append("others")
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{'message' if listed.isdigit() else 'messages'} {listed}"
