@@ -168,7 +168,7 @@ CHANGES = (
         }.items()
     ),
     Change("context.max_tokens", 150, SHOWN),
-    Change("context.snippet_characters", 20, JUDGED),
+    Change("context.snippet_characters", 20, SHOWN),
     Change("context.excerpt", "passage", "window_contexts"),
     Change("writers.provider", "digest", "posts"),
     Change("writers.folder", "elsewhere", NOTHING),
