@@ -33,8 +33,8 @@ _DOCUMENT: Final = "document_files.path document_files.front_matter document_fil
 _SIMILARITY: Final = "window_chunks.text documents.title document_chunks.heading document_chunks.text"
 _JUDGED: Final = "hits.score hits.similarity document_chunks.text documents.title"
 _MATERIAL: Final = (
-    "messages.text messages.author messages.timestamp windows.message_ids contexts.title contexts.content "
-    "contexts.uri contexts.published_at contexts.tags contexts.matched_query_chunks window_chunks.first_message "
+    "messages.text messages.author messages.timestamp windows.message_ids contexts.title contexts.passage "
+    "contexts.citation contexts.uri contexts.published_at contexts.tags contexts.matched_query_chunks window_chunks.first_message "
     "window_chunks.last_message window_contexts.language window_contexts.status"
 )
 
@@ -155,6 +155,12 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "char_start": "document_chunks.char_start",
         "char_end": "document_chunks.char_end",
         "content": "document_chunks.text",
+        "passage": "document_chunks.text window_chunks.text",
+        "passage_start": "document_chunks.text document_chunks.char_start window_chunks.text",
+        "passage_end": "document_chunks.text document_chunks.char_start window_chunks.text",
+        "citation": "decisions.rank decisions.document_id",
+        "serves": "decisions.query_chunk_id window_chunks.first_message window_chunks.last_message "
+        "window_chunks.text",
         "similarity": "decisions.similarity",
         "score": "decisions.score",
         "matched_query_chunks": "decisions.query_chunk_id decisions.similarity",
@@ -165,6 +171,10 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "language": "window_chunks.text",
         "text": "contexts.rank contexts.title contexts.published_at contexts.tags contexts.uri contexts.content",
         "token_count": "contexts.title contexts.content",
+        "cited_text": "contexts.citation contexts.title contexts.published_at contexts.tags contexts.uri "
+        "contexts.passage contexts.serves",
+        "cited_token_count": "contexts.title contexts.passage",
+        "max_tokens": "",
         "query_chunk_count": "window_chunks.chunk_id",
         "hit_count": "hits.chunk_id",
         "above_threshold_count": "decisions.similarity",
@@ -196,6 +206,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "",
         "prompt_hash": "",
         "context_hash": _MATERIAL,
+        "attempts": "",
         "tokens_in": _MATERIAL,
         "tokens_out": _MATERIAL,
         "cost": _MATERIAL,
