@@ -5,32 +5,54 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
-from backstory.chunking.units import split_sentences
-from backstory.prompt_escaping import escape_block, escape_line
+from backstory.prompt_escaping import escape_line
 from backstory.writing.draft import Draft
+from backstory.writing.headings import Phrase, capitalize, find_phrases
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
+from backstory.writing.people import ShortNames
+from backstory.writing.sentences import (
+    Sentence,
+    choose_sentences,
+    choose_words,
+    shorten,
+    split_messages,
+    split_passage,
+    sum_weights,
+    weigh_terms,
+)
+from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-1"
+_VERSION: Final = "digest-2"
 _SENTENCES: Final = 4
-"""Most quoted sentences of a topic."""
-_LONGEST: Final = 300
-"""Longest quoted sentence, in characters; a longer one is cut by nobody, but chosen last."""
-_WORD: Final = re.compile(r"[^\W_]{3,}")
+"""Most sentences quoted of a topic, without answers."""
+_TOPICS: Final = 10
+"""Most topics of a digest."""
+_TITLE_TOPICS: Final = 3
+_TAGS: Final = 5
+_NAMING_WORDS: Final = 3
+_SHARED_FACTOR: Final = 1.5
+"""How much more a term of a topic counts that the passage of its document holds, too."""
+_ANSWER_WITHIN: Final = timedelta(minutes=20)
+_EARLIER: Final = "Earlier"
+_ACTIVE: Final = re.compile(r"(\\*)([*`<]|(?<![^\W_])_|_(?![^\W_]))")
 
 
 @dataclass(frozen=True)
-class _Sentence:
-    message: WindowMessage
-    text: str
-    words: frozenset[str]
+class _Section:
+    """A topic with what is needed to write about it."""
+
+    topic: Topic
+    phrases: Sequence[Phrase]
+    weights: Mapping[str, float]
 
 
 class DigestWriter:
-    """Lists who said what about which topic, with the earlier documents on it. The same input gives the same text."""
+    """Lists who said what about which topic, with the earlier posts on it. The same input gives the same text."""
 
     id = _VERSION
     prompt_hash = _VERSION
@@ -42,85 +64,219 @@ class DigestWriter:
             window: The messages, at least one.
             context: The documents to link to.
         """
-        weights = _weigh_words(window.messages)
-        topics, rest = _divide(window, context)
-        sections = [_write_topic(citation, messages, weights) for citation, messages in topics]
-        if rest:
-            sections.append(_write_section("Also said" if topics else "What was said", rest, weights))
-        people = len({message.author for message in window.messages if message.author})
-        head = (
-            f"*{window.started_at:%Y-%m-%d %H:%M} to {window.ended_at:%Y-%m-%d %H:%M} (UTC), "
-            f"{len(window.messages)} messages by {people} people.*"
+        return _Digest(window, context).write()
+
+
+class _Digest:
+    """One digest in the making.
+
+    Args:
+        window: The messages, at least one.
+        context: The documents to link to.
+    """
+
+    def __init__(self, window: WindowMaterial, context: ContextMaterial) -> None:
+        self._window = window
+        self._context = context
+        self._words = choose_words(window.language)
+        self._names = ShortNames(
+            text for message in window.messages for text in (message.author or "", message.text)
         )
-        return Draft(
-            title=f"{window.conversation_id}, {window.started_at:%Y-%m-%d}",
-            text="\n\n".join([head, *sections]) + "\n",
-            tags=tuple(dict.fromkeys(tag for citation, _ in topics for tag in citation.tags)),
-        )
-
-
-def _divide(
-    window: WindowMaterial, context: ContextMaterial
-) -> tuple[list[tuple[Citation, list[WindowMessage]]], list[WindowMessage]]:
-    """Give each message to the best document that serves it, and return the messages that none serves."""
-    owner: dict[int, Citation] = {}
-    for citation in context.citations:
-        for place in citation.messages:
-            owner.setdefault(place, citation)
-    topics: dict[int, tuple[Citation, list[WindowMessage]]] = {}
-    rest = []
-    for place, message in enumerate(window.messages):
-        if place in owner:
-            topics.setdefault(owner[place].number, (owner[place], []))[1].append(message)
-        else:
-            rest.append(message)
-    return list(topics.values()), rest
-
-
-def _write_topic(citation: Citation, messages: Sequence[WindowMessage], weights: dict[str, float]) -> str:
-    dated = f", {citation.published_at:%Y-%m-%d}" if citation.published_at else ""
-    title = escape_line(citation.title)
-    return _write_section(title, messages, weights) + f"\n\nEarlier: {title}{dated} [{citation.number}]"
-
-
-def _write_section(title: str, messages: Sequence[WindowMessage], weights: dict[str, float]) -> str:
-    lines = [
-        f"- **{sentence.message.author or 'someone'}** ({sentence.message.sent_at:%H:%M}): "
-        f"{escape_block(' '.join(sentence.text.split()))}"
-        for sentence in _choose(messages, weights)
-    ]
-    return "\n".join([f"## {title}", "", *lines])
-
-
-def _choose(messages: Sequence[WindowMessage], weights: dict[str, float]) -> list[_Sentence]:
-    """Choose the sentences that together hold most of the weight of the words, in their order."""
-    sentences = [
-        _Sentence(message, message.text[start:end], _words(message.text[start:end]))
-        for message in messages
-        for start, end in split_sentences(message.text, 0, len(message.text))
-    ]
-    chosen: list[int] = []
-    said: set[str] = set()
-    for _ in range(min(_SENTENCES, len(sentences))):
-        left = [place for place in range(len(sentences)) if place not in chosen]
-        gain = {
-            place: sum(weights[word] for word in sorted(sentences[place].words - said))
-            / math.sqrt(max(len(sentences[place].text), 40))
-            for place in left
+        self._sentences = split_messages(window.messages, self._words)
+        self._passages = {
+            citation.number: split_passage(citation.passage, self._words) for citation in context.citations
         }
-        best = max(left, key=lambda place: (len(sentences[place].text) <= _LONGEST, gain[place], -place))
-        if not gain[best]:
-            break
-        chosen.append(best)
-        said |= sentences[best].words
-    return [sentences[place] for place in sorted(chosen or range(min(1, len(sentences))))]
+
+    def write(self) -> Draft:
+        sections, left_out = self._plan()
+        parts = [self._write_head(), *map(self._write_section, sections)]
+        if left_out:
+            parts.append(f"*{_count(left_out, 'message')} on other subjects.*")
+        without_topic = [citation for citation in self._context.citations if not citation.messages]
+        if without_topic:
+            parts.append("\n".join(["## Earlier posts", "", *map(self._write_item, without_topic)]))
+        return Draft(
+            title=self._write_title(sections),
+            text="\n\n".join(parts) + "\n",
+            tags=_choose_tags(self._context.citations),
+        )
+
+    def _plan(self) -> tuple[list[_Section], int]:
+        """Choose the topics to write about, in the order of time, and count the messages of all others."""
+        terms = [_join(sentences) for sentences in self._sentences]
+        citations = self._context.citations
+        passages = [_join(self._passages[citation.number]) for citation in citations]
+        rarity = weigh_terms(terms)
+        topics = find_topics(self._window.messages, terms, citations, passages)
+        telling = [topic for topic in topics if topic.citations or _tells(topic, terms)] or topics
+        kept = sorted(telling, key=lambda topic: (not topic.citations, -len(topic.places), topic.places))
+        apart = weigh_terms([frozenset[str]().union(*(terms[at] for at in topic.places)) for topic in topics])
+        sections = [self._open_section(topic, terms, rarity, apart) for topic in kept[:_TOPICS]]
+        sections.sort(key=lambda section: section.topic.places)
+        return sections, len(terms) - sum(len(section.topic.places) for section in sections)
+
+    def _open_section(
+        self,
+        topic: Topic,
+        terms: Sequence[frozenset[str]],
+        rarity: Mapping[str, float],
+        apart: Mapping[str, float],
+    ) -> _Section:
+        phrases = find_phrases(
+            [sentence.text for place in topic.places for sentence in self._sentences[place]],
+            [citation.title for citation in topic.citations],
+            apart,
+            self._words,
+            _NAMING_WORDS,
+        )
+        held = Counter(term for place in topic.places for term in terms[place])
+        shared = frozenset[str]().union(*(_join(self._passages[one.number]) for one in topic.citations))
+        weights = {
+            term: rarity[term] * math.log(1 + count) * (_SHARED_FACTOR if term in shared else 1)
+            for term, count in held.items()
+        }
+        return _Section(topic, phrases, weights)
+
+    def _write_title(self, sections: Sequence[_Section]) -> str:
+        strongest = sorted(sections, key=lambda section: (-len(section.topic.places), section.topic.places))
+        named = [section for section in strongest if section.phrases][:_TITLE_TOPICS]
+        named.sort(key=lambda section: section.topic.places)
+        if not named:
+            return f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
+        phrases = list(dict.fromkeys(section.phrases[0].text for section in named))
+        return capitalize(self._names.shorten(_enumerate(phrases)))
+
+    def _write_head(self) -> str:
+        window = self._window
+        authors = list(dict.fromkeys(one.author for one in window.messages if one.author))
+        short = [self._names.shorten(author) for author in authors]
+        by = f" by {_enumerate([_escape(name) for name in short])}" if authors else ""
+        note = " (the first characters of their pseudonyms)" if short != authors else ""
+        start, end = window.started_at, window.ended_at
+        until = f"{end:%H:%M}" if start.date() == end.date() else f"{_write_day(end)} {end:%H:%M}"
+        span = f"{_write_day(start)} {start:%H:%M} to {until} UTC"
+        return f"*{span}: {_count(len(window.messages), 'message')}{by}{note}.*"
+
+    def _write_section(self, section: _Section) -> str:
+        lines = [f"## {self._write_heading(section)}", "", *self._write_quotes(section)]
+        for citation in section.topic.citations:
+            lines += ["", self._write_earlier(citation, section.weights)]
+        return "\n".join(lines)
+
+    def _write_heading(self, section: _Section) -> str:
+        """Name a topic by the title of its document if its messages hold a word of it, or else by its own words."""
+        for citation in section.topic.citations[:1]:
+            if any(section.weights.get(term) for term in self._words.split(citation.title)):
+                return _escape(citation.title)
+        own = self._names.shorten(", ".join(phrase.text for phrase in section.phrases))
+        return _escape(capitalize(own)) or "In short"
+
+    def _write_quotes(self, section: _Section) -> list[str]:
+        candidates = [one for place in section.topic.places for one in self._sentences[place]]
+        best = choose_sentences(candidates, section.weights, _SENTENCES) or [0]
+        chosen = [candidates[place] for place in best]
+        for one in tuple(chosen):
+            partner = self._find_answer(one, section) if one.asks else self._find_question(one, section)
+            if partner is not None and partner not in chosen:
+                chosen.append(partner)
+        by_message: dict[int, list[Sentence]] = {}
+        for one in sorted(chosen, key=lambda one: (one.place, one.number)):
+            by_message.setdefault(one.place, []).append(one)
+        return [
+            self._write_quote(self._window.messages[place], sentences)
+            for place, sentences in by_message.items()
+        ]
+
+    def _find_answer(self, question: Sentence, section: _Section) -> Sentence | None:
+        """Find the best sentence of the next message of the topic, if another person sent it soon."""
+        place = next((place for place in section.topic.places if place > question.place), None)
+        if place is None or not self._reply(question.place, place):
+            return None
+        best = choose_sentences(self._sentences[place], section.weights, 1) or [0]
+        return self._sentences[place][best[0]]
+
+    def _find_question(self, answer: Sentence, section: _Section) -> Sentence | None:
+        """Find the question that ends the message of the topic before, if another person sent it shortly before."""
+        place = next((place for place in reversed(section.topic.places) if place < answer.place), None)
+        if place is None or not self._reply(place, answer.place):
+            return None
+        return self._sentences[place][-1] if self._sentences[place][-1].asks else None
+
+    def _reply(self, asked: int, answered: int) -> bool:
+        before, after = self._window.messages[asked], self._window.messages[answered]
+        return before.author != after.author and after.sent_at - before.sent_at <= _ANSWER_WITHIN
+
+    def _write_quote(self, message: WindowMessage, sentences: Sequence[Sentence]) -> str:
+        pieces: list[str] = []
+        before = -1
+        for one in sentences:
+            if pieces and one.number != before + 1:
+                pieces.append("…")
+            pieces.append(_escape(self._names.shorten(shorten(one.text))))
+            before = one.number
+        author = _escape(self._names.shorten(message.author or "someone"))
+        return f"- **{author}** {message.sent_at:%H:%M}: {' '.join(pieces)}"
+
+    def _write_earlier(self, citation: Citation, weights: Mapping[str, float]) -> str:
+        """Cite a document with the sentence of it that is nearest to a topic."""
+        sentences = self._passages[citation.number]
+        shares = [sum_weights(one.terms, weights) / math.sqrt(max(len(one.text), 40)) for one in sentences]
+        best = max(range(len(shares)), key=lambda place: (shares[place], -place), default=None)
+        cited = self._write_citation(citation)
+        if best is None or not shares[best]:
+            return f"> {_EARLIER}: {cited}"
+        return f"> “{_escape(shorten(sentences[best].text))}”\n>\n> {_EARLIER}: {cited}"
+
+    def _write_item(self, citation: Citation) -> str:
+        return f"- {self._write_citation(citation)}"
+
+    def _write_citation(self, citation: Citation) -> str:
+        dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
+        return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
 
 
-def _weigh_words(messages: Sequence[WindowMessage]) -> dict[str, float]:
-    """Weigh each word by its rarity among the messages."""
-    held = Counter(word for message in messages for word in _words(message.text))
-    return {word: math.log(1 + len(messages) / count) for word, count in held.items()}
+def _choose_tags(citations: Sequence[Citation]) -> tuple[str, ...]:
+    """Choose the tags of the documents that serve most messages."""
+    served: Counter[str] = Counter()
+    for citation in citations:
+        for tag in dict.fromkeys(citation.tags):
+            served[tag] += len(citation.messages)
+    return tuple(tag for tag, count in served.most_common(_TAGS) if count)
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
+def _tells(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:
+    """Say whether a topic that no document serves is more than an aside."""
+    return len(topic.places) > 1 and len(frozenset[str]().union(*(terms[at] for at in topic.places))) > 3
+
+
+def _join(sentences: Iterable[Sentence]) -> frozenset[str]:
+    return frozenset(term for sentence in sentences for term in sentence.terms)
+
+
+def _escape(text: str) -> str:
+    """Make a text part of a line, in which it can be neither structure nor emphasis nor a citation nor a link."""
+    return _ACTIVE.sub(_deactivate, escape_line(text)).rstrip("\\")
+
+
+def _deactivate(found: re.Match[str]) -> str:
+    """Put a backslash before a character, unless there is one already that counts."""
+    backslashes, character = found.groups()
+    return f"{backslashes}{character}" if len(backslashes) % 2 else f"{backslashes}\\{character}"
+
+
+def _enumerate(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _write_day(moment: datetime) -> str:
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip

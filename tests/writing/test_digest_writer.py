@@ -1,0 +1,192 @@
+"""The digest: what a reader finds in it, in any language, and what no message can put into it."""
+
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from markdown_it import MarkdownIt
+
+from backstory.writing.citations import link_citations
+from backstory.writing.digest_writer import DigestWriter
+from backstory.writing.draft import Draft
+from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
+from backstory.writing.post_files import Post, render_post
+from tests.injections import HARMLESS, INJECTIONS
+
+NINE = datetime(2025, 3, 3, 9, tzinfo=UTC)
+ADA, BEN = "member-aaaa111111", "member-bbbb222222"
+CITATIONS = [
+    "[1]",
+    "[x](1)",
+    "[2](posts/1.md)",
+    "**aaaa** 09:00: x",
+    "a\\",
+    "\\**b**",
+    "<https://x.org>",
+    "__b__",
+]
+PLAIN = {"p", "ul", "li", "strong", "br", "softbreak", "text", "inline", "blockquote"}
+NOTHING = ContextMaterial("no_hits")
+
+
+def make_window(*said: tuple[int, str, str], language: str | None = "en") -> WindowMaterial:
+    """Make a window of minutes after nine, authors and texts."""
+    messages = tuple(
+        WindowMessage(f"m{place}", NINE + timedelta(minutes=minute), author, text)
+        for place, (minute, author, text) in enumerate(said)
+    )
+    return WindowMaterial(
+        "w", "garden", "2025-03-03", messages[0].sent_at, messages[-1].sent_at, language, messages
+    )
+
+
+def cite(number: int, title: str, passage: str, *messages: int, tags: tuple[str, ...] = ()) -> Citation:
+    path = f"posts/{number}.md"
+    published = datetime(2024, 5, 1, tzinfo=UTC)
+    return Citation(number, f"d{number}", title, f"s{number}", path, published, tags, passage, messages)
+
+
+def write(window: WindowMaterial, *citations: Citation) -> Draft:
+    return DigestWriter().write(window, ContextMaterial("ok", citations) if citations else NOTHING)
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+
+
+TWO_TOPICS = make_window(
+    (0, ADA, "The drip irrigation line burst at the elbow by the fence"),
+    (2, BEN, "Is the elbow cracked?"),
+    (3, ADA, "Yes, frost cracked the barb. We never drained the drip line"),
+    (90, BEN, "My sourdough starter smells of nail varnish"),
+    (92, ADA, "Feed the starter more flour, twice a day"),
+    (93, BEN, f"@{ADA} that is a lot of flour for one starter"),
+)
+DRIP = cite(
+    1, "How we built the drip irrigation",
+    "# How we built the drip irrigation\n\nIt was *hot*.\n\nDrain the [drip line](x.md)\nbefore the frost. Buy pipe.",
+    0, 1, 2, tags=("allotment", "water"),
+)  # fmt: skip
+
+
+def test_a_digest_names_its_topics_and_quotes_both_sides() -> None:
+    draft = write(TWO_TOPICS, DRIP)
+    assert draft.title == "Drip and starter"
+    assert draft.tags == ("allotment", "water")
+    drip, starter = draft.text.split("## ")[1:]
+    assert drip.startswith("How we built the drip irrigation\n")
+    assert "- **aaaa** 09:00: The drip irrigation line burst at the elbow by the fence" in drip
+    assert (
+        "> “Drain the drip line before the frost.”\n>\n> Earlier: How we built the drip irrigation, 1 May 2024 [1]"
+        in drip
+    )
+    assert "starter" in starter.splitlines()[0].casefold()
+    assert "Earlier" not in starter
+    assert "@aaaa that is a lot of flour" in starter
+    assert "member-" not in draft.text
+    assert "3 March 2025 09:00 to 10:33 UTC: 6 messages by aaaa and bbbb (the first characters" in draft.text
+
+
+def test_a_question_is_followed_by_its_answer() -> None:
+    lines = write(TWO_TOPICS, DRIP).text.splitlines()
+    asked = lines.index("- **bbbb** 09:02: Is the elbow cracked?")
+    assert lines[asked + 1].startswith("- **aaaa** 09:03: Yes, frost cracked the barb.")
+
+
+def test_documents_that_serve_the_same_messages_share_a_topic() -> None:
+    frost = cite(2, "Frost and pipes", "Frost cracks every pipe that holds water.", 0, 1)
+    text = write(TWO_TOPICS, DRIP, frost).text
+    assert len(headings(text)) == 2
+    assert text.index("[1]") < text.index("[2]") < text.rindex("## ")
+
+
+def test_a_title_without_a_word_of_the_talk_names_no_topic() -> None:
+    border = cite(1, "Nineteen minutes at the border", "We changed trains.", 3, 4, 5)
+    assert not any("border" in heading for heading in headings(write(TWO_TOPICS, border).text))
+
+
+def test_a_document_without_messages_is_listed_at_the_end() -> None:
+    text = write(TWO_TOPICS, DRIP, cite(2, "Compost", "Turn it.")).text
+    assert text.endswith("## Earlier posts\n\n- Compost, 1 May 2024 [2]\n")
+
+
+def test_pseudonyms_with_the_same_beginning_stay_apart() -> None:
+    text = write(
+        make_window((0, "member-aaaa111111", "One apple"), (1, "member-aaaa122222", "Two pears"))
+    ).text
+    assert "**aaaa11**" in text
+    assert "**aaaa12**" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "language", "words"),
+    [
+        ("昨日の自転車のチェーンが切れた。自転車屋はどこですか？", "ja", ["自転車"]),
+        ("המחסן במטבח מלא קמח. הקמח טרי", "he", ["קמח"]),
+        ("مضخة الماء في الحديقة معطلة. الماء بارد", "ar", ["الماء"]),
+        ("👍🏽👨‍👩‍👧", None, ["👍🏽👨‍👩‍👧"]),
+        ("ok", "en", ["ok"]),
+    ],
+)  # fmt: skip
+def test_a_window_of_one_message_is_quoted_in_any_script(
+    said: str, language: str | None, words: list[str]
+) -> None:
+    draft = write(make_window((0, ADA, said), language=language))
+    assert draft.title
+    assert all(word in draft.text for word in words)
+    assert len(headings(draft.text)) == 1
+
+
+def test_very_long_windows_and_sentences_stay_short() -> None:
+    subjects = [
+        "tomato blight",
+        "night train",
+        "moth trap",
+        "backup disk",
+        "swimming lessons",
+        "street party",
+    ] * 3
+    said = [
+        (
+            place * 2,
+            ADA if place % 2 else BEN,
+            f"About the {subjects[place // 40 % 18]} number {place // 40}, round {place}",
+        )
+        for place in range(720)
+    ]
+    text = write(make_window(*said, (1500, ADA, "endless " * 2_000), (1501, BEN, "字" * 5_000))).text
+    assert len(headings(text)) <= 11
+    assert len(text) < 10_000
+    assert "endless …" in text or "subjects" in text
+
+
+@pytest.mark.parametrize("made", ["message", "author", "title", "passage"])
+def test_no_text_forges_structure_emphasis_or_links(made: str) -> None:
+    parser = MarkdownIt("commonmark")
+    plain = outline(parser, "Forged text", made)
+    assert (plain["h2"], plain["a"]) == (1, 1)
+    texts = [*INJECTIONS[::3], *HARMLESS, *CITATIONS]
+    forged = {text: found for text in texts if (found := outline(parser, text, made)) != plain}
+    assert forged == {}
+
+
+def outline(parser: MarkdownIt, hostile: str, made: str) -> Counter[str]:
+    """Count the marks, headings and links of a post of a window, into one part of which a text is put."""
+    texts = {"message": "Talk of flour", "author": "Ada", "title": "Flour", "passage": "Flour."} | {
+        made: hostile
+    }
+    window = make_window((0, texts["author"], texts["message"] or "-"), (1, "Ben", "flour forged text"))
+    citation = cite(1, texts["title"], f"Forged flour: {texts['passage']}", 0, 1)
+    draft = write(window, citation)
+    linked = link_citations(draft.text, ContextMaterial("ok", (citation,)), folder="written")
+    assert linked.removed == 0
+    post = Post("w", "slug", draft.title, NINE, draft.tags, linked.text, "digest")
+    assert render_post(post).count(b"\n---\n") == 1
+    tokens = parser.parse(linked.text)
+    inline = [child for token in tokens for child in token.children or []]
+    assert sum(token.tag == "strong" and token.nesting == 1 for token in inline) == linked.text.count(
+        "\n- **"
+    )
+    found = Counter(token.tag or token.type for token in [*tokens, *inline] if token.nesting >= 0)
+    return Counter({tag: count for tag, count in found.items() if tag not in PLAIN})
