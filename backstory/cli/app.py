@@ -9,7 +9,7 @@ import typer
 from backstory.cli.alert import alert
 from backstory.cli.backup import backup, restore
 from backstory.cli.check import check
-from backstory.cli.evaluation import evaluate
+from backstory.cli.evaluation import evaluate, evaluate_written
 from backstory.cli.failure import run_command
 from backstory.cli.forget import forget
 from backstory.cli.prompt import prompt
@@ -63,6 +63,7 @@ app.command()(audit)
 app.command()(backup)
 app.command()(restore)
 app.command(name="eval")(evaluate)
+app.command(name="eval-posts")(evaluate_written)
 
 
 def main() -> None:

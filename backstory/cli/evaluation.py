@@ -1,9 +1,10 @@
-"""The command ``eval``: measures retrieval on labelled data."""
+"""The commands ``eval`` and ``eval-posts``: measure retrieval, and what is written, on labelled data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,7 +14,7 @@ from backstory.cli.terminal import make_table, open_console, plain, plain_line, 
 from backstory.errors import InputError
 
 if TYPE_CHECKING:
-    from backstory.evaluation import Comparison
+    from backstory.evaluation import Comparison, PostComparison
 
 _GAIN = "gain in ncov@5"
 
@@ -101,6 +102,74 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             f"Correlation of the confidence with {row['metric']}: Spearman "
             f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."
         )
+
+
+def evaluate_written(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of a labelled set with the topics of its messages, msg_topics.parquet.",
+        ),
+    ],
+    windows: Annotated[
+        int | None,
+        typer.Option("--windows", metavar="N", min=1, help="Take the first N windows of each group."),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="NAME", help="Take this group of windows; may be repeated."),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="DIR",
+            help="Measure the settings of this workspace. Default: the default settings.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the posts of the digest writer with Backstory's context, a whole-window context, and none."""
+    from backstory.evaluation import evaluate_posts
+    from backstory.settings import Settings
+    from backstory.workspace import open_workspace
+
+    settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
+    comparison = evaluate_posts(folder, settings, windows=windows, groups=tuple(groups or ()))
+    if as_json:
+        print_json(comparison.as_record())
+    else:
+        print_post_comparison(open_console(), comparison)
+
+
+def print_post_comparison(console: Console, comparison: PostComparison) -> None:
+    """Print the scores of posts with each context, with their intervals and the gain of Backstory's context."""
+    from backstory.evaluation import POST_METRICS
+
+    for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
+        console.print(plain_line(f"{group}: {_count(by_group['windows'][0])}", "bold"))
+        table = make_table("posts with", *POST_METRICS, right=POST_METRICS)
+        table.columns[0].no_wrap = False
+        for (method,), rows in by_group.group_by("method", maintain_order=True):
+            by_metric = {row["metric"]: row for row in rows.to_dicts()}
+            table.add_row(str(method), *(_write_score(by_metric[metric]) for metric in POST_METRICS))
+        console.print(table)
+        console.print()
+    console.print(
+        f"Writer: {comparison.writer}. Second lines: 95% bootstrap intervals. Third lines: Backstory's context minus "
+        "the other.\n"
+        "topics said: topics of which the post says a sentence; topics linked: those to whose documents it links.\n"
+        "supported: sentences that the window or the context supports. repeated: runs of 5 words of earlier documents."
+    )
+
+
+def _write_score(row: Mapping[str, Any]) -> str:
+    score = f"{row['mean']:.3f}\n{row['low']:.2f}-{row['high']:.2f}"
+    if row["gain"] is None:
+        return score
+    return f"{score}\n{row['gain']:+.3f} ({row['gain_low']:+.2f} to {row['gain_high']:+.2f})"
 
 
 def _figure(value: float | None) -> str:

@@ -91,12 +91,13 @@ def score_runs(
     ).sort("group", "window_id", "method")
 
 
-def compare_methods(scores: pl.DataFrame, *, of: str) -> pl.DataFrame:
+def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = METRICS) -> pl.DataFrame:
     """Compare one method with the others, group by group, over the same windows.
 
     Args:
         scores: From :func:`score_runs`.
         of: The method to compare with the others.
+        metrics: The columns to compare.
 
     Returns:
         A row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for
@@ -107,7 +108,7 @@ def compare_methods(scores: pl.DataFrame, *, of: str) -> pl.DataFrame:
     others = scores["method"].unique(maintain_order=True).to_list()
     methods = [of, *sorted(method for method in others if method != of)]
     for (group,), part in scores.group_by("group", maintain_order=True):
-        for metric in METRICS:
+        for metric in metrics:
             table = part.pivot(on="method", index="window_id", values=metric)
             samples = _resample(len(table))
             values = {method: table[method].to_numpy() for method in methods}
