@@ -25,7 +25,7 @@ _NEAREST: Final = 3
 """Sentences whose meaning is compared with that of a claim, those with most of its words."""
 _FEWEST_TERMS: Final = 3
 """Fewest terms of a claim; shorter sentences state too little to be judged."""
-_HEADING: Final = re.compile(r"#{1,6}\s")
+_ABOUT_THE_POST: Final = re.compile(r"#{1,6}\s|\*[^*]+\*\s*\Z")
 _MARKS: Final = re.compile(r"^(?:>\s?|[-+*]\s+|\d{1,9}[.)]\s+)+")
 _SPEAKER: Final = re.compile(r"^\*\*[^*\n]{1,80}\*\*(?: \d\d:\d\d)?:\s*")
 _CITED: Final = re.compile(r"\[\d{1,4}\]")
@@ -50,10 +50,10 @@ class Source:
 
 
 def find_claims(text: str) -> list[str]:
-    """Split a post into its sentences, without headings, speakers, citations and markup."""
+    """Split a post into its sentences, without headings, lines in italics, speakers, citations and markup."""
     claims = []
     for line in text.splitlines():
-        if not line.strip() or _HEADING.match(line):
+        if not line.strip() or _ABOUT_THE_POST.match(line):
             continue
         plain = _MARKUP.sub("", _CITED.sub("", _SPEAKER.sub("", _MARKS.sub("", line.strip()))))
         claims += [plain[start:end] for start, end in split_sentences(plain, 0, len(plain))]

@@ -123,3 +123,33 @@ def test_eval_refuses_labels_that_do_not_fit(
     )
     assert exit_code(monkeypatch, "eval", str(tmp_path / "set")) == 2
     assert words in capsys.readouterr().err
+
+
+def test_eval_posts_compares_the_contexts_of_a_labelled_set(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    folder = labelled_set(tmp_path / "set")
+    assert exit_code(monkeypatch, "eval-posts", str(folder)) == 2
+    assert "msg_topics.parquet is absent; it gives the topic of each message" in capsys.readouterr().err
+    pl.DataFrame({"window_id": ["set-n2-001"] * 2, "msg_no": [0, 1], "topic": ["t1", "t2"]}).write_parquet(
+        folder / "msg_topics.parquet"
+    )
+    result = run("eval-posts", str(folder), "-w", str(root), "--json")
+    assert result.exit_code == 0, result.output
+    means = {(row["method"], row["metric"]): row["mean"] for row in json.loads(result.stdout)["scores"]}
+    assert {metric for _, metric in means} == {
+        "topics said",
+        "topics linked",
+        "supported",
+        "valid citations",
+        "repeated",
+    }
+    assert means["context of backstory", "topics said"] == 1.0
+    assert means["context of backstory", "topics linked"] == 1.0
+    assert means["no context", "topics linked"] == 0.0
+    assert means["no context", "supported"] == 1.0
+    shown = run("eval-posts", str(folder), "-w", str(root), "--windows", "1", "--group", "set-n2").stdout
+    assert "set-n2: 1 window" in shown
+    assert exit_code(monkeypatch, "eval-posts", str(folder), "--group", "other") == 2
+    assert "no window is in the group other; set has set-n2" in capsys.readouterr().err

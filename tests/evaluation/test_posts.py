@@ -1,0 +1,81 @@
+"""Scores of posts against figures worked out by hand."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+from backstory.embeddings.protocol import Vectors
+from backstory.evaluation.claims import Source, find_claims, list_sources, support_claims
+from backstory.evaluation.post_scoring import (
+    Repetition,
+    TopicLabels,
+    score_citations,
+    score_claims,
+    score_topics,
+)
+from backstory.index.engines.words import Words
+from backstory.writing.citations import LinkedText
+from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
+
+WORDS = Words("english")
+NINE = datetime(2025, 3, 13, 9, tzinfo=UTC)
+SAID = ("Our drip irrigation line broke at the elbow.", "My backup disk is clicking again.")
+WINDOW = WindowMaterial(
+    "w", "c", "2025-03-13", NINE, NINE, "en",
+    tuple(WindowMessage(str(place), NINE, "x", text) for place, text in enumerate(SAID)),
+)  # fmt: skip
+SOURCES = list_sources(WINDOW, ContextMaterial("no_hits"), WORDS)
+
+
+def alike(texts: list[str]) -> Vectors:
+    """Embed texts so that only those about a noisy drive and those about a disk are alike."""
+    return np.array(
+        [[1, 0] if "disk" in text or "noisy" in text else [0, 1] for text in texts], dtype=np.float32
+    )
+
+
+def find_support(*claims: str) -> list[Source | None]:
+    return support_claims(claims, SOURCES, WORDS, alike)
+
+
+def test_claims_are_the_sentences_without_markup() -> None:
+    text = "*3 messages by two people.*\n\n## Heading\n\n- **ab12** 09:00: One thing. Another thing!\n\n> “Quoted [1]”\n>\n> Earlier: Title [2]\n"
+    assert find_claims(text) == ["One thing.", "Another thing!", "“Quoted ”", "Earlier: Title"]
+
+
+def test_a_claim_is_supported_by_words_or_by_meaning() -> None:
+    said, meant, invented = find_support(
+        "The drip irrigation line broke", "A noisy backup drive whirrs", "Nobody drained the pipe in Lisbon"
+    )
+    assert said is not None
+    assert said.message == 0
+    assert meant is not None
+    assert meant.message == 1
+    assert invented is None
+    assert score_claims([said, meant, invented]) == pytest.approx(2 / 3)
+    assert find_support("too short") == []
+
+
+def test_topics_are_said_by_supported_claims_and_linked_by_citations() -> None:
+    labels = TopicLabels(["water", "disk"], {"a": frozenset({"water", "pipes"}), "b": frozenset({"disk"})})
+    linked = LinkedText("", ("a",), 1)
+    assert list(score_topics(find_support(SAID[1]), linked, labels)) == pytest.approx([1 / 2, 2 / 3])
+    assert score_citations(linked) == 0.5
+    assert score_citations(LinkedText("", (), 0)) == 1.0
+
+
+def test_only_runs_of_documents_from_before_the_window_are_repeated() -> None:
+    claims = ["one two three four five six"]
+    documents = pl.DataFrame(
+        {
+            "text": ["one two three four five", "two three four five six"],
+            "published_at": [None, NINE.replace(year=2026)],
+        },
+        schema_overrides={"published_at": pl.Datetime("us", "UTC")},
+    )
+    repetition = Repetition([claims], documents)
+    assert repetition.score(claims, NINE) == 0.5
+    assert repetition.score(claims, NINE.replace(year=2027)) == 1.0
+    assert repetition.score([], NINE) == 0.0
