@@ -41,8 +41,11 @@ def find_support(*claims: str) -> list[Source | None]:
 
 
 def test_claims_are_the_sentences_without_markup() -> None:
-    text = "*3 messages by two people.*\n\n## Heading\n\n- **ab12** 09:00: One thing. Another thing!\n\n> “Quoted [1]”\n>\n> Earlier: Title [2]\n"
-    assert find_claims(text) == ["One thing.", "Another thing!", "“Quoted ”", "Earlier: Title"]
+    lines = (
+        "*3 messages by two people.*", "## Heading", "- **ab12** 09:00: One thing. Another thing!", "> “Quoted [1]”",
+        "> Earlier: Title [2]",
+    )  # fmt: skip
+    assert find_claims("\n\n".join(lines)) == ["One thing.", "Another thing!", "“Quoted ”", "Earlier: Title"]
 
 
 def test_a_claim_is_supported_by_words_or_by_meaning() -> None:
