@@ -34,8 +34,8 @@ _SIMILARITY: Final = "window_chunks.text documents.title document_chunks.heading
 _JUDGED: Final = "hits.score hits.similarity document_chunks.text documents.title"
 _MATERIAL: Final = (
     "messages.text messages.author messages.timestamp windows.message_ids contexts.title contexts.passage "
-    "contexts.citation contexts.uri contexts.published_at contexts.tags contexts.matched_query_chunks window_chunks.first_message "
-    "window_chunks.last_message window_contexts.language window_contexts.status"
+    "contexts.citation contexts.uri contexts.published_at contexts.tags contexts.matched_query_chunks "
+    "window_chunks.first_message window_chunks.last_message window_contexts.language window_contexts.status"
 )
 
 # The columns of other assets, separated by blanks. A column without any is made of settings or by the run itself.
