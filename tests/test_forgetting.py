@@ -150,11 +150,10 @@ def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Works
     assert "Ada Lind" in set(read_table(made.tables, "messages")["author"])
 
 
-def test_the_last_conversation_can_be_forgotten(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    assert forget(reopen(workspace), "conversation", "garden").search.found == {}
-    assert read_table(workspace.tables, "messages").is_empty()
-    assert read_table(workspace.tables, "window_contexts").is_empty()
+def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
+    assert forget(reopen(made_workspace), "conversation", "garden").search.found == {}
+    assert read_table(made_workspace.tables, "messages").is_empty()
+    assert read_table(made_workspace.tables, "window_contexts").is_empty()
 
 
 def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:

@@ -39,10 +39,9 @@ def tables_of(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame, Vectors
 
 
 @pytest.fixture
-def retrieval(workspace: Workspace) -> Iterator[Retrieval]:
-    run_pipeline(workspace)
-    with open_index(workspace.index) as index:
-        yield Retrieval.from_settings(workspace.settings, workspace.embedder, index)
+def retrieval(made_workspace: Workspace) -> Iterator[Retrieval]:
+    with open_index(made_workspace.index) as index:
+        yield Retrieval.from_settings(made_workspace.settings, made_workspace.embedder, index)
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, RERANKED], ids=["defaults", "others"])

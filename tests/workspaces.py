@@ -1,6 +1,7 @@
 """A small workspace, and processes over it: what the tests of pipeline, pipelines and inspection start from."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory import run_pipeline
 from backstory.tables import hash_partitions
+from backstory.tables.views import write_views
 from backstory.workspace import Workspace, open_workspace
 
 SETTINGS = """\
@@ -88,6 +91,28 @@ def make_workspace(tmp_path: Path) -> Callable[..., Workspace]:
 @pytest.fixture
 def workspace(make_workspace: Callable[..., Workspace]) -> Workspace:
     return make_workspace()
+
+
+def copy_made(made: Path, root: Path) -> Workspace:
+    """Copy a workspace that was made, with views that name the files of the copy."""
+    shutil.copytree(made, root)
+    workspace = open_workspace(root)
+    write_views(workspace.tables)
+    return workspace
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small workspace after its first run, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("made-once") / "workspace")
+    run_pipeline(workspace)
+    return workspace.root
+
+
+@pytest.fixture
+def made_workspace(made_once: Path, tmp_path: Path) -> Workspace:
+    """A copy of the small workspace after its first run."""
+    return copy_made(made_once, tmp_path / "workspace")
 
 
 @pytest.fixture

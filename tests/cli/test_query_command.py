@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from backstory import run_pipeline
 from backstory.workspace import Workspace
 from tests.cli.invocation import run
 
@@ -31,12 +30,11 @@ def test_query_marks_what_no_context_would_take(made: Path) -> None:
 
 
 @pytest.fixture
-def found(workspace: Workspace) -> Any:
-    """Give a function that queries the workspace of six posts; it gives their slugs."""
-    run_pipeline(workspace)
+def found(made_workspace: Workspace) -> Any:
+    """Give a function that queries the made_workspace of six posts; it gives their slugs."""
 
     def query(*options: str) -> list[str]:
-        result = run("query", "sourdough bread", *options, "-w", str(workspace.root), "--json")
+        result = run("query", "sourdough bread", *options, "-w", str(made_workspace.root), "--json")
         assert result.exit_code == 0, result.output
         return [row["slug"] for row in json.loads(result.stdout)["documents"]]
 
@@ -71,7 +69,6 @@ def test_query_keeps_documents_with_any_of_the_tags(found: Any) -> None:
     ],
 )
 def test_query_says_why_it_found_nothing(
-    workspace: Workspace, options: tuple[str, ...], sentence: str
+    made_workspace: Workspace, options: tuple[str, ...], sentence: str
 ) -> None:
-    run_pipeline(workspace)
-    assert run("query", "moths", *options, "-w", str(workspace.root)).stdout == sentence
+    assert run("query", "moths", *options, "-w", str(made_workspace.root)).stdout == sentence

@@ -66,11 +66,10 @@ def test_windows_fit_into_80_columns(make_workspace: Callable[..., Workspace], s
     assert all(line.endswith("garden") for line in lines[1:])
 
 
-def test_windows_are_chosen_by_day_and_number(workspace: Workspace) -> None:
-    run_pipeline(workspace)
+def test_windows_are_chosen_by_day_and_number(made_workspace: Workspace) -> None:
 
     def days(*options: str) -> list[str]:
-        shown = run("windows", "-w", str(workspace.root), "--json", *options).stdout
+        shown = run("windows", "-w", str(made_workspace.root), "--json", *options).stdout
         return [window["started_at"][:10] for window in json.loads(shown)]
 
     assert days() == ["2025-03-13", "2025-03-13", "2025-03-15"]
@@ -94,10 +93,9 @@ def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
     assert f"Advice: {context['recommendation']}." in shown
 
 
-def test_context_says_what_was_left_out_and_why(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    shown = run("context", "latest", "-w", str(workspace.root)).stdout
-    context = json.loads(run("context", "latest", "-w", str(workspace.root), "--json").stdout)
+def test_context_says_what_was_left_out_and_why(made_workspace: Workspace) -> None:
+    shown = run("context", "latest", "-w", str(made_workspace.root)).stdout
+    context = json.loads(run("context", "latest", "-w", str(made_workspace.root), "--json").stdout)
     assert context["dropped"]
     left_out = shown.partition("Dropped hits\n")[2].partition("\n\n")[0].splitlines()
     assert [int(line.split()[0]) for line in left_out] == list(context["dropped"].values())
@@ -105,10 +103,13 @@ def test_context_says_what_was_left_out_and_why(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("command", ["context", "report"])
 @pytest.mark.parametrize("reference", ["latest", "2025-03-15"])
-def test_a_window_is_named_by_its_place_in_time(workspace: Workspace, command: str, reference: str) -> None:
-    run_pipeline(workspace)
-    newest = list_windows(workspace)[-1]["window_id"]
-    by_id, by_time = (run(command, name, "-w", str(workspace.root)).stdout for name in (newest, reference))
+def test_a_window_is_named_by_its_place_in_time(
+    made_workspace: Workspace, command: str, reference: str
+) -> None:
+    newest = list_windows(made_workspace)[-1]["window_id"]
+    by_id, by_time = (
+        run(command, name, "-w", str(made_workspace.root)).stdout for name in (newest, reference)
+    )
     assert by_id
     assert by_time == by_id
 

@@ -33,10 +33,9 @@ def test_every_method_gives_each_window_as_many_documents_as_its_context_holds(
             assert documents["rank"].to_list() == list(range(1, places + 1))
 
 
-def test_the_contexts_are_given_as_they_were_materialized(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    contexts = read_table(workspace.tables, "contexts").sort("window_id", "rank")
-    mine = compare_with_whole_windows(workspace).filter(method="backstory").sort("window_id", "rank")
+def test_the_contexts_are_given_as_they_were_materialized(made_workspace: Workspace) -> None:
+    contexts = read_table(made_workspace.tables, "contexts").sort("window_id", "rank")
+    mine = compare_with_whole_windows(made_workspace).filter(method="backstory").sort("window_id", "rank")
     assert mine.select("window_id", "slug").equals(contexts.select("window_id", "slug"))
 
 

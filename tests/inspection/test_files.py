@@ -94,16 +94,15 @@ def test_an_empty_folder_of_documents_is_not_well(workspace: Workspace, leave: b
     assert documents.detail.startswith(f"{state}, so windows get no context; put Markdown files into it")
 
 
-def test_a_file_that_waits_for_an_answer_is_not_well(workspace: Workspace) -> None:
-    run_pipeline(workspace)
+def test_a_file_that_waits_for_an_answer_is_not_well(made_workspace: Workspace) -> None:
     rows = [
         {"source": f"chats/{number:02}.txt", "folder": "conversations", "status": "set_aside", "reason": "which order?",
          "rows": 0, "unread": 3}
         for number in range(22)
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema=polars_schema(Sources))
-    replace_recorded(workspace, "sources", "conversations", frame)
-    found = examined(workspace)
+    replace_recorded(made_workspace, "sources", "conversations", frame)
+    found = examined(made_workspace)
     assert found["files in chats/"].detail == (
         "in the last run: 22 waiting for your answer; 66 of their lines or records could not be read; the table "
         "quarantine lists them"

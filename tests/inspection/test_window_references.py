@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory import run_pipeline
 from backstory.errors import InputError
 from backstory.inspection.windows import find_window, list_windows, shorten_ids
 from backstory.tables import read_table
@@ -17,10 +16,9 @@ from tests.workspaces import replace_recorded
 
 
 @pytest.fixture
-def made(workspace: Workspace) -> Workspace:
+def made(made_workspace: Workspace) -> Workspace:
     """Two windows on the 13th and one on the 15th."""
-    run_pipeline(workspace)
-    return workspace
+    return made_workspace
 
 
 def rename_windows(workspace: Workspace, names: dict[str, list[str]]) -> None:

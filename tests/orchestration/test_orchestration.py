@@ -10,7 +10,6 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from backstory.errors import InputError, WorkspaceError
 from backstory.orchestration import TablesResource, asset_key, asset_specs, partitions_of
-from backstory.pipeline.run import run_pipeline
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
@@ -56,11 +55,10 @@ def test_every_column_has_its_origins_among_the_assets_that_lie_before_it(worksp
             assert len(set(origins)) == len(origins)
 
 
-def test_the_resource_reads_the_wanted_partitions(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    tables = TablesResource(root=str(workspace.root))
+def test_the_resource_reads_the_wanted_partitions(made_workspace: Workspace) -> None:
+    tables = TablesResource(root=str(made_workspace.root))
     day = tables.read("window_contexts", ["2025-03-15"])
-    assert day.equals(read_table(workspace.tables, "window_contexts", ["2025-03-15"]))
+    assert day.equals(read_table(made_workspace.tables, "window_contexts", ["2025-03-15"]))
     assert 0 < day.height < tables.read("window_contexts").height
     through_ibis = tables.connect().table("windows").to_polars()
     assert isinstance(through_ibis, pl.DataFrame)

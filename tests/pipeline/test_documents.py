@@ -44,16 +44,15 @@ def test_every_file_is_a_row_and_is_counted(workspace: Workspace) -> None:
     }  # fmt: skip
 
 
-def test_a_lost_file_of_the_table_is_noticed_and_made_again(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    keys = find_partitions(workspace)
-    record_run(workspace, keys)
-    assert is_fresh(workspace, keys)
-    before = states(workspace)
-    shutil.rmtree(workspace.tables / "sources")
-    assert not is_fresh(workspace, keys)
-    assert materialize_documents(workspace).unchanged
-    assert states(workspace) == before
+def test_a_lost_file_of_the_table_is_noticed_and_made_again(made_workspace: Workspace) -> None:
+    keys = find_partitions(made_workspace)
+    record_run(made_workspace, keys)
+    assert is_fresh(made_workspace, keys)
+    before = states(made_workspace)
+    shutil.rmtree(made_workspace.tables / "sources")
+    assert not is_fresh(made_workspace, keys)
+    assert materialize_documents(made_workspace).unchanged
+    assert states(made_workspace) == before
 
 
 def test_a_post_that_may_not_be_read_neither_stops_a_run_nor_is_taken_for_unchanged(
@@ -89,26 +88,26 @@ def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
     [(True, "posts/ holds no document that can be served"), (False, "posts/ is not there")],
 )
 def test_without_posts_a_run_goes_on_and_says_so(
-    workspace: Workspace, caplog: pytest.LogCaptureFixture, leave: bool, state: str
+    made_workspace: Workspace, caplog: pytest.LogCaptureFixture, leave: bool, state: str
 ) -> None:
-    run_pipeline(workspace)
-    shutil.rmtree(workspace.posts)
+    shutil.rmtree(made_workspace.posts)
     if leave:
-        workspace.posts.mkdir()
+        made_workspace.posts.mkdir()
     reports = {
-        report.table: report for report in run_pipeline(open_workspace(workspace.root, accept_removals=True))
+        report.table: report
+        for report in run_pipeline(open_workspace(made_workspace.root, accept_removals=True))
     }
     notice = reports["documents"].counts["notice"]
     assert str(notice).startswith(
         f"{state}, so that windows are given no context; put Markdown files into it"
     )
     assert str(notice) in caplog.text
-    contexts = read_table(workspace.tables, "window_contexts")
+    contexts = read_table(made_workspace.tables, "window_contexts")
     assert set(contexts.select("status", "verdict", "confidence").rows()) == {
         ("no_hits", "insufficient", 0.0)
     }
     assert set(contexts["recommendation"]) == {"add documents: there is none to search"}
-    assert set(read_table(workspace.tables, "documents")["status"]) == {"deleted"}
+    assert set(read_table(made_workspace.tables, "documents")["status"]) == {"deleted"}
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("serve", True), ("hide", False)])

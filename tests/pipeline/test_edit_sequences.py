@@ -21,7 +21,7 @@ from pipelines.materialization import execute_job
 from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
 from tests.workspaces import CHAT, replace_recorded
 
-SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "4"))
+SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "2"))
 STEPS = 15
 
 Inputs = dict[str, str]

@@ -12,10 +12,9 @@ from backstory.workspace import Workspace, open_workspace
 
 
 @pytest.fixture
-def fresh(workspace: Workspace) -> Workspace:
-    run_pipeline(workspace)
-    pipeline.record_run(workspace, pipeline.find_partitions(workspace))
-    return workspace
+def fresh(made_workspace: Workspace) -> Workspace:
+    pipeline.record_run(made_workspace, pipeline.find_partitions(made_workspace))
+    return made_workspace
 
 
 def is_fresh(workspace: Workspace) -> bool:

@@ -101,9 +101,8 @@ def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Wo
 
 
 def test_the_language_of_a_document_is_told_again_only_where_its_content_is_another(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_pipeline(workspace)
     told: list[str] = []
 
     def tell(texts: Iterable[str | None]) -> str | None:
@@ -111,12 +110,12 @@ def test_the_language_of_a_document_is_told_again_only_where_its_content_is_anot
         return detect_language(told)
 
     monkeypatch.setattr("backstory.pipeline.corpus.detect_language", tell)
-    (workspace.posts / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
-    (workspace.posts / "later.md").unlink()
-    run_pipeline(workspace)
+    (made_workspace.posts / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
+    (made_workspace.posts / "later.md").unlink()
+    run_pipeline(made_workspace)
     assert told[0] == "O gato da vizinha"
     assert len(told) == 2
-    found = languages_of_posts(workspace)
+    found = languages_of_posts(made_workspace)
     assert found.pop("unrelated.md") == "pt"
     assert found == dict.fromkeys(POSTS.keys() - {"unrelated.md", "later.md"}, "en")
 

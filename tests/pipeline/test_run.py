@@ -37,12 +37,11 @@ def reopened(workspace: Workspace) -> Workspace:
     return open_workspace(workspace.root)
 
 
-def test_every_topic_of_a_window_gets_its_document(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    contexts = read_table(workspace.tables, "contexts", ["2025-03-13"])
+def test_every_topic_of_a_window_gets_its_document(made_workspace: Workspace) -> None:
+    contexts = read_table(made_workspace.tables, "contexts", ["2025-03-13"])
     assert {"drip-irrigation", "backup-disk", "sourdough"} <= set(contexts["slug"])
-    assert {"night-train"} <= slugs(workspace, "2025-03-15")
-    summary = read_table(workspace.tables, "window_contexts")
+    assert {"night-train"} <= slugs(made_workspace, "2025-03-15")
+    summary = read_table(made_workspace.tables, "window_contexts")
     assert set(summary["status"]) == {"ok"}
     assert all(text.startswith("\n\n## Related Previous Posts") for text in summary["text"])
 
@@ -59,29 +58,29 @@ def test_documents_of_the_future_are_hidden_unless_asked_for(
     assert "later" in slugs(shown, "2025-03-15")
 
 
-def test_all_tables_keep_their_contracts_and_references(workspace: Workspace) -> None:
-    run_pipeline(workspace)
+def test_all_tables_keep_their_contracts_and_references(made_workspace: Workspace) -> None:
     for table in TABLES:
-        assert integrity.find_contract_breaches(workspace, table).is_empty()
-    assert integrity.find_unknown_messages(workspace).is_empty()
-    assert integrity.find_inexact_chunks(workspace).is_empty()
-    assert integrity.find_late_documents(workspace).is_empty()
-    assert integrity.find_orphans(workspace, "hits", "document_chunks", ["chunk_id"]).is_empty()
-    assert integrity.find_orphans(workspace, "decisions", "hits", ["query_chunk_id", "chunk_id"]).is_empty()
-    windows = read_table(workspace.tables, "windows")["window_id"].sort()
-    assert read_table(workspace.tables, "window_contexts")["window_id"].sort().equals(windows)
+        assert integrity.find_contract_breaches(made_workspace, table).is_empty()
+    assert integrity.find_unknown_messages(made_workspace).is_empty()
+    assert integrity.find_inexact_chunks(made_workspace).is_empty()
+    assert integrity.find_late_documents(made_workspace).is_empty()
+    assert integrity.find_orphans(made_workspace, "hits", "document_chunks", ["chunk_id"]).is_empty()
+    assert integrity.find_orphans(
+        made_workspace, "decisions", "hits", ["query_chunk_id", "chunk_id"]
+    ).is_empty()
+    windows = read_table(made_workspace.tables, "windows")["window_id"].sort()
+    assert read_table(made_workspace.tables, "window_contexts")["window_id"].sort().equals(windows)
 
 
-def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    for path in workspace.root.rglob("*"):
+def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace: Workspace) -> None:
+    for path in made_workspace.root.rglob("*"):
         if path.is_file() and path.parent.name != "chats":
             content = path.read_bytes()
             assert not any(name.encode() in content for name in NAMES), path
     for table in TABLES:
-        text = str(read_table(workspace.tables, table).to_dicts())
+        text = str(read_table(made_workspace.tables, table).to_dicts())
         assert not any(name in text for name in NAMES), table
-    assert pipeline.find_privacy_breaches(workspace).is_empty()
+    assert pipeline.find_privacy_breaches(made_workspace).is_empty()
 
 
 def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]) -> None:
@@ -91,12 +90,11 @@ def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]
     assert not workspace.secret.exists()
 
 
-def test_a_second_run_changes_nothing_and_does_nothing(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    before = hash_files(workspace.tables)
-    reports = run_pipeline(reopened(workspace))
+def test_a_second_run_changes_nothing_and_does_nothing(made_workspace: Workspace) -> None:
+    before = hash_files(made_workspace.tables)
+    reports = run_pipeline(reopened(made_workspace))
     assert [report.table for report in reports if not report.unchanged] == []
-    assert hash_files(workspace.tables) == before
+    assert hash_files(made_workspace.tables) == before
 
 
 def test_another_workspace_with_the_same_input_and_secret_has_the_same_bytes(
@@ -122,40 +120,41 @@ def test_days_one_by_one_give_what_one_range_gives(make_workspace: Callable[...,
     assert hash_files(whole.tables) == hash_files(daily.tables)
 
 
-def test_a_new_export_makes_only_what_it_changes(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    before = hash_files(workspace.tables)
-    export = workspace.exports / "garden.txt"
+def test_a_new_export_makes_only_what_it_changes(made_workspace: Workspace) -> None:
+    before = hash_files(made_workspace.tables)
+    export = made_workspace.exports / "garden.txt"
     with export.open("a", encoding="utf-8") as file:
         file.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp\n")
-    reports = {report.table: report for report in run_pipeline(reopened(workspace))}
+    reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
     assert reports["windows"].computed == 1
     assert reports["search_index"].unchanged
-    after = hash_files(workspace.tables)
+    after = hash_files(made_workspace.tables)
     assert {name for name in before if after[name] != before[name]} == {"sources/conversations.parquet"}
-    assert "unrelated" in slugs(workspace, "2025-03-16")
+    assert "unrelated" in slugs(made_workspace, "2025-03-16")
 
 
-def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    before = read_table(workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
-    post = workspace.posts / "sourdough.md"
+def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Workspace) -> None:
+    before = (
+        read_table(made_workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
+    )
+    post = made_workspace.posts / "sourdough.md"
     post.write_text(post.read_text(encoding="utf-8") + "\nFeed it twice a day.\n", encoding="utf-8")
-    reports = {report.table: report for report in run_pipeline(reopened(workspace))}
+    reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
     assert reports["search_index"].counts["embedding_computed"] == 1
-    after = read_table(workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
+    after = (
+        read_table(made_workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
+    )
     assert after["document_id"] == before["document_id"]
     assert after["revision"] != before["revision"]
     assert "twice a day" in after["content"]
 
 
-def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    (workspace.posts / "sourdough.md").unlink()
-    run_pipeline(reopened(workspace))
-    documents = read_table(workspace.tables, "documents")
+def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(made_workspace: Workspace) -> None:
+    (made_workspace.posts / "sourdough.md").unlink()
+    run_pipeline(reopened(made_workspace))
+    documents = read_table(made_workspace.tables, "documents")
     assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted"]
-    assert "sourdough" not in set(read_table(workspace.tables, "contexts")["slug"])
+    assert "sourdough" not in set(read_table(made_workspace.tables, "contexts")["slug"])
 
 
 def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
@@ -220,21 +219,19 @@ def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspac
     assert read_table(workspace.tables, "sources")["status"].to_list() == ["set_aside", "unsupported"]
 
 
-def test_lost_sources_are_made_again(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    before = hash_files(workspace.tables)
-    (workspace.tables / "sources" / "conversations.parquet").unlink()
-    run_pipeline(reopened(workspace))
-    assert hash_files(workspace.tables) == before
+def test_lost_sources_are_made_again(made_workspace: Workspace) -> None:
+    before = hash_files(made_workspace.tables)
+    (made_workspace.tables / "sources" / "conversations.parquet").unlink()
+    run_pipeline(reopened(made_workspace))
+    assert hash_files(made_workspace.tables) == before
 
 
-def test_media_are_in_windows_and_in_no_query(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    media = read_table(workspace.tables, "messages").filter(kind="media")
+def test_media_are_in_windows_and_in_no_query(made_workspace: Workspace) -> None:
+    media = read_table(made_workspace.tables, "messages").filter(kind="media")
     assert media["text"].to_list() == [None]
-    windows = read_table(workspace.tables, "windows")
+    windows = read_table(made_workspace.tables, "windows")
     assert media["message_id"][0] in set(windows["message_ids"].explode())
-    chunks = read_table(workspace.tables, "window_chunks")
+    chunks = read_table(made_workspace.tables, "window_chunks")
     assert not chunks["text"].str.contains("(?i)omitted").any()
 
 
@@ -319,9 +316,8 @@ def test_a_bad_setting_stops_before_any_work(workspace: Workspace) -> None:
     assert not workspace.tables.exists()
 
 
-def test_writer_jobs_read_the_tables_through_ibis(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    backend = connect(workspace.tables)
+def test_writer_jobs_read_the_tables_through_ibis(made_workspace: Workspace) -> None:
+    backend = connect(made_workspace.tables)
     joined = backend.table("window_contexts").join(backend.table("windows"), "window_id")
-    assert joined.count().to_pyarrow().as_py() == len(read_table(workspace.tables, "windows"))
-    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    assert joined.count().to_pyarrow().as_py() == len(read_table(made_workspace.tables, "windows"))
+    assert list_partitions(made_workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]

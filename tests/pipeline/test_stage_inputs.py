@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -230,25 +230,43 @@ def made_under(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mapping[st
     return make
 
 
-def copy_changed(made: Workspace, folder: Path, change: Change, *, ignore: str = "") -> Workspace:
+def copy_changed(made: Workspace, folder: Path, changes: Sequence[Change], *, ignore: str = "") -> Workspace:
+    """Copy a workspace, and change settings that are changed under the same other ones."""
     shutil.copytree(made.root, folder, ignore=shutil.ignore_patterns(*ignore.split()))
-    if change.rename:
-        (folder / change.rename[0]).rename(folder / change.rename[1])
-    settings = write_settings({**change.given, change.setting: change.value})
-    (folder / "backstory.yaml").write_text(settings, encoding="utf-8")
+    settings = dict(changes[0].given)
+    for change in changes:
+        if change.rename:
+            (folder / change.rename[0]).rename(folder / change.rename[1])
+        settings[change.setting] = change.value
+    (folder / "backstory.yaml").write_text(write_settings(settings), encoding="utf-8")
     return open_workspace(folder)
 
 
+def group_changes() -> list[tuple[Change, ...]]:
+    """Give each change alone, but those together that make nothing again under the same settings."""
+    idle: dict[str, list[Change]] = {}
+    for change in CHANGES:
+        if change.remade == NOTHING:
+            idle.setdefault(write_settings(change.given), []).append(change)
+    assert all(len({change.setting for change in group}) == len(group) for group in idle.values())
+    alone = [(change,) for change in CHANGES if change.remade != NOTHING]
+    return [*alone, *(tuple(group) for group in idle.values())]
+
+
 @pytest.mark.filterwarnings("ignore:nprobe is a parameter of IVF")
-@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    group_changes(),
+    ids=lambda group: f"{group[0]}{f' and {len(group) - 1} more' * (len(group) > 1)}",
+)
 def test_a_changed_setting_makes_again_what_reads_it(
-    made_under: Callable[[Mapping[str, Any]], Workspace], tmp_path: Path, change: Change
+    made_under: Callable[[Mapping[str, Any]], Workspace], tmp_path: Path, changes: tuple[Change, ...]
 ) -> None:
-    made = made_under(change.given)
-    changed = copy_changed(made, tmp_path / "changed", change)
+    made = made_under(changes[0].given)
+    changed = copy_changed(made, tmp_path / "changed", changes)
     remade = {report.table for report in run_pipeline(changed) if not report.unchanged}
-    assert remade == set(change.remade.split())
-    fresh = copy_changed(made, tmp_path / "fresh", change, ignore="data index")
+    assert remade == set(changes[0].remade.split())
+    fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
     run_pipeline(fresh)
     assert hash_files(changed.tables) == hash_files(fresh.tables)
 
@@ -304,9 +322,10 @@ MODEL_CHANGES = (
 """Given settings, the one that changes, its value, and the stages whose inputs change by it; and further given ones."""
 
 
-@pytest.fixture
-def model_folders(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
+@pytest.fixture(scope="module")
+def model_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a workspace with models, of which every test writes the settings."""
+    root = tmp_path_factory.mktemp("models") / "workspace"
     write_workspace(root)
     for name, weight in (("cross a", 1.0), ("cross b", 2.0)):
         write_cross_encoder(root / "models" / name, {"of": weight})

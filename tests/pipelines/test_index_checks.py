@@ -16,13 +16,14 @@ from backstory.workspace import Workspace, open_workspace
 SETTINGS = "embedding: {provider: hashing}\nindex: {ann_min_rows: 1}\n"
 
 
-def test_the_index_holds_every_chunk_until_a_post_is_added(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    assert integrity.find_index_deviations(workspace).is_empty()
-    assert integrity.find_low_recall(workspace).is_empty()
-    assert read_status(workspace)["index_recall"] is None
-    (workspace.posts / "new.md").write_text("# New\n\nA post that is not indexed yet.\n", encoding="utf-8")
-    reopened = open_workspace(workspace.root)
+def test_the_index_holds_every_chunk_until_a_post_is_added(made_workspace: Workspace) -> None:
+    assert integrity.find_index_deviations(made_workspace).is_empty()
+    assert integrity.find_low_recall(made_workspace).is_empty()
+    assert read_status(made_workspace)["index_recall"] is None
+    (made_workspace.posts / "new.md").write_text(
+        "# New\n\nA post that is not indexed yet.\n", encoding="utf-8"
+    )
+    reopened = open_workspace(made_workspace.root)
     pipeline.materialize_documents(reopened)
     pipeline.materialize_document_chunks(reopened)
     assert integrity.find_index_deviations(reopened).rows() == [

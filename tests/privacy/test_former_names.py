@@ -64,12 +64,11 @@ def test_doctor_names_the_history_until_it_is_deleted(named: Workspace) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_nothing_is_deleted_while_no_name_becomes_known(workspace: Workspace) -> None:
-    run_pipeline(workspace)
-    page = write_window_page(workspace, "latest")
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+def test_nothing_is_deleted_while_no_name_becomes_known(made_workspace: Workspace) -> None:
+    page = write_window_page(made_workspace, "latest")
+    with (made_workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
         chat.write("15/03/2025, 18:06 - Ada Lind: One more thing\n")
-    assert "earlier runs" not in say("run", "-w", str(workspace.root))
+    assert "earlier runs" not in say("run", "-w", str(made_workspace.root))
     assert Path(page).exists()
 
 
