@@ -18,7 +18,7 @@ from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 from tests.cli.invocation import run as run_command
 from tests.pipeline.test_removals import KEEP
-from tests.workspaces import CHAT, SETTINGS
+from tests.workspaces import CHAT, SETTINGS, copy_made, write_workspace
 
 OTHER = """\
 14/03/2025, 09:00 - Dora Quill: Only the moths were awake
@@ -26,8 +26,10 @@ OTHER = """\
 """
 
 
-@pytest.fixture
-def made(workspace: Workspace) -> Workspace:
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with two conversations and the tombstone of a post, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("forgetting") / "workspace")
     (workspace.exports / "moths.txt").write_text(OTHER, encoding="utf-8")
     (workspace.posts / "gone.md").write_text(
         "# Gone soon\n\nA post that will be deleted.\n", encoding="utf-8"
@@ -35,7 +37,12 @@ def made(workspace: Workspace) -> Workspace:
     run_pipeline(workspace)
     (workspace.posts / "gone.md").unlink()
     run_pipeline(open_workspace(workspace.root))
-    return workspace
+    return workspace.root
+
+
+@pytest.fixture
+def made(made_before: Path, tmp_path: Path) -> Workspace:
+    return copy_made(made_before, tmp_path / "workspace")
 
 
 def reopen(workspace: Workspace) -> Workspace:

@@ -116,6 +116,15 @@ def made_workspace(made_once: Path, tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
+def own_state_storage() -> Iterator[None]:
+    """Leave no instance of Dagster behind that is gone, since definitions are resolved in the one entered last."""
+    from dagster._core.storage.defs_state.base import set_defs_state_storage
+
+    with set_defs_state_storage(None):
+        yield
+
+
+@pytest.fixture
 def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Give a function that starts a process in a group of its own; every group is killed at the end."""
     started: list[subprocess.Popen[str]] = []

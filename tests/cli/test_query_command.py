@@ -31,7 +31,7 @@ def test_query_marks_what_no_context_would_take(made: Path) -> None:
 
 @pytest.fixture
 def found(made_workspace: Workspace) -> Any:
-    """Give a function that queries the made_workspace of six posts; it gives their slugs."""
+    """Give a function that queries the workspace of six posts; it gives their slugs."""
 
     def query(*options: str) -> list[str]:
         result = run("query", "sourdough bread", *options, "-w", str(made_workspace.root), "--json")

@@ -67,7 +67,6 @@ def test_windows_fit_into_80_columns(make_workspace: Callable[..., Workspace], s
 
 
 def test_windows_are_chosen_by_day_and_number(made_workspace: Workspace) -> None:
-
     def days(*options: str) -> list[str]:
         shown = run("windows", "-w", str(made_workspace.root), "--json", *options).stdout
         return [window["started_at"][:10] for window in json.loads(shown)]

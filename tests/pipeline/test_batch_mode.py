@@ -38,7 +38,7 @@ WAITING = 4
 
 Make = Callable[..., Workspace]
 
-pytestmark = pytest.mark.usefixtures("api_key")
+pytestmark = pytest.mark.usefixtures("api_key", "own_state_storage")
 
 
 @pytest.fixture

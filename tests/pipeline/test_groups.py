@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -12,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory import run_pipeline
+from backstory import pipeline, run_pipeline
 from backstory.pipeline.incremental import group_partitions
 from backstory.pipeline.stage_report import StageReport, add_counts
 from backstory.tables import list_partitions
 from backstory.workspace import Workspace, open_workspace
 from tests.pipeline.test_run import hash_files
+from tests.workspaces import write_workspace
 
 DAYS = [f"2025-03-{day:02}" for day in range(11, 21)]
 SETTINGS = """\
@@ -29,7 +29,7 @@ rag: {top_k: 3}
 KILLED_AFTER = """
 import os, signal, sys
 from pathlib import Path
-from backstory import run_pipeline
+from backstory import pipeline, run_pipeline
 from backstory.tables.ledger import Ledger
 from backstory.workspace import open_workspace
 
@@ -47,27 +47,32 @@ run_pipeline(open_workspace(Path(sys.argv[1])))
 """
 
 
-@pytest.fixture
-def make_long_workspace(make_workspace: Callable[..., Workspace]) -> Callable[[int], Workspace]:
-    """Give a function that makes a workspace with ten days of chat, for any size of group."""
+Whole = tuple[Workspace, list[StageReport]]
 
-    def make(rows_at_once: int) -> Workspace:
-        workspace = make_workspace(SETTINGS % rows_at_once, f"groups-of-{rows_at_once}")
-        topics = ["the drip irrigation line", "my backup disk", "the sourdough starter", "the night train"]
-        lines = [
-            f"{day[8:]}/03/2025, 09:{number:02} - {('Ada Lind', 'Ben Okri')[number % 2]}: "
-            f"We talked about {topics[(number + place) % 4]} for the {number + 1}th time on day {place}"
-            for place, day in enumerate(DAYS)
-            for number in range(3 + 2 * (place % 4))
-            if place != 6
-        ]
-        (workspace.exports / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        workspace.secret.parent.mkdir()
-        workspace.secret.write_text("ab" * 32, encoding="ascii")
-        workspace.secret.chmod(0o600)
-        return open_workspace(workspace.root)
 
-    return make
+def write_long_workspace(root: Path, rows_at_once: int) -> Workspace:
+    """Write a workspace with ten days of chat, for any size of group."""
+    workspace = write_workspace(root, SETTINGS % rows_at_once)
+    topics = ["the drip irrigation line", "my backup disk", "the sourdough starter", "the night train"]
+    lines = [
+        f"{day[8:]}/03/2025, 09:{number:02} - {('Ada Lind', 'Ben Okri')[number % 2]}: "
+        f"We talked about {topics[(number + place) % 4]} for the {number + 1}th time on day {place}"
+        for place, day in enumerate(DAYS)
+        for number in range(3 + 2 * (place % 4))
+        if place != 6
+    ]
+    (workspace.exports / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    workspace.secret.parent.mkdir()
+    workspace.secret.write_text("ab" * 32, encoding="ascii")
+    workspace.secret.chmod(0o600)
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """A workspace that was made in one group, which no test changes, and the reports of its stages."""
+    workspace = write_long_workspace(tmp_path_factory.mktemp("groups") / "whole", 50_000)
+    return workspace, run_pipeline(workspace)
 
 
 def count_figures(report: StageReport) -> dict[str, int | float | str]:
@@ -76,25 +81,24 @@ def count_figures(report: StageReport) -> dict[str, int | float | str]:
     return {name: value for name, value in report.counts.items() if name not in passing}
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 12, 30])
-def test_the_size_of_the_groups_changes_no_byte(
-    make_long_workspace: Callable[[int], Workspace], rows_at_once: int
-) -> None:
-    whole, grouped = make_long_workspace(50_000), make_long_workspace(rows_at_once)
-    whole_reports, grouped_reports = run_pipeline(whole), run_pipeline(grouped)
-    assert len(list_partitions(whole.tables, "contexts")) == len(DAYS) - 1
-    assert hash_files(grouped.tables) == hash_files(whole.tables)
+@pytest.mark.parametrize("rows_at_once", [1, 7, 30])
+def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, rows_at_once: int) -> None:
+    undivided, reports = whole
+    grouped = write_long_workspace(tmp_path / "grouped", rows_at_once)
+    grouped_reports = run_pipeline(grouped)
+    assert len(list_partitions(undivided.tables, "contexts")) == len(DAYS) - 1
+    assert hash_files(grouped.tables) == hash_files(undivided.tables)
     assert [count_figures(report) for report in grouped_reports] == [
-        count_figures(report) for report in whole_reports
+        count_figures(report) for report in reports
     ]
 
 
-@pytest.mark.parametrize(("table", "group"), [("messages", 3), ("windows", 4), ("hits", 2), ("contexts", 5)])
+@pytest.mark.parametrize(("table", "group"), [("messages", 3), ("hits", 2), ("contexts", 5)])
 def test_a_kill_between_groups_loses_one_group_at_most(
-    make_long_workspace: Callable[[int], Workspace], table: str, group: int
+    whole: Whole, tmp_path: Path, table: str, group: int
 ) -> None:
-    undisturbed, killed = make_long_workspace(50_000), make_long_workspace(1)
-    run_pipeline(undisturbed)
+    undisturbed, _ = whole
+    killed = write_long_workspace(tmp_path / "killed", 1)
     process = subprocess.run(
         [sys.executable, "-c", KILLED_AFTER, str(killed.root), table, str(group)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
@@ -130,8 +134,9 @@ def test_figures_of_groups_are_added_and_words_listed_once() -> None:
     assert counts == {"queries": 7, "engine": "exact; vss", "seconds": 0.5}
 
 
-def test_a_preview_is_a_few_rows_of_what_was_made(make_long_workspace: Callable[[int], Workspace]) -> None:
-    reports = {report.table: report for report in run_pipeline(make_long_workspace(1))}
-    preview = reports["messages"].preview
+def test_a_preview_is_a_few_rows_of_what_was_made(tmp_path: Path) -> None:
+    workspace = write_long_workspace(tmp_path / "workspace", 1)
+    wanted = pipeline.find_partitions(workspace)
+    preview = pipeline.materialize_messages(workspace, wanted).preview
     assert preview.schema["timestamp"] == pl.Datetime("us", "UTC")
     assert 0 < len(preview) <= 5

@@ -14,6 +14,8 @@ from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 from pipelines.run_plan import tag_range
 
+pytestmark = pytest.mark.usefixtures("own_state_storage")
+
 DAYS = ("2025-03-13", "2025-03-15")
 HOOK = f"""#!{sys.executable}
 import sys

@@ -23,6 +23,8 @@ from pipelines.instance import open_instance
 from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
 from tests.workspaces import SETTINGS, write_workspace
 
+pytestmark = pytest.mark.usefixtures("own_state_storage")
+
 ALONE = SETTINGS.replace("overlap: 2", "overlap: 0")
 
 Range = tuple[str | None, str | None]

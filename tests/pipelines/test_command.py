@@ -1,12 +1,14 @@
-"""``python -m pipelines`` as a process: exit codes, repetition, what it prints."""
+"""``python -m pipelines``: exit codes, repetition, what it prints, and what a process of it leaves behind."""
 
+import logging
 import os
 import re
 import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -24,44 +26,88 @@ from backstory.runner import find_wanted
 from backstory.settings import PartitionSettings
 from backstory.tables import list_partitions, read_table
 from backstory.workspace import Workspace, open_workspace
+from pipelines.__main__ import main
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
-from tests.workspaces import replace_recorded
+from tests.workspaces import copy_made, replace_recorded, write_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def run_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "pipelines", *arguments],
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Give a function that runs a command in this process, up to its exit."""
+    log = logging.getLogger("backstory")
+    level, handlers = log.level, list(log.handlers)
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        monkeypatch.setattr("sys.argv", ["pipelines", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed, errors = (" ".join(text.split()) for text in capsys.readouterr())
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), printed, errors)
+
+    yield run
+    log.setLevel(level)
+    log.handlers[:] = handlers
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of ``python -m pipelines materialize`` that has ended, its workspace and its home."""
+
+    result: "subprocess.CompletedProcess[str]"
+    workspace: Workspace
+    home: Path
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Process:
+    """Make every table of a workspace, which no test changes, in a process."""
+    workspace = write_workspace(tmp_path_factory.mktemp("command") / "workspace")
+    home = tmp_path_factory.mktemp("home")
+    inherited = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    folders = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "pipelines", "materialize", "-w", str(workspace.root)],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "200", **variables},
-        timeout=300,
+        env={**inherited, "COLUMNS": "200", **folders},
+        timeout=600,
         check=False,
     )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return Process(result, workspace, home)
 
 
-def test_materialize_makes_every_table_and_a_second_run_none(workspace: Workspace) -> None:
-    first = run_command("materialize", "--workspace", str(workspace.root))
-    assert first.returncode == 0, first.stdout + first.stderr
-    assert "window_contexts" in first.stdout
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
-    second = run_command("materialize", BACKSTORY_WORKSPACE=str(workspace.root))
+@pytest.fixture
+def made(process: Process, tmp_path: Path) -> Workspace:
+    return copy_made(process.workspace.root, tmp_path / "made")
+
+
+def test_materialize_makes_every_table_and_a_second_run_none(
+    process: Process, made: Workspace, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "window_contexts" in process.result.stdout
+    assert list_partitions(made.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(made.root))
+    second = call("materialize")
     assert second.returncode == 0
     assert "Nothing has changed" in second.stdout
-    (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
-    third = run_command("materialize", BACKSTORY_WORKSPACE=str(workspace.root))
+    (made.tables / "contexts" / "2025-03-15.parquet").unlink()
+    third = call("materialize")
     assert third.returncode == 0
     assert third.stdout.count("unchanged") == len(STAGES) - 1
-    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    assert list_partitions(made.tables, "contexts") == ["2025-03-13", "2025-03-15"]
 
 
-def test_every_day_with_messages_is_told_to_dagster_and_every_check_once(workspace: Workspace) -> None:
-    first = run_command("materialize", "--workspace", str(workspace.root))
-    assert "Falling back" not in first.stderr  # what Dagster says when a batch of events could not be stored
-    with open_instance(workspace) as instance:
+def test_every_day_with_messages_is_told_to_dagster_and_every_check_once(process: Process) -> None:
+    # What Dagster says when a batch of events could not be stored.
+    assert "Falling back" not in process.result.stderr
+    with open_instance(process.workspace) as instance:
         [run] = instance.get_runs()
         assert run.status is dg.DagsterRunStatus.SUCCESS
         days = {"2025-03-13", "2025-03-15"}
@@ -93,44 +139,35 @@ def test_the_run_says_what_it_reads_before_dagster_is_loaded() -> None:
     assert result.stdout.strip() == "[]"
 
 
-def test_a_blocking_check_stops_its_day_and_is_told_once(workspace: Workspace) -> None:
-    run_command("materialize", "--workspace", str(workspace.root))
-    path = workspace.tables / "messages" / "2025-03-13.parquet"
+def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: Call) -> None:
+    path = made.tables / "messages" / "2025-03-13.parquet"
     messages = pl.read_parquet(path)
-    replace_recorded(workspace, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
+    replace_recorded(made, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
     for other in ("windows", "contexts"):
-        (workspace.tables / other / "2025-03-15.parquet").unlink()
-    result = run_command("materialize", "--workspace", str(workspace.root))
+        (made.tables / other / "2025-03-15.parquet").unlink()
+    result = call("materialize", "--workspace", str(made.root))
     assert result.returncode == 1
     assert result.stdout.count("failed: messages, check contract_breaches: 1 found") == 1
     assert "(2025-03-13)" in result.stdout
-    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    assert list_partitions(made.tables, "contexts") == ["2025-03-13", "2025-03-15"]
 
 
-def test_a_range_of_days_makes_only_these(workspace: Workspace) -> None:
+def test_a_range_of_days_makes_only_these(workspace: Workspace, call: Call) -> None:
     days = ("--from", "2025-03-15", "--to", "2025-03-15")
-    assert run_command("materialize", *days, "-w", str(workspace.root)).returncode == 0
+    assert call("materialize", *days, "-w", str(workspace.root)).returncode == 0
     assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
 
 
-def test_nothing_is_written_outside_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    result = run_command(
-        "materialize", "-w", str(workspace.root), HOME=str(home), XDG_CACHE_HOME=str(home / "cache")
-    )
-    assert result.returncode == 0
-    assert [path for path in home.rglob("*") if path.is_file()] == []
-    assert (workspace.root / ".dagster").is_dir()
+def test_nothing_is_written_outside_the_workspace(process: Process) -> None:
+    assert [path for path in process.home.rglob("*") if path.is_file()] == []
+    assert (process.workspace.root / ".dagster").is_dir()
 
 
-def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace) -> None:
+def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace, call: Call) -> None:
     (workspace.exports / "garden.txt").write_text(
         "01/02/2025, 10:00 - A: one\n03/04/2025, 10:00 - B: two\n", encoding="utf-8"
     )
-    result = run_command(
-        "materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root)
-    )
+    result = call("materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root))
     assert result.returncode == 1
     assert "date_order" in result.stdout + result.stderr
     assert read_table(workspace.tables, "messages").is_empty()
@@ -144,16 +181,17 @@ def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace) -> None:
         (("materialise",), "No such command"),
     ],
 )
-def test_bad_usage_exits_with_2_and_says_what_to_do(arguments: tuple[str, ...], words: str) -> None:
-    result = run_command(*arguments)
+def test_bad_usage_exits_with_2_and_says_what_to_do(
+    call: Call, arguments: tuple[str, ...], words: str
+) -> None:
+    result = call(*arguments)
     assert result.returncode == 2
     assert words in result.stderr
 
 
-def test_a_bad_setting_exits_with_2_and_names_its_line(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace()
+def test_a_bad_setting_exits_with_2_and_names_its_line(workspace: Workspace, call: Call) -> None:
     (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
-    result = run_command("materialize", "-w", str(workspace.root))
+    result = call("materialize", "-w", str(workspace.root))
     assert result.returncode == 2
     assert "backstory.yaml:2: unknown setting rag.topk" in result.stderr
 
@@ -168,9 +206,9 @@ def test_a_bad_setting_exits_with_2_and_names_its_line(make_workspace: Callable[
     ],
 )
 def test_a_range_that_cannot_be_is_named(
-    workspace: Workspace, arguments: tuple[str, ...], words: str
+    workspace: Workspace, call: Call, arguments: tuple[str, ...], words: str
 ) -> None:
-    result = run_command("materialize", *arguments, "-w", str(workspace.root))
+    result = call("materialize", *arguments, "-w", str(workspace.root))
     assert result.returncode == 2
     assert words in result.stderr
 
@@ -206,10 +244,10 @@ def test_the_remedies_for_messages_before_the_first_day_work(
         assert find_wanted(workspace, date.fromisoformat(other), None)[0] == offered
 
 
-def test_the_ui_says_that_its_port_is_taken(workspace: Workspace) -> None:
+def test_the_ui_says_that_its_port_is_taken(workspace: Workspace, call: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        result = run_command("ui", "--port", port, "-w", str(workspace.root))
+        result = call("ui", "--port", port, "-w", str(workspace.root))
     assert result.returncode == 2
     assert f"port {port} cannot be used" in result.stderr
     assert "Traceback" not in result.stderr

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from backstory import pipeline, run_pipeline
 from backstory.index import current_version
+from backstory.index.snapshot.history import HISTORY_FILE
 from backstory.index.snapshot.recall import SAMPLED_QUERIES
 from backstory.inspection import integrity
 from backstory.inspection.doctor import examine
@@ -48,6 +49,8 @@ def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callab
         if table == "manifest of the index"
     ]
     content = hashlib.sha256(path.read_bytes()).hexdigest()
+    history = workspace.index / HISTORY_FILE
+    history.write_text(history.read_text(encoding="utf-8").replace(entry.content, content), encoding="utf-8")
     workspace.ledger.record(table, {"all": replace(entry, content=content)})
     [(recall, queries, remedy)] = integrity.find_low_recall(workspace).rows()
     assert (recall, queries) == (0.95, SAMPLED_QUERIES)
