@@ -7,6 +7,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.workspace import open_workspace
 from tests.cli.invocation import run
+from tests.workspaces import copy_made
 
 CHAT = """\
 13/03/2025, 09:01 - Ada Lind: The drip irrigation line broke again
@@ -15,9 +16,7 @@ CHAT = """\
 POSTS = {"irrigation": "The drip irrigation line and its elbow.", "disk": "A clicking backup disk."}
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
+def write(folder: Path) -> Path:
     run("init", str(folder))
     (folder / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
     (folder / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
@@ -27,9 +26,21 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(root: Path) -> Path:
-    run_pipeline(open_workspace(root))
-    return root
+def root(tmp_path: Path) -> Path:
+    return write(tmp_path / "workspace")
+
+
+@pytest.fixture(scope="session")
+def small_made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace after its first run, which no test changes."""
+    folder = write(tmp_path_factory.mktemp("small-made-once") / "workspace")
+    run_pipeline(open_workspace(folder))
+    return folder
+
+
+@pytest.fixture
+def made(small_made_once: Path, tmp_path: Path) -> Path:
+    return copy_made(small_made_once, tmp_path / "workspace").root
 
 
 @pytest.fixture(autouse=True)

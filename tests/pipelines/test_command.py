@@ -113,7 +113,8 @@ def test_every_day_with_messages_is_told_to_dagster_and_every_check_once(process
         days = {"2025-03-13", "2025-03-15"}
         for stage in STAGES:
             key = dg.AssetKey(stage.table)
-            assert instance.get_materialized_partitions(key) == (days if stage.partitioned else set())
+            written = stage.partitioned and stage.table != "posts"  # which no writer writes here
+            assert instance.get_materialized_partitions(key) == (days if written else set())
             latest = instance.get_latest_materialization_event(key)
             assert latest is not None
             assert latest.run_id == run.run_id

@@ -17,7 +17,8 @@ from tests.workspaces import SETTINGS, replace_recorded
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
-PARTITIONED = [stage.table for stage in STAGES if stage.partitioned]
+# No writer is set, so that there are no posts.
+PARTITIONED = [stage.table for stage in STAGES if stage.partitioned and stage.table != "posts"]
 
 
 def run(workspace: Workspace) -> list[str]:
