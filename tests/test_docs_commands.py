@@ -7,7 +7,7 @@ import re
 import runpy
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,9 @@ from typer.core import TyperGroup
 
 from backstory.cli import app as backstory_cli
 from backstory.extras import MODULES
-from backstory.pipeline.run import run_pipeline
-from backstory.workspace import Workspace
 from benchmarks.machine import PINNED_KERNELS
 from pipelines import __main__ as pipelines_cli
+from tests.workspaces import copy_made
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -131,12 +130,11 @@ def test_a_command_exists_and_takes_its_options(
 def test_the_python_of_a_page_runs(
     page: str,
     code: str,
-    make_workspace: Callable[..., Workspace],
+    made_once: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    workspace = make_workspace(name="mychat")
-    run_pipeline(workspace)
-    folder = workspace.root.parent
+    folder = copy_made(made_once, tmp_path / "mychat").root.parent
     (folder / "chats").mkdir()
     (folder / "result.json").write_text(json.dumps(TELEGRAM), encoding="utf-8")
     monkeypatch.chdir(folder)

@@ -61,9 +61,11 @@ def test_all_steps_in_memory_give_what_the_stages_write(
         )
 
 
-def test_the_reranker_has_the_last_word_and_is_counted(workspace: Workspace, retrieval: Retrieval) -> None:
+def test_the_reranker_has_the_last_word_and_is_counted(
+    made_workspace: Workspace, retrieval: Retrieval
+) -> None:
     by_similarity = replace(retrieval, rag=RAGSettings(strategy="similarity", top_k=3))
-    windows, chunks, vectors = tables_of(workspace)
+    windows, chunks, vectors = tables_of(made_workspace)
     plain = by_similarity.run(windows, chunks, vectors)
     reranked = replace(by_similarity, reranker=ReversingReranker()).run(windows, chunks, vectors)
     orders = [
@@ -77,10 +79,10 @@ def test_the_reranker_has_the_last_word_and_is_counted(workspace: Workspace, ret
 
 
 def test_a_threshold_of_the_settings_stands_before_that_of_the_embedder(
-    workspace: Workspace, retrieval: Retrieval
+    made_workspace: Workspace, retrieval: Retrieval
 ) -> None:
-    assert retrieval.min_similarity == workspace.embedder.default_min_similarity
-    stricter = workspace.settings.model_copy(update={"rag": RAGSettings(min_similarity=0.99)})
-    strict = Retrieval.from_settings(stricter, workspace.embedder, retrieval.index)
+    assert retrieval.min_similarity == made_workspace.embedder.default_min_similarity
+    stricter = made_workspace.settings.model_copy(update={"rag": RAGSettings(min_similarity=0.99)})
+    strict = Retrieval.from_settings(stricter, made_workspace.embedder, retrieval.index)
     assert strict.min_similarity == 0.99
-    assert strict.run(*tables_of(workspace)).contexts.is_empty()
+    assert strict.run(*tables_of(made_workspace)).contexts.is_empty()

@@ -127,7 +127,7 @@ def test_a_command_reads_the_alert_and_sees_no_key(tmp_path: Path, api_key: str)
         "pathlib.Path('read').write_text(sys.stdin.read())\n"
         "pathlib.Path('environment').write_text(repr(os.environ))\n",
     )
-    run_command([program, "$(touch shell); x"], PAYLOAD, tmp_path, 20.0)
+    run_command([program, "$(touch shell); x"], PAYLOAD, tmp_path, 120.0)
     assert json.loads((tmp_path / "read").read_text(encoding="utf-8")) == PAYLOAD
     assert (tmp_path / "argument").read_text(encoding="utf-8") == "$(touch shell); x"
     assert not (tmp_path / "shell").exists()
@@ -135,14 +135,14 @@ def test_a_command_reads_the_alert_and_sees_no_key(tmp_path: Path, api_key: str)
 
 
 def test_a_command_that_does_not_read_its_input_is_no_failure(tmp_path: Path) -> None:
-    run_command(["true"], {"text": "x" * 1_000_000}, tmp_path, 20.0)
+    run_command(["true"], {"text": "x" * 1_000_000}, tmp_path, 120.0)
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
     with pytest.raises(AlertError, match="hook ended with exit code 3; run it by hand"):
-        run_command([write_program(tmp_path, "raise SystemExit(3)")], PAYLOAD, tmp_path, 20.0)
+        run_command([write_program(tmp_path, "raise SystemExit(3)")], PAYLOAD, tmp_path, 120.0)
     with pytest.raises(AlertError, match=r"\./absent cannot be started \(No such file or directory\)"):
-        run_command(["./absent"], PAYLOAD, tmp_path, 20.0)
+        run_command(["./absent"], PAYLOAD, tmp_path, 120.0)
 
 
 def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:

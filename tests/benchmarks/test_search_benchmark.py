@@ -22,7 +22,7 @@ def test_the_benchmark_prints_one_line_of_json(engine: str) -> None:
         env=os.environ | {"OPENBLAS_CORETYPE": "Haswell"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

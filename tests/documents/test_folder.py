@@ -398,4 +398,4 @@ class FolderHistory(RuleBasedStateMachine):
 
 
 TestFolderHistory = FolderHistory.TestCase
-TestFolderHistory.settings = hypothesis_settings(deadline=None, max_examples=15, stateful_step_count=12)
+TestFolderHistory.settings = hypothesis_settings(deadline=None, max_examples=10, stateful_step_count=10)

@@ -357,7 +357,7 @@ MARKS = [
 LINES = st.lists(st.sampled_from(MARKS) | st.text(max_size=12), max_size=8)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @example("---\na: &x 1\nb: &x 2\n---\nText")
 @given(
     st.builds(lambda mark, lines: "\n".join([mark, *lines]), st.sampled_from(["---", "+++", "{", ""]), LINES)

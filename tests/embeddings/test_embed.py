@@ -110,7 +110,7 @@ def test_as_many_batches_run_at_once_as_the_embedder_allows() -> None:
 
     class Meeting(RecordingEmbedder):
         def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-            meeting.wait(timeout=60)
+            meeting.wait(timeout=300)
             return super().embed(texts, task=task)
 
     embedder = Meeting(texts_per_batch=1, workers=3)

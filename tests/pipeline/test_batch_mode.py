@@ -96,7 +96,7 @@ def test_a_run_that_is_killed_while_it_submits_goes_on_with_the_job_that_was_rec
     server.batch_script.append(kill)
     command = [sys.executable, "-c", MAIN, "run", "--workspace", str(batched.root)]
     started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    assert started[0].wait(120) == -signal.SIGKILL
+    assert started[0].wait(600) == -signal.SIGKILL
     assert [job.name for job in batched.job_book.list_jobs()] == [None]
 
     assert exit_code(run(batched)) == WAITING

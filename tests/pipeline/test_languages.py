@@ -1,6 +1,7 @@
 """A chat in a language that the model does not know, from the export to what a person is told."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -16,7 +17,7 @@ from backstory.pipeline import materialize_documents
 from backstory.report import write_window_page
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import POSTS
+from tests.workspaces import POSTS, copy_made, write_workspace
 
 Make = Callable[..., Workspace]
 
@@ -31,14 +32,19 @@ GERMAN = """\
 """
 
 
-@pytest.fixture
-def mixed(make_workspace: Make) -> Workspace:
-    """Make the tables of two days of English and one of German, with a model that knows English."""
-    workspace = make_workspace(ENGLISH_ONLY)
+@pytest.fixture(scope="module")
+def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of two days of English and one of German, made with a model that knows English."""
+    workspace = write_workspace(tmp_path_factory.mktemp("mixed") / "workspace", ENGLISH_ONLY)
     with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as file:
         file.write(GERMAN)
     run_pipeline(workspace)
-    return workspace
+    return workspace.root
+
+
+@pytest.fixture
+def mixed(mixed_once: Path, tmp_path: Path) -> Workspace:
+    return copy_made(mixed_once, tmp_path / "workspace")
 
 
 def language_examination(workspace: Workspace) -> Examination:

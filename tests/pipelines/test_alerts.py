@@ -30,7 +30,7 @@ def alerted(workspace: Workspace) -> Workspace:
     hook.write_text(HOOK, encoding="utf-8")
     hook.chmod(0o700)
     with (workspace.root / "backstory.yaml").open("a", encoding="utf-8") as settings:
-        settings.write("alerts: {command: [./hook], timeout_seconds: 60}\n")
+        settings.write("alerts: {command: [./hook], timeout_seconds: 600}\n")
     return open_workspace(workspace.root)
 
 

@@ -1,9 +1,11 @@
 """What Dagster shows of each day is that day's own: its rows, its version, its failure."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import dagster as dg
 import polars as pl
+import pytest
 
 from assets.news import BACKFILL, BY_NAME
 from backstory.pipeline import STAGES
@@ -13,12 +15,11 @@ from pipelines.definitions import JOB, define
 from pipelines.instance import open_instance
 from pipelines.materialization import execute_job
 from pipelines.run_plan import tag_range
-from tests.workspaces import SETTINGS, replace_recorded
+from tests.workspaces import SETTINGS, copy_made, replace_recorded, write_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
-# No writer is set, so that there are no posts.
-PARTITIONED = [stage.table for stage in STAGES if stage.partitioned and stage.table != "posts"]
+PARTITIONED = [stage.table for stage in STAGES if stage.partitioned]
 
 
 def run(workspace: Workspace) -> list[str]:
@@ -65,27 +66,40 @@ def damage(workspace: Workspace, table: str, day: str) -> pl.DataFrame:
     return rows
 
 
-def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace(f"{SETTINGS}writers: {{provider: digest}}\n")
+@pytest.fixture(scope="module")
+def told_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace after its first run, with Dagster's history of it, which no test changes."""
+    workspace = write_workspace(
+        tmp_path_factory.mktemp("told") / "workspace", f"{SETTINGS}writers: {{provider: digest}}\n"
+    )
     assert run(workspace) == []
-    with open_instance(workspace) as instance:
+    return workspace.root
+
+
+@pytest.fixture
+def told(told_once: Path, tmp_path: Path) -> Workspace:
+    return copy_made(told_once, tmp_path / "workspace")
+
+
+def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(told: Workspace) -> None:
+    with open_instance(told) as instance:
         for table in PARTITIONED:
             for day in FILLED:
-                [told] = materializations(instance, table, day)
-                rows = read_table(workspace.tables, table, [day])
-                assert told.metadata["dagster/row_count"].value == len(rows)
-                assert told.tags is not None
-                assert told.tags["dagster/data_version"] == workspace.ledger.read(table)[day].content[:16]
+                [event] = materializations(instance, table, day)
+                rows = read_table(told.tables, table, [day])
+                assert event.metadata["dagster/row_count"].value == len(rows)
+                assert event.tags is not None
+                assert event.tags["dagster/data_version"] == told.ledger.read(table)[day].content[:16]
             assert materializations(instance, table, "2025-03-14") == []
-    assert run(workspace) == []
-    chat = workspace.exports / "garden.txt"
+    assert run(told) == []
+    chat = told.exports / "garden.txt"
     chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
-    assert run(workspace) == []
-    with open_instance(workspace) as instance:
+    assert run(told) == []
+    with open_instance(told) as instance:
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
         assert [len(materializations(instance, "windows", day)) for day in FILLED] == [1, 2]
         # A backfill ends well only if every selected asset has an event of its runs, changed or not.
-        backfill = define(workspace).resolve_job_def(JOB)
+        backfill = define(told).resolve_job_def(JOB)
         tags = {BACKFILL: "of-test", **tag_range(DAYS[0], DAYS[-1])}
         result = backfill.execute_in_process(instance=instance, tags=tags)
         for stage in STAGES:
@@ -95,35 +109,33 @@ def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(make_workspace: Callabl
         assert instance.get_materialized_partitions(dg.AssetKey("messages")) == set(DAYS)
 
 
-def test_a_broken_day_is_red_alone_until_it_is_right(workspace: Workspace) -> None:
-    assert run(workspace) == []
-    whole = damage(workspace, "windows", "2025-03-13")
+def test_a_broken_day_is_red_alone_until_it_is_right(told: Workspace) -> None:
+    whole = damage(told, "windows", "2025-03-13")
     for _ in range(2):
-        [failure] = run(workspace)
+        [failure] = run(told)
         assert failure.startswith("windows, check contract_breaches: 1 found")
         assert failure.endswith("(2025-03-13)")
-        with open_instance(workspace) as instance:
+        with open_instance(told) as instance:
             assert failed_days(instance, "messages") == set()
             assert failed_days(instance, "windows") >= {"2025-03-13"}
             for table in ("windows", "hits", "window_contexts"):
                 assert failed_days(instance, table).isdisjoint({"2025-03-15"})
             assert not check_passed(instance, "windows", "contract_breaches")
-    replace_recorded(workspace, "windows", "2025-03-13", whole)
-    assert run(workspace) == []
-    with open_instance(workspace) as instance:
+    replace_recorded(told, "windows", "2025-03-13", whole)
+    assert run(told) == []
+    with open_instance(told) as instance:
         assert {table: failed_days(instance, table) for table in PARTITIONED} == {
             key: set() for key in PARTITIONED
         }
         assert check_passed(instance, "windows", "contract_breaches")
 
 
-def test_the_pass_of_another_day_does_not_hide_a_failure(workspace: Workspace) -> None:
-    assert run(workspace) == []
-    damage(workspace, "windows", "2025-03-13")
-    assert len(run(workspace)) == 1
-    other = execute_job(open_workspace(workspace.root), ["2025-03-15"], lambda _: None)
+def test_the_pass_of_another_day_does_not_hide_a_failure(told: Workspace) -> None:
+    damage(told, "windows", "2025-03-13")
+    assert len(run(told)) == 1
+    other = execute_job(open_workspace(told.root), ["2025-03-15"], lambda _: None)
     assert other.failures == []
-    with open_instance(workspace) as instance:
+    with open_instance(told) as instance:
         assert not check_passed(instance, "windows", "contract_breaches")
 
 

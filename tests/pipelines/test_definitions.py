@@ -125,7 +125,7 @@ def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
@@ -137,7 +137,7 @@ def ask(port: int, query: str) -> dict[str, object]:
         data=json.dumps({"query": query}).encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=300) as response:
         answer: dict[str, object] = json.load(response)["data"]
     return answer
 
@@ -176,7 +176,7 @@ def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
         dagster_environment(workspace),
     )
     assert process.stdout is not None
-    giving_up = threading.Timer(120, lambda: os.killpg(process.pid, signal.SIGKILL))
+    giving_up = threading.Timer(600, lambda: os.killpg(process.pid, signal.SIGKILL))
     giving_up.start()
     lines = list(iter_until(process.stdout, "Uvicorn running on"))
     giving_up.cancel()

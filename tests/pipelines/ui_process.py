@@ -35,7 +35,7 @@ class UiProcess:
         self, method: str, path: str, headers: dict[str, str], body: str | None = None
     ) -> tuple[int, str]:
         """Send a request, and give the status and the text of the answer."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.request(method, path, body, {"Host": f"127.0.0.1:{self.port}", **headers})
             response = connection.getresponse()
@@ -83,7 +83,7 @@ def run_ui(root: Path, *options: str) -> Iterator[UiProcess]:
         yield ui
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 128 + signal.SIGTERM
+            assert process.wait(600) == 128 + signal.SIGTERM
         with socket.create_server(("127.0.0.1", port)):
             pass
     finally:
@@ -92,7 +92,7 @@ def run_ui(root: Path, *options: str) -> Iterator[UiProcess]:
         process.stdout.close()
 
 
-def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 240) -> None:
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 900) -> None:
     """Ask again and again until something is so.
 
     Raises:

@@ -72,7 +72,7 @@ def test_processes_that_start_together_agree_on_one_secret(tmp_path: Path) -> No
         assert process.stdin is not None
         process.stdin.write("now\n")
         process.stdin.flush()
-    secrets = [process.communicate(timeout=60)[0] for process in processes]
+    secrets = [process.communicate(timeout=300)[0] for process in processes]
 
     assert len(set(secrets)) == 1
     assert len(secrets[0].strip()) == 64

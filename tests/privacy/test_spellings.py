@@ -164,7 +164,7 @@ def bare(text: str) -> str:
     return "".join(part for part in decomposed if part.isalnum())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(name=NAMES, fillers=st.lists(FILLERS, min_size=1, max_size=4), data=st.data())
 def test_no_spelling_of_a_name_is_left(name: str, fillers: list[str], data: st.DataObject) -> None:
     written = [data.draw(spellings(name)) for _ in fillers]
@@ -182,7 +182,7 @@ def test_no_spelling_of_a_name_is_left(name: str, fillers: list[str], data: st.D
     assert set(find_real_names(leaking, [name])["column"]) == {"text", "source"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(names=st.lists(NAMES, min_size=1, max_size=4), text=TEXTS)
 @example(["Ann Alin"], "Anna Lin")
 @example(["Max Muster"], "Maximum usteria, %4d%zz 100%, e\u0301 ①Ⅷŉ")
@@ -196,7 +196,7 @@ def test_text_without_a_name_stays_as_it_was(names: list[str], text: str) -> Non
         assert messages["text"].to_list() == rows["text"].to_list()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     names=st.lists(AUTHORS, min_size=1, max_size=4, unique=True),
     text=TEXTS,
@@ -220,7 +220,7 @@ def test_what_is_replaced_is_all_that_the_check_looks_for(
     assert find_real_names(messages, names).is_empty()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     country=st.integers(1, 999),
     national=st.integers(10**8, 10**10 - 1),

@@ -189,7 +189,7 @@ def test_two_processes_do_not_pass_the_limit_together(server: GeminiServer, tmp_
 
     processes = [subprocess.Popen(arguments, env=environment) for _ in range(2)]
 
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(600) for process in processes] == [0, 0]
     spans = sorted((request.body["granted"], request.body["asked"]) for request in server.requests)
     assert len(spans) == 24
     # Each grant was made between "asked" and "granted"; of four in a row, which are 12 texts, the first and the last

@@ -75,9 +75,9 @@ def test_rival_runs_end_in_the_tables_of_one_run_and_a_reader_sees_no_error(
     ]
     try:
         for runner in runners:
-            _, errors = runner.communicate(timeout=300)
+            _, errors = runner.communicate(timeout=600)
             assert runner.returncode == 0, errors
-        read, errors = reader.communicate(timeout=300)
+        read, errors = reader.communicate(timeout=600)
         assert reader.returncode == 0, errors
         assert int(read) > 0
     finally:

@@ -76,7 +76,7 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str], given: str = "") -> str:
-    output, errors = process.communicate(given, timeout=240)
+    output, errors = process.communicate(given, timeout=600)
     assert process.returncode == 0, errors
     return output
 
@@ -127,7 +127,7 @@ def test_a_build_killed_at_any_point_leaves_a_whole_snapshot(
     version = before.build(tmp_path, ann_min_rows=0).version
     fatal = next(number for number, name in enumerate(changes, start=1) if name.startswith(change))
     killed = start(BUILDER, tmp_path, saved[30], fatal)
-    assert killed.communicate(timeout=240)[0] == ""
+    assert killed.communicate(timeout=600)[0] == ""
     assert killed.returncode == -signal.SIGKILL
     with open_index(tmp_path) as index:
         index.verify()
