@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ class UiProcess:
     """
 
     port: int
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[bytes]"
 
     def ask(
         self, method: str, path: str, headers: dict[str, str], body: str | None = None
@@ -72,24 +73,31 @@ def run_ui(root: Path, *options: str) -> Iterator[UiProcess]:
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", "pipelines", "ui", "-w", str(root), "--port", str(port), *options]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    ui = UiProcess(port, process)
-    try:
-        assert f"http://127.0.0.1:{port}" in process.stdout.readline()
-        wait_for(ui.answers, "the UI answers")
-        yield ui
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(600) == 128 + signal.SIGTERM
-        with socket.create_server(("127.0.0.1", port)):
-            pass
-    finally:
-        if process.poll() is None:
-            ui.kill()
-        process.stdout.close()
+    with TemporaryDirectory() as folder:
+        # A file and no pipe: one that nobody reads is full some day, and whoever writes a line into it stands still.
+        said = Path(folder) / "said.txt"
+        with said.open("w", encoding="utf-8") as stream:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=stream, start_new_session=True
+            )
+        ui = UiProcess(port, process)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_for(
+                lambda: address in said.read_text(encoding="utf-8") or process.poll() is not None,
+                "its address",
+            )
+            assert process.poll() is None
+            wait_for(ui.answers, "the UI answers")
+            yield ui
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(600) == 128 + signal.SIGTERM
+            with socket.create_server(("127.0.0.1", port)):
+                pass
+        finally:
+            if process.poll() is None:
+                ui.kill()
 
 
 def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 900) -> None:
