@@ -165,7 +165,9 @@ def asked_with(make_workspace: Make, server: GeminiServer, api_key: str) -> Call
 
     def run(more: str) -> list[str]:
         server.requests.clear()
-        run_pipeline(make_workspace(gemini(server, f", threads: 1{more}"), f"workspace{len(more)}"))
+        run_pipeline(
+            make_workspace(gemini(server, f", threads: 1{more}"), f"workspace {more.partition(':')[0][2:]}")
+        )
         return [f"{request.path} {request.prompt}" for request in server.requests]
 
     return run
