@@ -65,6 +65,14 @@ def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(worksp
     assert connect(workspace.tables).table("runs").to_polars()["run_id"].to_list() == [row["run_id"]]
 
 
+def test_a_run_of_the_documents_alone_is_recorded_without_partitions(workspace: Workspace) -> None:
+    with workspace.runs.record(BY_COMMAND, []) as finish:
+        finish(RunEnd(changed=True))
+    [record] = workspace.runs.read()
+    assert (record.status, record.partitions) == ("succeeded", 0)
+    assert (record.first_partition, record.last_partition) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("end", "status"),
     [
