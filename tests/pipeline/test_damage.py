@@ -46,6 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("damage") / "workspace"
     inputs = first_inputs()
     inputs["chats/garden.txt"] += "31/02/2025, 10:00 - Ada Lind: no such day\n"
+    inputs["backstory.yaml"] += "writers: {provider: digest}\n"
     write_inputs(root, inputs)
     assert run(root).success
     return root

@@ -20,6 +20,7 @@ def snapshot_of_files(root: Path) -> dict[str, tuple[bytes, int]]:
         str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in sorted(root.rglob("*"))
         if path.is_file()
+        and not path.name.endswith(("-shm", "-wal"))  # SQLite's own, gone with the last reader
     }
 
 
