@@ -17,6 +17,7 @@ from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.pipeline import STAGES, find_names_in_posts, find_privacy_breaches
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
+from backstory.pipeline.stage_report import are_parts
 from backstory.prompt_text import cut_snippet
 from backstory.tables import read_table
 from backstory.tables.schemas import TABLES
@@ -93,7 +94,7 @@ class Finding:
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> Finding:
-    """Run a check and log its finding.
+    """Run a check and log its finding. Inside of ``reporting_parts`` the record of the log does not carry it.
 
     Args:
         workspace: An open workspace.
@@ -105,7 +106,8 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
     rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
     finding = Finding(check, check.find(workspace, wanted), rows)
     text = "checked table=%s check=%s found=%d"
-    extra = {"finding": finding, "fields": {"blocking": check.blocking}}
+    fields = {"blocking": check.blocking}
+    extra = {"fields": fields} if are_parts() else {"finding": finding, "fields": fields}
     logger.info(text, check.table, check.name, len(finding.cases), extra=extra)
     return finding
 

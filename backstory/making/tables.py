@@ -11,7 +11,15 @@ from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
-from backstory.pipeline.stage_report import StageReport, join_reports
+from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, is_made_in_turn, make_in_order
+from backstory.pipeline.posts import POSTS
+from backstory.pipeline.stage_report import (
+    StageReport,
+    join_reports,
+    join_rounds,
+    log_report,
+    reporting_parts,
+)
 from backstory.runs import RunEnd
 from backstory.tables.ledger import Entry
 from backstory.tables.parquet import WHOLE
@@ -35,6 +43,7 @@ class Making:
         findings: The finding of each check that ran.
         waiting: Which batch jobs tables wait for; empty if they wait for none.
         stopped: Which budget or limit stopped the run, and what is left; None if none did.
+        stopped_at: The table at which the run stopped, since it would have removed messages or documents.
     """
 
     reports: dict[str, list[StageReport]] = field(default_factory=dict)
@@ -42,6 +51,7 @@ class Making:
     findings: dict[Check, Finding] = field(default_factory=dict)
     waiting: str = ""
     stopped: str | None = None
+    stopped_at: str = ""
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
@@ -109,6 +119,9 @@ def make_tables(
     partition. All other partitions are built. A broken partition keeps the rows of earlier runs, and the next run
     tries it again. A run that would remove messages or documents stops there: it builds none of the later tables.
 
+    If posts are built that are documents for later windows, all stages from the documents on are built for one partition
+    after another, also those that are not among ``tables``, since a post is made from the posts before it.
+
     Args:
         workspace: An open workspace.
         tables: Names of the tables to build.
@@ -120,40 +133,116 @@ def make_tables(
     """
     making = Making()
     wanted = [stage for stage in STAGES if not {stage.table, *stage.writes_beside}.isdisjoint(tables)]
-    for place, stage in enumerate(wanted):
-        try:
-            _make_stage(workspace, stage, partitions if stage.partitioned else [WHOLE], making, tell)
-        except RemovalError as error:
-            making.fail(stage.table, {WHOLE: str(error)})
-            stopped = {WHOLE: f"the run stopped at {stage.table}"}
-            for later in wanted[place:]:
-                for table in (later.table, *later.writes_beside):
-                    making.inherit(table, stopped)
-            break
+    if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
+        wanted = [stage for stage in STAGES if stage in wanted or stage in (*CORPUS, *ANSWERS)]
+        _make_in_turn(workspace, wanted, partitions, making, tell)
+    else:
+        for stage in wanted:
+            if not making.stopped_at:
+                _make_stage(workspace, stage, partitions if stage.partitioned else [WHOLE], making, tell)
+    if making.stopped_at:
+        place = next(place for place, stage in enumerate(wanted) if stage.table == making.stopped_at)
+        stopped = {WHOLE: f"the run stopped at {making.stopped_at}"}
+        for later in wanted[place:]:
+            for table in (later.table, *later.writes_beside):
+                making.inherit(table, stopped)
     return making
 
 
 def _make_stage(
     workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making, tell: Tell
 ) -> None:
+    reports = _build(workspace, stage, partitions, making)
+    if reports:
+        making.reports[stage.table] = reports
+        tell(join_reports(reports))
+        for check in checks_after(stage.table):
+            _check(workspace, check, making.good(stage.table, partitions), making, tell)
+
+
+def _build(
+    workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making
+) -> list[StageReport]:
+    """Build those of the partitions that are not broken, and do not read a broken one."""
     making.inherit(stage.table, _find_inherited(workspace, stage, partitions, making))
     wanted = making.good(stage.table, partitions)
     if not wanted:
-        return
+        return []
     workspace.runs.enter(stage.table)
     try:
         apart = make_apart(workspace, stage, wanted)
     except BatchesPendingError as error:
         making.wait(stage.table, wanted, str(error))
-        return
-    making.reports[stage.table] = apart.reports
+        return []
+    except RemovalError as error:
+        making.fail(stage.table, {WHOLE: str(error)})
+        making.stopped_at = stage.table
+        return []
     making.fail(stage.table, apart.failures)
     if apart.stopped is not None:
         making.stop(stage.table, apart.left, describe_stop(stage, wanted, apart.left, apart.stopped))
-    if apart.reports:
-        tell(join_reports(apart.reports))
-        for check in checks_after(stage.table):
-            _check(workspace, check, making.good(stage.table, wanted), making, tell)
+    return apart.reports
+
+
+def _make_in_turn(
+    workspace: Workspace, wanted: Sequence[Stage], partitions: Sequence[str], making: Making, tell: Tell
+) -> None:
+    """Build one partition after another, so that each is given the posts of those before it.
+
+    After each partition only blocking checks run, on its rows. All checks run at the end, and the reports of a stage are
+    told as one, as if it had been made once.
+    """
+    rounds: dict[str, list[tuple[Sequence[str], StageReport]]] = {}
+
+    def make(stage: Stage, keys: Sequence[str]) -> StageReport | None:
+        if stage not in wanted or making.stopped_at:
+            return None
+        if stage in CHATS:
+            _make_stage(workspace, stage, keys, making, tell)
+            return None
+        places = keys if stage.partitioned else [WHOLE]
+        with reporting_parts():
+            reports = _build(workspace, stage, places, making)
+            if not reports:
+                return None
+            report = join_reports(reports)
+            is_first = stage.table not in rounds
+            rounds.setdefault(stage.table, []).append((places, report))
+            if report.computed and (stage.partitioned or is_first):
+                for check in checks_after(stage.table):
+                    if check.blocking:
+                        _check(workspace, check, making.good(stage.table, places), making, lambda _: None)
+        return report
+
+    def goes_on() -> bool:
+        is_stopped = making.waiting or making.stopped_at
+        return not is_stopped and WHOLE not in making.broken.get(CORPUS[-1].table, {})
+
+    left = make_in_order(workspace, partitions, make, goes_on)
+    reason = making.waiting or f"{CORPUS[-1].table} is broken"
+    for stage in ANSWERS:
+        making.inherit(stage.table, dict.fromkeys(left, reason))
+    for stage in wanted:
+        if stage.table in rounds:
+            _tell_rounds(workspace, stage, rounds[stage.table], making, tell)
+
+
+def _tell_rounds(
+    workspace: Workspace,
+    stage: Stage,
+    rounds: Sequence[tuple[Sequence[str], StageReport]],
+    making: Making,
+    tell: Tell,
+) -> None:
+    """Tell the reports of a stage as one, and run all its checks."""
+    keys = sorted({key for places, _ in rounds for key in places})
+    entries = workspace.ledger.read(stage.table)
+    report = join_rounds(rounds, rows=sum(entries[key].rows for key in keys if key in entries))
+    making.reports[stage.table] = [report]
+    log_report(report)
+    tell(report)
+    for check in checks_after(stage.table):
+        _check(workspace, check, making.good(stage.table, keys), making, tell)
 
 
 def _find_inherited(workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making) -> Reasons:

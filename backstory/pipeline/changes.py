@@ -6,7 +6,9 @@ from bisect import bisect
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
+from backstory.ids import digest
 from backstory.pipeline.corpus import list_other_parts
+from backstory.pipeline.posts import list_files_of_people
 from backstory.pipeline.posts_fingerprint import hash_posts
 from backstory.pipeline.readings import exports_fingerprint
 from backstory.workspace import Workspace
@@ -18,8 +20,12 @@ def fingerprint_chats(workspace: Workspace) -> str:
 
 
 def fingerprint_documents(workspace: Workspace) -> str:
-    """Hash the path and content of every document file."""
-    return hash_posts(workspace.posts, list_other_parts(workspace))
+    """Hash the path and content of every document file.
+
+    Of the written posts only what people did counts, if they are documents: edited, added and removed files.
+    """
+    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    return digest([posts, *list_files_of_people(workspace)]) if workspace.feeds_back else posts
 
 
 def join_ranges(

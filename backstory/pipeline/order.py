@@ -11,14 +11,26 @@ from backstory.pipeline.stages import STAGES, Stage
 from backstory.workspace import Workspace
 
 Make: TypeAlias = Callable[[Stage, Sequence[str]], StageReport | None]
-"""Makes a stage for some partitions; None if it failed."""
+"""Makes a stage for some partitions; None if nothing was made."""
 
-_CHATS: Final = tuple(stage for stage in STAGES if stage.table in ("messages", "windows", "window_chunks"))
-_CORPUS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
-_ANSWERS: Final = tuple(stage for stage in STAGES if stage not in (*_CHATS, *_CORPUS))
+GoesOn: TypeAlias = Callable[[], bool]
+"""Says whether the run goes on; it does not if it waits, or has been stopped."""
+
+_GROWTH: Final = 4
+
+CHATS: Final = tuple(stage for stage in STAGES if stage.table in ("messages", "windows", "window_chunks"))
+"""Stages that read no document."""
+
+CORPUS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
+"""Stages of the documents and their index."""
+
+ANSWERS: Final = tuple(stage for stage in STAGES if stage not in (*CHATS, *CORPUS))
+"""Stages that search the documents for windows, and write posts."""
 
 
-def make_in_order(workspace: Workspace, partitions: Sequence[str], make: Make) -> None:
+def make_in_order(
+    workspace: Workspace, partitions: Sequence[str], make: Make, goes_on: GoesOn = lambda: True
+) -> list[str]:
     """Make every stage for some partitions.
 
     Without feedback, each stage is made once for all partitions. With it, a partition is searched and written when the
@@ -32,43 +44,65 @@ def make_in_order(workspace: Workspace, partitions: Sequence[str], make: Make) -
         workspace: An open workspace.
         partitions: Keys of the partitions, in order of time.
         make: Makes one stage. It is called several times for one stage with feedback.
+        goes_on: Asked with feedback before each partition.
+
+    Returns:
+        The partitions that were left because the run did not go on, in order.
     """
-    if not workspace.feeds_back:
+    if not is_made_in_turn(workspace):
         for stage in STAGES:
             make(stage, partitions)
-        return
-    for stage in _CHATS:
+        return []
+    for stage in CHATS:
         make(stage, partitions)
     left = list(partitions)
-    while left:
-        _make_all(_CORPUS, left, make)
+    while left and goes_on():
+        _make_all(CORPUS, left, make)
+        if not goes_on():
+            break
         place = _find_first_pending(workspace, left)
         if place:
-            _make_all(_ANSWERS, left[:place], make)
+            _make_all(ANSWERS, left[:place], make)
         if place < len(left):
-            _make_with_posts(left[place], make)
+            _make_with_posts(left[place], make, goes_on)
         left = left[place + 1 :]
-    _make_all(_CORPUS, partitions, make)
+    if goes_on():
+        _make_all(CORPUS, partitions, make)
+    return left
+
+
+def is_made_in_turn(workspace: Workspace) -> bool:
+    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
+    return workspace.feeds_back and workspace.writer is not None
 
 
 def _find_first_pending(workspace: Workspace, partitions: Sequence[str]) -> int:
-    """Find the first partition with windows that must be searched or written again."""
+    """Find the first partition with windows that must be searched or written again.
+
+    The files of a partition are hashed to know, so that only a few partitions are looked at if the first is pending.
+    """
     windows = workspace.ledger.read("windows")
-    wanted = [key for key in partitions if key in windows and windows[key].rows]
-    pending = {key for stage in _ANSWERS for key in stage.find_pending(workspace, wanted)}
-    return next((place for place, key in enumerate(partitions) if key in pending), len(partitions))
+    first, many = 0, 1
+    while first < len(partitions):
+        group = partitions[first : first + many]
+        wanted = [key for key in group if key in windows and windows[key].rows]
+        pending = {key for stage in ANSWERS for key in stage.find_pending(workspace, wanted)}
+        if pending:
+            return next(place for place, key in enumerate(partitions) if key in pending)
+        first, many = first + many, many * _GROWTH
+    return len(partitions)
 
 
-def _make_with_posts(partition: str, make: Make) -> None:
+def _make_with_posts(partition: str, make: Make, goes_on: GoesOn) -> None:
     """Search and write one partition, until no window waits for the post of another."""
     waiting = None
     while True:
-        posts = _make_all(_ANSWERS, [partition], make)
+        posts = _make_all(ANSWERS, [partition], make)
         still = posts.counts.get(WAITING, 0) if posts else 0
-        if not still or still == waiting:
+        if not still or still == waiting or not goes_on():
             return
         waiting = still
-        _make_all(_CORPUS, [partition], make)
+        _make_all(CORPUS, [partition], make)
 
 
 def _make_all(stages: Sequence[Stage], partitions: Sequence[str], make: Make) -> StageReport | None:

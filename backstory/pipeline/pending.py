@@ -13,6 +13,7 @@ from backstory.ids import digest
 from backstory.index import current_version
 from backstory.pipeline.changes import fingerprint_chats
 from backstory.pipeline.conversations import EXPORT_SOURCES, read_all_messages
+from backstory.pipeline.earlier_documents import name_earlier_documents, read_searched
 from backstory.pipeline.incremental import split_by_partition
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.lone_messages import require_no_lone_messages
@@ -110,9 +111,15 @@ def find_pending(workspace: Workspace, messages: Mapping[str, str]) -> Pending:
 def find_outdated(workspace: Workspace) -> list[str]:
     """List the partitions whose contexts name another snapshot than the published one, in order.
 
+    Where written posts are documents, a partition is up to date if it was searched in the documents before it.
+
     Raises:
         DamagedTableError: A file of the tables is damaged.
     """
+    if workspace.feeds_back:
+        searched = read_searched(workspace)
+        now = name_earlier_documents(workspace, sorted(searched))
+        return sorted(key for key, earlier in now.items() if searched[key] != earlier)
     current = current_version(workspace.index)
     return sorted(key for key, version in _name_snapshots(workspace, None).items() if version != current)
 
@@ -171,6 +178,12 @@ def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str
     files = hash_partitions(workspace.tables, "window_contexts")
     intact = [key for key in searched if files.get(key, "") == made[-1][key].content]
     snapshots = _name_snapshots(workspace, intact)
+    if workspace.feeds_back:
+        known, now = read_searched(workspace), name_earlier_documents(workspace, intact)
+        # A post before it has changed: that is no matter of `partitions.after_posts`, which is about people's documents.
+        snapshots = {
+            key: known[key].version for key in intact if key in known and known[key].posts == now[key].posts
+        }
     incomplete.update(key for key in searched if key not in snapshots)
     outdated: set[str] = set()
     for table in _SEARCHED:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import polars as pl
 
-from backstory.documents.written import WRITTEN_PREFIX, locate
+from backstory.documents.written import DRAFT_SUFFIX, WRITTEN_PREFIX, locate
 from backstory.ids import digest
-from backstory.messages import read_exports
+from backstory.pipeline.corpus import find_pending_documents
 from backstory.pipeline.incremental import (
     content_of,
     find_pending,
@@ -33,7 +34,7 @@ from backstory.tables.schemas import Posts
 from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
-from backstory.writing.post_files import draft_path, hash_file, place_post, remove_post
+from backstory.writing.post_files import draft_path, hash_file, inspect_file, place_post, remove_post
 from backstory.writing.posts import (
     PUBLISHED,
     as_post,
@@ -55,6 +56,8 @@ WAITING: Final = "waiting_for_earlier_posts"
 _ASKED_AGAIN: Final = "posts_to_ask_again"
 _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run goes on"
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
+_FOLDERS: Final = "post_folders"
+_NAMED: Final = 3
 _TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
 
 
@@ -66,14 +69,14 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
     writer = workspace.writer
     counts: dict[str, int | float | str] = {}
     workspace.ledger.forget(POSTS, _find_unfinished(workspace, partitions))
-    _remove_leftovers(workspace)
+    left = _remove_leftovers(workspace)
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         if writer is None:
             return dict.fromkeys(pending, empty(Posts))
         names = cache(lambda: _read_names(workspace))
         ready = {} if workspace.feeds_back else _write_at_once(workspace, writer, pending, names)
-        written = {key: _write(workspace, writer, key, names, ready) for key in pending}
+        written = {key: _write(workspace, writer, key, names, ready, left) for key in pending}
         for key, rows in written.items():
             add_counts(counts, _count(rows))
             again = count_unfinished(rows, writer, workspace.settings.writers)
@@ -84,9 +87,11 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
         return written
 
     weigh = rows_of(workspace, "window_chunks")
-    return materialize_partitions(
+    report = materialize_partitions(
         workspace, POSTS, _inputs(workspace, partitions), compute, weigh=weigh, counts=counts
     )
+    notice = " ".join([*left, *_describe_other_files(workspace), *_describe_earlier(workspace, partitions)])
+    return replace(report, counts={**report.counts, "notice": notice}) if notice else report
 
 
 def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
@@ -94,6 +99,20 @@ def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[
     changed = set(_find_unfinished(workspace, partitions))
     changed.update(find_pending(workspace, POSTS, _inputs(workspace, partitions)))
     return [key for key in partitions if key in changed]
+
+
+def list_files_of_people(workspace: Workspace) -> list[str]:
+    """List what people did in the folder of the posts: files that they edited or added, with a hash, and removed ones."""
+    known = workspace.ledger.read(FILES)
+    removed = [f"{slug} is removed" for slug in sorted(known) if not (workspace.written / f"{slug}.md").exists()]
+    changed = [
+        f"{path.relative_to(workspace.written).as_posix()} {hash_file(path)}"
+        for path in sorted(workspace.written.rglob("*.md"))
+        if path.is_file()
+        and not path.name.endswith(DRAFT_SUFFIX)
+        and not (path.stem in known and inspect_file(path) == "ours")
+    ]
+    return [*removed, *changed]
 
 
 def _inputs(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
@@ -131,10 +150,27 @@ def _write(
     partition: str,
     names: Callable[[], Sequence[str] | None],
     ready: Mapping[str, dict[str, Any]],
+    left: list[str],
 ) -> pl.DataFrame:
-    """Write the posts of a partition and their files, and remove the files of windows that are gone."""
+    """Write the posts of a partition and their files, and remove the files of windows that are gone.
+
+    Sentences about files that stay are added to ``left``.
+    """
     settings, standstill = workspace.settings.writers, Standstill()
     served = _read_served_posts(workspace)
+    before = workspace.ledger.read(FILES)
+    # A post is in its place also if it cannot be a document, such as one that a person has made a draft.
+    all_read = cache(lambda: not find_pending_documents(workspace))
+
+    def is_served(row: Mapping[str, Any]) -> bool:
+        if served is None or row["status"] in (*_WITHOUT_FILE, "failed"):
+            return True
+        file = placed.get(row["slug"])
+        if file is None:
+            return False
+        is_document = file.content.startswith(served.get(row["slug"], "none"))
+        return is_document or (before.get(row["slug"]) == file and all_read())
+
     rows: list[dict[str, Any]] = []
     placed: dict[str, Entry] = {}
     # A window that ended before another began comes before it in this order.
@@ -142,9 +178,7 @@ def _write(
         read_material(workspace, partition), key=lambda pair: (pair[0].started_at, pair[0].window_id)
     )
     for window, context in material:
-        if any(
-            row["published_at"] < window.started_at and not _is_served(row, placed, served) for row in rows
-        ):
+        if any(row["published_at"] < window.started_at and not is_served(row) for row in rows):
             rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
             continue
         row = ready.get(window.window_id) or write_post(
@@ -154,7 +188,9 @@ def _write(
             row, placed[row["slug"]] = _place(workspace, partition, row)
         rows.append(row)
     known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
-    _remove_files(workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE})
+    left += _remove_files(
+        workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
+    )
     price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
     return tabulate([row | {"cost": _estimate_cost(price, row)} for row in rows])
 
@@ -174,20 +210,12 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
     return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
 
 
-def _is_served(row: Mapping[str, Any], placed: Mapping[str, Entry], served: Mapping[str, str] | None) -> bool:
-    """Return whether the post of a row, if it has one, is already a document in its present form."""
-    if served is None or row["status"] in (*_WITHOUT_FILE, "failed"):
-        return True
-    file = placed.get(row["slug"])
-    return file is not None and file.content.startswith(served.get(row["slug"], "none"))
-
-
 def _read_names(workspace: Workspace) -> list[str] | None:
     """Read the real names of all authors, which only the exports hold; None if no author is hidden."""
     settings = workspace.settings
     if not settings.privacy.pseudonyms:
         return None
-    return read_exports(workspace.exports, settings.conversations).names.to_list()
+    return workspace.last_reading.read_names(workspace.exports, settings.conversations).to_list()
 
 
 def read_material(workspace: Workspace, partition: str) -> list[tuple[WindowMaterial, ContextMaterial]]:
@@ -274,16 +302,79 @@ def _count(rows: pl.DataFrame) -> dict[str, int]:
     return counts | tokens | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
 
 
-def _remove_leftovers(workspace: Workspace) -> None:
-    """Remove the files of posts whose partition is gone."""
+def _remove_leftovers(workspace: Workspace) -> list[str]:
+    """Remove the files of posts whose partition is gone.
+
+    Returns:
+        A sentence that names the posts that stay because a person has edited them.
+    """
     made = workspace.ledger.read("windows")
-    _remove_files(
+    return _remove_files(
         workspace,
         [slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs not in made],
     )
 
 
-def _remove_files(workspace: Workspace, slugs: Sequence[str] | set[str]) -> None:
-    for slug in slugs:
-        remove_post(workspace.written / f"{slug}.md")
+def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
+    """Remove the files of posts, but those that a person has edited.
+
+    Returns:
+        A sentence that names those that stay, if there are any.
+    """
+    kept = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.written / f"{slug}.md")]
     workspace.ledger.forget(FILES, slugs)
+    if not kept:
+        return []
+    return [
+        f"{_name_some(kept)} in {workspace.settings.writers.folder}/ stays though its window is gone, since a person "
+        "has edited it; remove it, or keep it as a document of yours."
+    ]
+
+
+def _describe_other_files(workspace: Workspace) -> list[str]:
+    """Say which files of posts are not kept in step with the windows any more, and what to do.
+
+    They are those that were written before ``writers.provider`` was set to ``none``, and those in a folder that
+    ``writers.folder`` named before.
+    """
+    folder = workspace.settings.writers.folder
+    if workspace.writer is not None:
+        workspace.ledger.record(_FOLDERS, {folder: Entry("", "", 0)})
+    said = []
+    for name in sorted(workspace.ledger.read(_FOLDERS)):
+        count = sum(1 for _ in (workspace.root / name).glob("*.md"))
+        if name != folder and count:
+            said.append(
+                f"{count} files in {name}/, which writers.folder named before, are not posts any more; move those "
+                f"that a person has edited to {folder}/, and remove the others."
+            )
+    if workspace.writer is None and (files := workspace.ledger.read(FILES)):
+        use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
+        said.append(
+            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them if "
+            "they are of no use."
+        )
+    return said
+
+
+def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Say that earlier windows have no posts yet, so that these partitions will be made again."""
+    if not workspace.feeds_back or workspace.writer is None or not partitions:
+        return []
+    written = workspace.ledger.read(POSTS)
+    earlier = [
+        key
+        for key, entry in sorted(workspace.ledger.read("windows").items())
+        if entry.rows and key < partitions[0] and key not in written
+    ]
+    if not earlier:
+        return []
+    return [
+        f"{_name_some(earlier)} has no posts yet; when it has, the later partitions are pending and made again with "
+        "them. `backstory run` makes all in the order of time."
+    ]
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

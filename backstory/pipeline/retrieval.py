@@ -18,7 +18,7 @@ from backstory.hits import Queries, plan_queries
 from backstory.ids import digest, digest_json
 from backstory.index import SearchIndex, current_version, open_index
 from backstory.pipeline.batches import require_query_vectors
-from backstory.pipeline.earlier_documents import name_earlier_documents
+from backstory.pipeline.earlier_documents import name_earlier_documents, record_searched
 from backstory.pipeline.incremental import (
     Compute,
     content_of,
@@ -51,6 +51,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
     """Embed the query chunks that are not cached, and search for all chunks of a group at once."""
     settings = workspace.settings.rag
     counts: dict[str, int | float | str] = {}
+    earlier = name_earlier_documents(workspace, partitions) if workspace.feeds_back else None
     inputs = _inputs(workspace, "hits", partitions)
     if workspace.embedding_jobs is not None:
         require_query_vectors(workspace, partitions, find_pending(workspace, "hits", inputs))
@@ -68,7 +69,10 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
             add_counts(counts, stats.as_counts())
             return _split(found.frame, windows, pending)
 
-        return _materialize(workspace, "hits", inputs, compute, counts)
+        report = _materialize(workspace, "hits", inputs, compute, counts)
+    if earlier is not None:
+        record_searched(workspace, earlier)
+    return report
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -241,7 +245,8 @@ def find_pending_retrieval(
         workspace: An open workspace.
         table: One of these tables.
         partitions: Keys of the wanted partitions.
-        snapshots: Version of the snapshot that counts for each partition; None for the published one.
+        snapshots: Version of the snapshot that counts for each partition; None for the published one. Where written
+            posts are documents, :attr:`backstory.pipeline.earlier_documents.Earlier.version`.
     """
     return find_pending(workspace, table, _inputs(workspace, table, partitions, snapshots))
 
@@ -254,8 +259,9 @@ def _inputs(
     Where written posts are documents, the documents before a partition count, not the whole snapshot.
     """
     searched = dict.fromkeys(partitions, None) if snapshots is None else snapshots
-    if workspace.feeds_back:
-        searched = name_earlier_documents(workspace, partitions)
+    if workspace.feeds_back and snapshots is None:
+        earlier = name_earlier_documents(workspace, partitions)
+        searched = {key: documents.version for key, documents in earlier.items()}
     depends = {version: hash_dependencies(workspace, table, version) for version in set(searched.values())}
     contents = [content_of(workspace, read, partitions) for read in _TABLES_READ[table]]
     return {

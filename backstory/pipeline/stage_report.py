@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
@@ -19,6 +21,11 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
 
 _CELL_CHARACTERS = 60
+
+_SPENT: Final = "embedding_"
+"""Beginning of the names of the counts of work, not of rows."""
+
+_ARE_PARTS: Final[ContextVar[bool]] = ContextVar("are_parts", default=False)
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +85,49 @@ def join_reports(reports: Sequence[StageReport]) -> StageReport:
     )
 
 
+@contextmanager
+def reporting_parts() -> Iterator[None]:
+    """Log the reports inside without the report itself, since a report of all of them follows."""
+    token = _ARE_PARTS.set(True)
+    try:
+        yield
+    finally:
+        _ARE_PARTS.reset(token)
+
+
+def are_parts() -> bool:
+    """Return whether what is logged now is part of a report that follows."""
+    return _ARE_PARTS.get()
+
+
+def join_rounds(rounds: Sequence[tuple[Sequence[str], StageReport]], *, rows: int) -> StageReport:
+    """Join the reports of one stage that was made several times, for one partition after another.
+
+    Args:
+        rounds: The partitions of each report, and the report; not empty. Partitions may occur several times.
+        rows: Rows of all partitions after the last of the reports.
+
+    Returns:
+        The report. Of several reports about the same partitions, the last that rebuilt some counts, because most
+        figures describe the rows; what was spent and how long it took is added up.
+    """
+    made: dict[tuple[str, ...], StageReport] = {}
+    spent: dict[str, int | float | str] = {}
+    for keys, report in rounds:
+        if report.computed or tuple(keys) not in made:
+            made[tuple(keys)] = report
+        add_counts(spent, {name: value for name, value in report.counts.items() if name.startswith(_SPENT)})
+    joined = join_reports([report for report in made.values() if report.computed] or [rounds[-1][1]])
+    texts = {name: value for name, value in rounds[-1][1].counts.items() if isinstance(value, str)}
+    return replace(
+        joined,
+        rows=rows,
+        partitions=len({key for keys, _ in rounds for key in keys}),
+        seconds=sum(report.seconds for _, report in rounds),
+        counts=joined.counts | texts | spent,
+    )
+
+
 def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
     """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
     for name, value in more.items():
@@ -90,7 +140,10 @@ def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | fl
 
 
 def log_report(report: StageReport) -> None:
-    """Log what a stage did, with its counts. The record carries the report for handlers that format it."""
+    """Log what a stage did, with its counts.
+
+    The record carries the report for handlers that format it, except inside of :func:`reporting_parts`.
+    """
     logger.info(
         "materialized table=%s rows=%d partitions=%d computed=%d seconds=%.2f %s",
         report.table,
@@ -99,7 +152,7 @@ def log_report(report: StageReport) -> None:
         report.computed,
         report.seconds,
         " ".join(f"{name}={value}" for name, value in report.counts.items()),
-        extra={"report": report, "fields": report.figures},
+        extra={"fields": report.figures} if are_parts() else {"report": report, "fields": report.figures},
     )
 
 

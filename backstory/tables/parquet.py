@@ -102,7 +102,8 @@ def write_partitions(
     schema = polars_schema(model)
     alike = [frame for frame in frames.values() if frame.schema == schema]
     others = [frame for frame in frames.values() if frame.schema != schema]
-    for rows in [pl.concat([schema.to_frame(), *alike], rechunk=False), *others]:
+    together = pl.concat([schema.to_frame(), *alike], rechunk=False)
+    for rows in [*([together] if len(together) else []), *others]:
         validate(rows, model)
     return {key: _write_partition(path, frames[key]) for key, path in paths.items()}
 
