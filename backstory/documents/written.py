@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import polars as pl
+
 from backstory.documents.files import DocumentFile, FolderListing, LeftOut, list_files
 
 WRITTEN_PREFIX: Final = "../"
@@ -26,6 +28,18 @@ _DRAFT_BESIDE: Final = "a draft beside a post that a person has edited; merge th
 def is_written(uri: str) -> bool:
     """Return whether a document is a post that Backstory wrote."""
     return uri.startswith(WRITTEN_PREFIX)
+
+
+def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
+    """Drop earlier revisions and tombstones of written posts: what Backstory wrote before is no history to keep.
+
+    Args:
+        documents: Rows of the table ``documents``.
+    """
+    is_former = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("status").is_in(
+        ["superseded", "deleted"]
+    )
+    return documents.filter(~is_former)
 
 
 def locate(uri: str, folder: str) -> str:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 
 from backstory.document_chunks import embedding_texts
+from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.embeddings.cache import embedding_key
 from backstory.errors import InputError
 from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
+from backstory.forgetting.written_posts import find_holding_posts
 from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
 from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
+from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
 from backstory.privacy import load_secret
@@ -93,9 +96,14 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
     windows = _list_windows(workspace)
+    posts = find_holding_posts(workspace, wanted)
     forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
+    # A post that a person has edited is theirs: it stays, and is no document any more.
+    forgotten = forgotten.add("document", posts.list_uris(workspace))
     write_forgotten(workspace.forgotten, forgotten)
     _clean_archive(workspace, target, forgotten)
+    for path in posts.made:
+        path.unlink()  # the run writes it anew if its window is still there
     if any(list_partitions(workspace.tables, table) for table in TABLES):
         fresh = open_workspace(workspace.root, accept_removals=True)
         run_pipeline(fresh, list_partitions(workspace.tables, "messages"))
@@ -104,8 +112,13 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
     reports = remove_pages(workspace.root)
+
+    def name_of(path: Path) -> str:
+        return path.relative_to(workspace.root).as_posix()
+
     gone = windows - _list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
+    left = find_holding_posts(workspace, wanted).of_people
     keys = _list_keys(workspace)
     workspace.job_book.keep_only(keys)
     # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
@@ -115,8 +128,8 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         vectors=workspace.embeddings.keep_only(keys),
         reports=reports,
         wanted=len(wanted.parts) + len(wanted.conversations),
-        search=search_workspace(workspace, wanted),
-        inputs=target.inputs,
+        search=search_workspace(workspace, wanted, left),
+        inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
     )
 
@@ -187,12 +200,19 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
     documents = read_table(workspace.tables, "documents")
     called = (pl.col("document_id") == name) | (pl.col("slug") == name) | (pl.col("uri") == name)
     relative = name.removeprefix(f"{folder}/")
-    uris = set(documents.filter(called | (pl.col("uri") == relative))["uri"])
+    written = f"{WRITTEN_PREFIX}{name}"
+    uris = set(documents.filter(called | pl.col("uri").is_in([relative, written]))["uri"])
     if not uris and (workspace.posts / relative).is_file():
         uris = {relative}
     if not uris:
         raise InputError(f"there is no document {name!r}; give its path, such as {_list(documents['uri'])}")
-    files = tuple(str(folder / uri) for uri in sorted(uris) if (workspace.posts / uri).exists())
+    for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
+        raise InputError(
+            f"{uri.removeprefix(WRITTEN_PREFIX)} is the post that Backstory wrote of a window and would write again; "
+            "forget the conversation, member or document that it was made from"
+        )
+    paths = [locate(uri, str(folder)) for uri in sorted(uris)]
+    files = tuple(path for path in paths if (workspace.root / path).exists())
     return _Target("document", frozenset(uris), frozenset(uris), files)
 
 
@@ -220,6 +240,8 @@ def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
     else:
         messages = messages.join(rows, on="message_id", how="anti")
         texts, ids = rows["text"].drop_nulls().to_list(), set(rows["message_id"])
+    # Written posts are made anew, so that a text in them is none that stays.
+    documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
     is_member = target.kind == "member"
     return Wanted(

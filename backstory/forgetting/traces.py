@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +73,7 @@ def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
     return frozenset(parts) - set(held.explode().drop_nulls())
 
 
-def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
+def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Path] = ()) -> Search:
     """Search every file of a workspace except the user's exports, documents and settings.
 
     The bytes of every file are searched for each text, plain and JSON-escaped. In Parquet files and in SQLite and
@@ -82,6 +82,7 @@ def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
     Args:
         workspace: An open workspace.
         wanted: What to search for.
+        apart: Files of people in other folders, which are not searched.
 
     Returns:
         What was searched and found.
@@ -89,7 +90,10 @@ def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
     found: dict[str, list[str]] = {}
     files = cells = 0
     patterns = _as_written(wanted.parts)
+    left_out = set(apart)
     for path in _list_made(workspace):
+        if path in left_out:
+            continue
         files += 1
         hits = set(_search_bytes(path, patterns))
         for column in _read_cells(path):
@@ -100,8 +104,19 @@ def search_workspace(workspace: Workspace, wanted: Wanted) -> Search:
     return Search(files, cells, found)
 
 
+def search_file(path: Path, wanted: Wanted) -> bool:
+    """Say whether the bytes of a file hold one of the texts or ids."""
+    return any(True for _ in _search_bytes(path, _as_written(wanted.parts)))
+
+
 def _list_made(workspace: Workspace) -> Iterator[Path]:
-    made = (workspace.tables, workspace.index, workspace.secret.parent, workspace.dagster_home)
+    made = (
+        workspace.tables,
+        workspace.index,
+        workspace.secret.parent,
+        workspace.dagster_home,
+        workspace.written,
+    )
     for place, _, names in os.walk(workspace.root):
         folder = Path(place)
         is_made = any(folder.is_relative_to(one) for one in made)

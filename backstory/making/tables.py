@@ -11,8 +11,8 @@ from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
-from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, is_made_in_turn, make_in_order
-from backstory.pipeline.posts import POSTS
+from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, make_in_order
+from backstory.pipeline.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stage_report import (
     StageReport,
     join_reports,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,7 @@ from backstory.documents import DocumentRead, name_reading
 from backstory.documents.files import FolderListing, list_files
 from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT, name_source
-from backstory.documents.written import join_listings, list_written
+from backstory.documents.written import drop_former_posts, join_listings, list_written
 from backstory.embeddings import embed_texts
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
@@ -82,7 +83,8 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     if previous is not None:
         require_documents(workspace, previous, read.documents)
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
-    documents = read.documents
+    documents = drop_former_posts(read.documents)
+    read = replace(read, documents=documents)
     write_beside(
         workspace,
         "sources",

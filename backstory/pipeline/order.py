@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from backstory.pipeline.posts import WAITING
+from backstory.pipeline.posts import WAITING, is_made_in_turn
 from backstory.pipeline.stage_report import StageReport
 from backstory.pipeline.stages import STAGES, Stage
 from backstory.workspace import Workspace
@@ -69,11 +69,6 @@ def make_in_order(
     if goes_on():
         _make_all(CORPUS, partitions, make)
     return left
-
-
-def is_made_in_turn(workspace: Workspace) -> bool:
-    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
-    return workspace.feeds_back and workspace.writer is not None
 
 
 def _find_first_pending(workspace: Workspace, partitions: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import polars as pl
@@ -29,7 +29,7 @@ from backstory.settings import ModelPrice
 from backstory.tables import scan_table
 from backstory.tables.contracts import empty
 from backstory.tables.ledger import Entry
-from backstory.tables.partitions import previous_partition
+from backstory.tables.partitions import partition_range, previous_partition
 from backstory.tables.schemas import Posts
 from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
@@ -104,7 +104,9 @@ def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[
 def list_files_of_people(workspace: Workspace) -> list[str]:
     """List what people did in the folder of the posts: files that they edited or added, with a hash, and removed ones."""
     known = workspace.ledger.read(FILES)
-    removed = [f"{slug} is removed" for slug in sorted(known) if not (workspace.written / f"{slug}.md").exists()]
+    removed = [
+        f"{slug} is removed" for slug in sorted(known) if not (workspace.written / f"{slug}.md").exists()
+    ]
     changed = [
         f"{path.relative_to(workspace.written).as_posix()} {hash_file(path)}"
         for path in sorted(workspace.written.rglob("*.md"))
@@ -331,6 +333,18 @@ def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
     ]
 
 
+def list_post_files(workspace: Workspace) -> list[str]:
+    """List the files of the posts of windows, edited ones too, relative to the workspace."""
+    folder = workspace.settings.writers.folder
+    return [f"{folder}/{slug}.md" for slug in sorted(workspace.ledger.read(FILES))]
+
+
+def list_post_folders(workspace: Workspace) -> list[Path]:
+    """List the folder of the posts, and those that ``writers.folder`` named when posts were written before."""
+    names = {workspace.settings.writers.folder, *workspace.ledger.read(_FOLDERS)}
+    return [workspace.root / name for name in sorted(names)]
+
+
 def _describe_other_files(workspace: Workspace) -> list[str]:
     """Say which files of posts are not kept in step with the windows any more, and what to do.
 
@@ -358,21 +372,24 @@ def _describe_other_files(workspace: Workspace) -> list[str]:
 
 
 def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Say that earlier windows have no posts yet, so that these partitions will be made again."""
-    if not workspace.feeds_back or workspace.writer is None or not partitions:
-        return []
+    """Say which earlier partitions were left out, so that these partitions will be made again with their posts."""
     written = workspace.ledger.read(POSTS)
-    earlier = [
-        key
-        for key, entry in sorted(workspace.ledger.read("windows").items())
-        if entry.rows and key < partitions[0] and key not in written
-    ]
-    if not earlier:
+    if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
+        return []
+    before = previous_partition(partitions[0], workspace.settings.partitions.grain)
+    calendar = partition_range(min(written), before, workspace.settings.partitions.grain)
+    absent = [key for key in calendar if key not in written]
+    if not absent:
         return []
     return [
-        f"{_name_some(earlier)} has no posts yet; when it has, the later partitions are pending and made again with "
-        "them. `backstory run` makes all in the order of time."
+        f"{_name_some(absent)} has no posts yet, so that the later windows are written without them; once they are "
+        "there, the later ones are made again. `backstory run` makes all in the order of time."
     ]
+
+
+def is_made_in_turn(workspace: Workspace) -> bool:
+    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
+    return workspace.feeds_back and workspace.writer is not None
 
 
 def _name_some(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Written posts as documents: sixty days, each given the posts before it and never one from itself or its future."""
 
 import shutil
-from datetime import date, timedelta
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -9,70 +9,16 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.documents.written import WRITTEN_PREFIX
+from backstory.pipeline.pending import find_outdated, find_pending, hash_messages
+from backstory.pipeline.stage_report import StageReport
+from backstory.runner import Execute, execute_stages, find_wanted, run_workspace
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
+from pipelines.materialization import execute_job
+from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
 
-SETTINGS = """\
-conversations: {folder: chats, removals: mirror, date_order: dmy}
-windows: {unit: messages, size: 2}
-embedding: {provider: hashing}
-rag: {top_k: 3, min_similarity: 0.05}
-writers: {provider: digest, feedback: "on"}
-"""
-TOPICS = (
-    "tomato blight",
-    "night train to Lisbon",
-    "sourdough starter",
-    "drip irrigation",
-    "backup disk",
-    "moth trap",
-)
-COMPARED = (
-    "messages",
-    "windows",
-    "window_chunks",
-    "hits",
-    "decisions",
-    "contexts",
-    "window_contexts",
-    "posts",
-)
-
-
-def write_chat(folder: Path, days: int, *, windows: int, edited: str | None = None) -> None:
-    """Write two messages for each window of each day; each window begins after the one before it has ended."""
-    lines = []
-    for day in range(days):
-        when = (date(2025, 1, 1) + timedelta(days=day)).strftime("%d/%m/%Y")
-        for window in range(windows):
-            topic, other = TOPICS[(day + window) % len(TOPICS)], TOPICS[(day * 5 + 1) % len(TOPICS)]
-            lines += [
-                f"{when}, {9 * window + 1:02}:00 - Ada Lind: How is the {topic} of day {day}?",
-                f"{when}, {9 * window + 1:02}:05 - Ben Okri: Worse than the {other}, number {day * 7 + window}",
-            ]
-    if edited:
-        lines[windows * 4] = f"{lines[windows * 4].partition(': ')[0]}: {edited}"
-    folder.mkdir(exist_ok=True)
-    (folder / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def write_workspace(root: Path) -> Workspace:
-    (root / "posts").mkdir(parents=True)
-    (root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    for topic in TOPICS[:3]:
-        text = f"---\ntitle: About {topic}\ndate: 2024-05-01\n---\n\nAll that we know about {topic}.\n"
-        (root / "posts" / f"{topic.replace(' ', '-')}.md").write_text(text, encoding="utf-8")
-    return open_workspace(root)
-
-
-def read_all(workspace: Workspace) -> dict[str, pl.DataFrame]:
-    """Read what a writer's reader sees; the snapshot that was searched is a matter of history."""
-    tables = {name: read_table(workspace.tables, name) for name in COMPARED}
-    return {name: frame.drop("index_version", strict=False) for name, frame in tables.items()}
-
-
-def read_files(workspace: Workspace) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(workspace.written.iterdir())}
+DAYS = 4
+"""Days of the small workspace, each with two windows of which the second begins after the first has ended."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +33,7 @@ def sixty_days(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def chains(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A workspace whose days hold two windows, of which the second begins after the first has ended."""
     workspace = write_workspace(tmp_path_factory.mktemp("chains") / "workspace")
-    write_chat(workspace.exports, 6, windows=2)
+    write_chat(workspace.exports, DAYS, windows=2)
     run_pipeline(workspace)
     return workspace
 
@@ -136,17 +82,125 @@ def test_a_second_run_changes_nothing(sixty_days: Workspace, chains: Workspace) 
         assert read_files(workspace) == files
 
 
-def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Workspace, tmp_path: Path) -> None:
-    shutil.copytree(chains.root, tmp_path / "edited")
-    workspace, fresh = open_workspace(tmp_path / "edited"), write_workspace(tmp_path / "fresh")
-    fresh.secret.parent.mkdir()
-    shutil.copyfile(workspace.secret, fresh.secret)
+def copy(workspace: Workspace, root: Path) -> Workspace:
+    return open_workspace(Path(shutil.copytree(workspace.root, root)))
+
+
+def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, StageReport]:
+    """Do what `backstory run` does, or `python -m pipelines materialize`, and give the reports by table."""
+    opened = open_workspace(workspace.root)
+    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
+    assert outcome.success, outcome.execution.failures
+    reports = {report.table: report for report in outcome.execution.reports}
+    assert len(reports) == len(outcome.execution.reports)
+    return reports
+
+
+def list_pending(workspace: Workspace) -> set[str]:
+    opened = open_workspace(workspace.root)
+    pending = find_pending(opened, hash_messages(opened))
+    assert not pending.outdated
+    assert find_outdated(opened) == []
+    return set(pending.partitions)
+
+
+def edit_first_post(workspace: Workspace) -> Path:
+    """Do what a person does with the post of the first window."""
+    path = min(workspace.written.glob("*.md"))
+    path.write_text(path.read_text(encoding="utf-8") + "\nSaid by a person: moth trap.\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("execute", [execute_stages, execute_job])
+def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(
+    execute: Execute, chains: Workspace, fresh: Callable[[], Workspace], tmp_path: Path
+) -> None:
+    workspace = copy(chains, tmp_path / "edited")
     before = read_files(workspace)
-    for changed in (workspace, fresh):
-        write_chat(changed.exports, 6, windows=2, edited="The moth trap and the sourdough starter")
-        run_pipeline(changed)
-    wanted = read_all(fresh)
-    assert {name for name, frame in read_all(workspace).items() if not frame.equals(wanted[name])} == set()
-    assert read_files(workspace) == read_files(fresh)
-    assert read_files(workspace) != before
-    assert sum(report.computed for report in run_pipeline(workspace)) == 0
+    write_chat(workspace.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
+    reports = run(workspace, execute)
+    assert (reports["posts"].rows, reports["posts"].partitions) == (DAYS * 2, DAYS)
+    assert 0 < reports["posts"].computed <= DAYS
+    assert reports["documents"].counts["status_ok"] == DAYS * 2 + 3
+    wanted = fresh()
+    tables = read_all(wanted)
+    assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
+    assert read_files(workspace) == read_files(wanted) != before
+    assert list_pending(workspace) == set()
+
+
+@pytest.fixture(scope="module")
+def fresh(chains: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Workspace]:
+    """Give the workspace that was never anything but edited."""
+    made: list[Workspace] = []
+
+    def make() -> Workspace:
+        if not made:
+            workspace = write_workspace(tmp_path_factory.mktemp("fresh") / "workspace")
+            workspace.secret.parent.mkdir()
+            shutil.copyfile(chains.secret, workspace.secret)
+            write_chat(workspace.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
+            run_pipeline(workspace)
+            made.append(workspace)
+        return made[0]
+
+    return make
+
+
+def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path) -> None:
+    workspace = copy(chains, tmp_path / "edited")
+    first, second, *_ = sorted(workspace.written.glob("*.md"))
+    edit_first_post(workspace)
+    edited = first.read_bytes()
+    removed = second.read_bytes()
+    second.unlink()
+    own = workspace.written / "of-a-person.md"
+    own.write_text("---\ntitle: The moth trap\ndate: 2025-01-02\n---\n\nMy moth trap.\n", encoding="utf-8")
+    assert list_pending(workspace) == {"2025-01-01"}
+    run(workspace)
+    assert first.read_bytes() == edited
+    assert second.is_file()
+    assert b"My moth trap" in own.read_bytes()
+    assert removed
+    sources = read_table(workspace.tables, "sources").filter(pl.col("source").str.starts_with("written/"))
+    assert {first.name, own.name} <= {Path(name).name for name in sources.filter(status="read")["source"]}
+    shown = read_table(workspace.tables, "contexts").filter(pl.col("uri").str.ends_with(own.name))
+    assert shown.height
+    assert list_pending(workspace) == set()
+    assert sum(report.computed for report in run_pipeline(open_workspace(workspace.root))) == 0
+
+
+def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: Path) -> None:
+    workspace = copy(chains, tmp_path / "stopped")
+    files = read_files(workspace)
+    settings = workspace.root / "backstory.yaml"
+    settings.write_text(SETTINGS.replace("provider: digest", "provider: none"), encoding="utf-8")
+    notice = str(run(workspace)["posts"].counts["notice"])
+    assert f"{len(files)} posts in written/ were written before writers.provider was none" in notice
+    assert read_files(workspace) == files
+    assert read_table(workspace.tables, "posts").is_empty()
+    settings.write_text(SETTINGS.replace("digest,", "digest, folder: digests,"), encoding="utf-8")
+    notice = str(run(workspace)["posts"].counts["notice"])
+    assert f"{len(files)} files in written/, which writers.folder named before" in notice
+    assert read_files(workspace) == files
+    assert len(read_files(open_workspace(workspace.root))) == len(files)
+
+
+def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again(
+    chains: Workspace, tmp_path: Path
+) -> None:
+    workspace = write_workspace(tmp_path / "late")
+    workspace.secret.parent.mkdir()
+    shutil.copyfile(chains.secret, workspace.secret)
+    write_chat(workspace.exports, DAYS, windows=2)
+    opened = open_workspace(workspace.root)
+    days = find_wanted(opened, None, None)
+    run_workspace(opened, days[:1], lambda _: None, execute_stages)
+    told: list[object] = []
+    run_workspace(open_workspace(workspace.root), days[2:3], told.append, execute_stages)
+    [report] = [one for one in told if isinstance(one, StageReport) and one.table == "posts"]
+    assert str(report.counts["notice"]).startswith("2025-01-02 has no posts yet")
+    assert report.rows == 2
+    run_pipeline(open_workspace(workspace.root))
+    tables = read_all(chains)
+    assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
