@@ -225,3 +225,37 @@ def test_what_is_not_there_is_not_forgotten(made: Workspace, kind: Kind, words: 
 
 def test_one_thing_at_a_time(made: Workspace) -> None:
     assert run_command("forget", "-w", str(made.root)).exit_code == 2
+
+
+FED_BACK = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("conversation", "moths"), ("document", "posts/drip-irrigation.md")]
+)
+def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, kind: Kind, name: str) -> None:
+    (workspace.root / "backstory.yaml").write_text(FED_BACK, encoding="utf-8")
+    (workspace.exports / "moths.txt").write_text(OTHER, encoding="utf-8")
+    run_pipeline(reopen(workspace))
+    told = {"conversation": "Only the moths were awake", "document": "laid the drip irrigation line and its"}[
+        kind
+    ]
+    written = reopen(workspace).written
+    edited = next(path for path in sorted(written.glob("*.md")) if "garden" in path.name)
+    edited.write_text(f"{edited.read_text(encoding='utf-8')}\nA person says: {told}.\n", encoding="utf-8")
+    quoting = written / "of-a-person.md"
+    quoting.write_text(f"---\ntitle: Mine\ndate: 2025-03-01\n---\n\n{told}\n", encoding="utf-8")
+    edited.with_name(f"{edited.stem}.draft.md").write_text(told, encoding="utf-8")
+    run_pipeline(reopen(workspace))
+    if kind == "conversation":
+        assert told in read_table(workspace.tables, "posts")["text"].str.join("\n").item()
+    done = forget_and_run_again(workspace, kind, name)
+    assert {f"written/{path.name}" for path in (edited, quoting)} <= set(done.inputs)
+    left = [path.name for path in sorted(written.iterdir()) if told in path.read_text(encoding="utf-8")]
+    assert left == sorted([edited.name, quoting.name])
+    for table in ("documents", "posts", "contexts"):
+        assert told not in str(read_table(workspace.tables, table).to_dicts())
+    assert not any("moths" in path.name for path in written.iterdir()) or kind == "document"
+    another = next(path for path in written.glob("2025-*.md") if path not in (edited, quoting))
+    with pytest.raises(InputError, match="the post that Backstory wrote of a window"):
+        forget(reopen(workspace), "document", f"written/{another.name}")

@@ -119,8 +119,8 @@ def make_tables(
     partition. All other partitions are built. A broken partition keeps the rows of earlier runs, and the next run
     tries it again. A run that would remove messages or documents stops there: it builds none of the later tables.
 
-    If posts are built that are documents for later windows, all stages from the documents on are built for one partition
-    after another, also those that are not among ``tables``, since a post is made from the posts before it.
+    If posts are built that are documents for later windows, all stages from the documents on are built for one
+    partition after another, also those that are not among ``tables``, since a post is made from the posts before it.
 
     Args:
         workspace: An open workspace.
@@ -189,8 +189,8 @@ def _make_in_turn(
 ) -> None:
     """Build one partition after another, so that each is given the posts of those before it.
 
-    After each partition only blocking checks run, on its rows. All checks run at the end, and the reports of a stage are
-    told as one, as if it had been made once.
+    After each partition only blocking checks run, on its rows. All checks run at the end, and the reports of a stage
+    are told as one, as if it had been made once.
     """
     rounds: dict[str, list[tuple[Sequence[str], StageReport]]] = {}
 

@@ -102,7 +102,7 @@ def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[
 
 
 def list_files_of_people(workspace: Workspace) -> list[str]:
-    """List what people did in the folder of the posts: files that they edited or added, with a hash, and removed ones."""
+    """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
     known = workspace.ledger.read(FILES)
     removed = [
         f"{slug} is removed" for slug in sorted(known) if not (workspace.written / f"{slug}.md").exists()
@@ -327,10 +327,11 @@ def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
     workspace.ledger.forget(FILES, slugs)
     if not kept:
         return []
-    return [
+    sentence = (
         f"{_name_some(kept)} in {workspace.settings.writers.folder}/ stays though its window is gone, since a person "
         "has edited it; remove it, or keep it as a document of yours."
-    ]
+    )
+    return [sentence]
 
 
 def list_post_files(workspace: Workspace) -> list[str]:
@@ -365,8 +366,8 @@ def _describe_other_files(workspace: Workspace) -> list[str]:
     if workspace.writer is None and (files := workspace.ledger.read(FILES)):
         use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
         said.append(
-            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them if "
-            "they are of no use."
+            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "
+            "if they are of no use."
         )
     return said
 
@@ -381,10 +382,11 @@ def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[s
     absent = [key for key in calendar if key not in written]
     if not absent:
         return []
-    return [
+    sentence = (
         f"{_name_some(absent)} has no posts yet, so that the later windows are written without them; once they are "
         "there, the later ones are made again. `backstory run` makes all in the order of time."
-    ]
+    )
+    return [sentence]
 
 
 def is_made_in_turn(workspace: Workspace) -> bool:

@@ -283,3 +283,26 @@ def test_scattered_days_are_joined_to_few_ranges_across_the_narrowest_gaps() -> 
 def test_the_schedule_requests_the_day_that_has_ended_and_some_before_it(made: Workspace) -> None:
     moment = datetime(2025, 3, 14, 3, tzinfo=UTC)
     assert tick_schedule(made, moment) == [("2025-03-10", "2025-03-13")]
+
+
+def test_posts_that_a_run_wrote_are_no_news_and_an_edited_one_reaches_later_days(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(f'{ALONE}writers: {{provider: digest, feedback: "on"}}\n')
+    sensor = Sensor(workspace)
+    ranges = sensor.tick()
+    run(workspace, ranges)
+    assert sensor.tick() == []
+    assert Sensor(workspace).tick() == []
+    first = min(workspace.written.glob("2025-03-13*.md"))
+    text = first.read_text(encoding="utf-8")
+    first.write_text(f"{text}\nA train reservation to Lisbon, said a person.\n", encoding="utf-8")
+    asked = sensor.tick()
+    assert asked
+    assert asked[0][0] == "2025-03-13"
+    run(workspace, asked)
+    later = sensor.tick()
+    run(workspace, later)
+    assert sensor.tick() == []
+    shown = read_table(workspace.tables, "contexts", ["2025-03-15"])
+    assert first.stem in set(shown["slug"])
