@@ -215,11 +215,13 @@ def _make_in_turn(
         return report
 
     def goes_on() -> bool:
-        is_stopped = making.waiting or making.stopped_at
-        return not is_stopped and WHOLE not in making.broken.get(CORPUS[-1].table, {})
+        is_ended = making.waiting or making.stopped or making.stopped_at
+        return not is_ended and WHOLE not in making.broken.get(CORPUS[-1].table, {})
 
     left = make_in_order(workspace, partitions, make, goes_on)
-    reason = making.waiting or f"{CORPUS[-1].table} is broken"
+    reason = making.waiting or making.stopped or f"{CORPUS[-1].table} is broken"
+    if making.stopped and left:
+        making.stopped = f"{making.stopped}; and {len(left)} later partitions"
     for stage in ANSWERS:
         making.inherit(stage.table, dict.fromkeys(left, reason))
     for stage in wanted:

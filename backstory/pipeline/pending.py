@@ -180,7 +180,7 @@ def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str
     snapshots = _name_snapshots(workspace, intact)
     if workspace.feeds_back:
         known, now = read_searched(workspace), name_earlier_documents(workspace, intact)
-        # After a change of an earlier post a partition is pending: `partitions.after_posts` is about documents of people.
+        # If an earlier post has changed, a partition is pending whatever `partitions.after_posts` says.
         snapshots = {
             key: known[key].version for key in intact if key in known and known[key].posts == now[key].posts
         }

@@ -1,7 +1,6 @@
 """Written posts as documents: sixty days, each given the posts before it and never one from itself or its future."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +16,7 @@ from backstory.workspace import Workspace, open_workspace
 from pipelines.materialization import execute_job
 from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
 
-DAYS = 4
+DAYS = 3
 """Days of the small workspace, each with two windows of which the second begins after the first has ended."""
 
 
@@ -111,40 +110,23 @@ def edit_first_post(workspace: Workspace) -> Path:
     return path
 
 
-@pytest.mark.parametrize("execute", [execute_stages, execute_job])
-def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(
-    execute: Execute, chains: Workspace, fresh: Callable[[], Workspace], tmp_path: Path
-) -> None:
+def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Workspace, tmp_path: Path) -> None:
     workspace = copy(chains, tmp_path / "edited")
     before = read_files(workspace)
     write_chat(workspace.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
-    reports = run(workspace, execute)
+    reports = run(workspace, execute_job)
     assert (reports["posts"].rows, reports["posts"].partitions) == (DAYS * 2, DAYS)
     assert 0 < reports["posts"].computed <= DAYS
     assert reports["documents"].counts["status_ok"] == DAYS * 2 + 3
-    wanted = fresh()
+    wanted = write_workspace(tmp_path / "fresh")
+    wanted.secret.parent.mkdir()
+    shutil.copyfile(chains.secret, wanted.secret)
+    write_chat(wanted.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
+    run_pipeline(wanted)
     tables = read_all(wanted)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
     assert read_files(workspace) == read_files(wanted) != before
     assert list_pending(workspace) == set()
-
-
-@pytest.fixture(scope="module")
-def fresh(chains: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Workspace]:
-    """Give the workspace that was never anything but edited."""
-    made: list[Workspace] = []
-
-    def make() -> Workspace:
-        if not made:
-            workspace = write_workspace(tmp_path_factory.mktemp("fresh") / "workspace")
-            workspace.secret.parent.mkdir()
-            shutil.copyfile(chains.secret, workspace.secret)
-            write_chat(workspace.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
-            run_pipeline(workspace)
-            made.append(workspace)
-        return made[0]
-
-    return make
 
 
 def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path) -> None:
@@ -179,7 +161,7 @@ def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: P
     assert f"{len(files)} posts in written/ were written before writers.provider was none" in notice
     assert read_files(workspace) == files
     assert read_table(workspace.tables, "posts").is_empty()
-    settings.write_text(SETTINGS.replace("digest,", "digest, folder: digests,"), encoding="utf-8")
+    settings.write_text(SETTINGS.replace('feedback: "on"', "folder: digests"), encoding="utf-8")
     notice = str(run(workspace)["posts"].counts["notice"])
     assert f"{len(files)} files in written/, which writers.folder named before" in notice
     assert read_files(workspace) == files
@@ -204,3 +186,16 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
     run_pipeline(open_workspace(workspace.root))
     tables = read_all(chains)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
+
+
+def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> None:
+    workspace = copy(chains, tmp_path / "shorter")
+    before = read_files(workspace)
+    write_chat(workspace.exports, DAYS - 1, windows=2)
+    run(workspace)
+    gone = before.keys() - read_files(workspace).keys()
+    assert {name[: len("2025-01-03")] for name in gone} == {"2025-01-03"}
+    assert len(gone) == 2
+    assert read_table(workspace.tables, "posts").height == (DAYS - 1) * 2
+    documents = read_table(workspace.tables, "documents")["uri"]
+    assert not any("2025-01-03" in uri for uri in documents)
