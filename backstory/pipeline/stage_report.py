@@ -124,7 +124,7 @@ def join_rounds(rounds: Sequence[tuple[Sequence[str], StageReport]], *, rows: in
         rows=rows,
         partitions=len({key for keys, _ in rounds for key in keys}),
         seconds=sum(report.seconds for _, report in rounds),
-        counts=joined.counts | texts | spent,
+        counts={**joined.counts, **texts, **spent},
     )
 
 
