@@ -36,7 +36,8 @@ def find_holding_posts(workspace: Workspace, wanted: Wanted) -> HoldingPosts:
         workspace: An open workspace.
         wanted: What to search for.
     """
-    made, of_people = [], []
+    made: list[Path] = []
+    of_people: list[Path] = []
     paths = [path for folder in list_post_folders(workspace) for path in sorted(folder.rglob("*.md"))]
     for path in paths:
         if path.is_file() and search_file(path, wanted):
