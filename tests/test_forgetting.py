@@ -237,9 +237,11 @@ def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, ki
     (workspace.root / "backstory.yaml").write_text(FED_BACK, encoding="utf-8")
     (workspace.exports / "moths.txt").write_text(OTHER, encoding="utf-8")
     run_pipeline(reopen(workspace))
-    told = {"conversation": "Only the moths were awake", "document": "laid the drip irrigation line and its"}[
-        kind
-    ]
+    quotes = {
+        "conversation": "Only the moths were awake",
+        "document": "How we laid the drip irrigation line and its plastic elbow.",
+    }
+    told = quotes[kind]
     written = reopen(workspace).written
     edited = next(path for path in sorted(written.glob("*.md")) if "garden" in path.name)
     edited.write_text(f"{edited.read_text(encoding='utf-8')}\nA person says: {told}.\n", encoding="utf-8")
