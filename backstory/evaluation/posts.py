@@ -117,7 +117,7 @@ def _judge(
     return _JudgedPost(
         method,
         window,
-        link_citations(draft.text, context, folder="written"),
+        link_citations(draft.text, window, context, folder="written"),
         claims,
         support_claims(claims, list_sources(window, context, words), words, embed),
     )

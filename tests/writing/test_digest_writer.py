@@ -179,13 +179,13 @@ def outline(parser: MarkdownIt, hostile: str, made: str) -> Counter[str]:
     window = make_window((0, texts["author"], texts["message"] or "-"), (1, "Ben", "flour forged text"))
     citation = cite(1, texts["title"], f"Forged flour: {texts['passage']}", 0, 1)
     draft = write(window, citation)
-    linked = link_citations(draft.text, ContextMaterial("ok", (citation,)), folder="written")
-    assert linked.removed == 0
+    linked = link_citations(draft.text, window, ContextMaterial("ok", (citation,)), folder="written")
     post = Post("w", "slug", draft.title, NINE, draft.tags, linked.text, "digest")
     assert render_post(post).count(b"\n---\n") == 1
     tokens = parser.parse(linked.text)
     inline = [child for token in tokens for child in token.children or []]
-    assert sum(token.tag == "strong" and token.nesting == 1 for token in inline) == linked.text.count(
+    # A removed address can take the end of a mark with it, which forges nothing.
+    assert sum(token.tag == "strong" and token.nesting == 1 for token in inline) <= linked.text.count(
         "\n- **"
     )
     found = Counter(token.tag or token.type for token in [*tokens, *inline] if token.nesting >= 0)
