@@ -10,10 +10,10 @@ WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ui check lint audit lock clean
+.PHONY: help install demo test test-long ui check lint audit lock clean
 
 help: ## Say what the targets are
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Create .venv from requirements.lock
 
@@ -31,6 +31,9 @@ demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics
 
 test: $(STAMP) ## Run every test on every core, without a network
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-long: $(STAMP) ## Run every test, with those that take long and more random repetitions (about half an hour)
+	@BACKSTORY_LONG_TESTS=1 BACKSTORY_EDIT_SEQUENCES=4 BACKSTORY_KILLS=10 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT (default: 3000)
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }

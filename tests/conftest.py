@@ -28,6 +28,16 @@ settings.load_profile("backstory")
 for variable in ("COLUMNS", "LINES"):
     os.environ.pop(variable, None)
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that take long, unless they are asked for: all others must pass within ten minutes."""
+    if os.environ.get("BACKSTORY_LONG_TESTS") != "1":
+        skip = pytest.mark.skip(reason="takes long; `make test-long` runs it")
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(skip)
+
+
 KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.errors import RunHistoryError
+from backstory.full_disks import naming_full_disk
 from backstory.tables.ledger import DAMAGED_SUFFIX
 
 STORE_FILE: Final = "runs.sqlite"
@@ -163,10 +164,11 @@ class RunStore:
     @contextmanager
     def _telling_errors(self) -> Iterator[None]:
         try:
-            yield
+            with naming_full_disk(self.path.parent):
+                yield
         except sqlite3.OperationalError as error:
             raise RunHistoryError(
-                f"the history of runs {self.path} cannot be used ({error}); free the disk, or permit writing to it"
+                f"the history of runs {self.path} cannot be used ({error}); permit writing to it"
             ) from error
         except sqlite3.DatabaseError as error:
             raise RunHistoryError(self._damaged(str(error))) from error

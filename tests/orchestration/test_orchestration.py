@@ -78,6 +78,7 @@ def test_a_table_that_does_not_exist_is_named(workspace: Workspace) -> None:
         TablesResource(root=str(workspace.root)).read("window_context")
 
 
+@pytest.mark.long
 def test_a_writer_elsewhere_is_asked_for_the_days_whose_contexts_have_changed(workspace: Workspace) -> None:
     changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
 

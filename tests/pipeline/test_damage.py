@@ -29,7 +29,10 @@ def flip(path: Path) -> None:
 
 
 def exchange(path: Path) -> None:
-    others = sorted(other for other in path.parent.iterdir() if other.is_file() and other.name != path.name)
+    beside = sorted(other for other in path.parent.iterdir() if other.is_file() and other.name != path.name)
+    others = [
+        other for other in beside if other.stat().st_size
+    ]  # a file without content is as if it were not there
     path.write_bytes(others[0].read_bytes() if others else b"of another workspace")
 
 

@@ -21,7 +21,7 @@ from pipelines.materialization import execute_job
 from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
 from tests.workspaces import CHAT, replace_recorded
 
-SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "2"))
+SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
 STEPS = 15
 
 Inputs = dict[str, str]
@@ -247,6 +247,7 @@ def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -
     assert run(tmp_path).fresh
 
 
+@pytest.mark.long
 def test_edits_and_damage_through_dagster_end_as_a_workspace_without_a_history(
     tmp_path: Path, fresh_workspaces: FreshWorkspaces
 ) -> None:

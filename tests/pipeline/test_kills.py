@@ -16,7 +16,7 @@ import pytest
 
 from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
 
-KILLS = int(os.environ.get("BACKSTORY_KILLS", "4"))
+KILLS = int(os.environ.get("BACKSTORY_KILLS", "3"))
 ROOT = Path(__file__).resolve().parents[2]
 _MOMENTS = {"first": 900, "incremental": 870}
 """About how often a run touches a file; a moment after its end kills nothing, and is as good a case."""

@@ -34,6 +34,7 @@ def shown(instance: dg.DagsterInstance) -> dict[str, object]:
     return facts
 
 
+@pytest.mark.long
 def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspace) -> None:
     def run() -> bool:
         return not execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures

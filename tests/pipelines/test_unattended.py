@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 import polars as pl
+import pytest
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus
 from dagster._core.scheduler.instigation import (
     InstigatorState,
@@ -104,6 +105,7 @@ def texts_of(workspace: Workspace, day: str) -> str:
     return " ".join(read_table(workspace.tables, "messages", [day])["text"])
 
 
+@pytest.mark.long
 def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_broken_days(
     tmp_path: Path,
 ) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
-import pytest
 
 from backstory.privacy.folding import fold
 from backstory.report.window_page import write_window_page
@@ -76,11 +75,10 @@ def make_workspace(root: Path, server: GeminiServer) -> Workspace:
     return workspace
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[str, str]]:
-    """Give a workspace after a run that failed and one that finished, and what these said."""
+def run_twice(root: Path) -> tuple[Workspace, dict[str, str]]:
+    """Make a workspace after a run that failed and one that finished, and what these said."""
     with run_gemini_server() as server:
-        workspace = make_workspace(tmp_path_factory.mktemp("written") / "workspace", server)
+        workspace = make_workspace(root, server)
         server.script.append(echo_the_key)
         failed = run_pipelines(workspace)
         server.script.clear()
@@ -114,10 +112,8 @@ def read_cells(path: Path) -> Iterator[str]:
                 yield str(connection.table(name).fetchall())
 
 
-def test_no_file_of_the_workspace_holds_a_name_a_number_or_the_key(
-    written: tuple[Workspace, dict[str, str]],
-) -> None:
-    workspace, _ = written
+def test_nothing_that_runs_write_or_say_holds_a_name_a_number_or_the_key(tmp_path: Path) -> None:
+    workspace, said = run_twice(tmp_path / "workspace")
     inputs = (workspace.exports, workspace.posts)
     files = [
         path
@@ -134,17 +130,13 @@ def test_no_file_of_the_workspace_holds_a_name_a_number_or_the_key(
             held[place] = found
     assert held == {}
 
-
-def test_what_the_runs_say_holds_none_of_them(written: tuple[Workspace, dict[str, str]]) -> None:
-    _, said = written
+    # What the runs say.
     assert "[key]" in said["failed run"]
     assert "could not be read" in said["finished run"]
     assert not any(DAMAGED_WORDS in text for text in said.values())
     assert {run: find_held(text) for run, text in said.items()} == {"failed run": [], "finished run": []}
 
-
-def test_the_search_finds_what_the_inputs_hold(written: tuple[Workspace, dict[str, str]]) -> None:
-    workspace, _ = written
+    # The search finds what the inputs hold.
     export = workspace.exports / "WhatsApp_Chat_with_Ada_Lind.txt"
     assert set(find_held(export.read_text(encoding="utf-8"))) >= {
         "Ada Lind",

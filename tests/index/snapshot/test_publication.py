@@ -158,6 +158,7 @@ def test_processes_read_while_another_publishes(
             reader.communicate()
 
 
+@pytest.mark.long
 def test_builders_take_turns(saved: dict[int, Path], tmp_path: Path) -> None:
     for builder in [start(BUILDER, tmp_path, saved[count], 0) for count in (20, 30, 20)]:
         finish(builder)
