@@ -15,6 +15,7 @@ from backstory.chunking.tokens import CountTokens
 from backstory.embeddings.local.granite_pack import read_granite_pack
 from backstory.providers import gemini_client, openai_client
 from backstory.providers.gemini_client import GeminiAccess
+from tests.long_tests import LONG_TESTS
 from tests.providers.gemini_server import GeminiServer, run_gemini_server
 from tests.providers.instant_time import InstantTime
 
@@ -31,7 +32,7 @@ for variable in ("COLUMNS", "LINES"):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests that take long, unless they are asked for: all others must pass within ten minutes."""
-    if os.environ.get("BACKSTORY_LONG_TESTS") != "1":
+    if not LONG_TESTS:
         skip = pytest.mark.skip(reason="takes long; `make test-long` runs it")
         for item in items:
             if item.get_closest_marker("long"):

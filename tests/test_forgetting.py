@@ -231,7 +231,11 @@ FED_BACK = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("conversation", "moths"), ("document", "posts/drip-irrigation.md")]
+    ("kind", "name"),
+    [
+        ("conversation", "moths"),
+        pytest.param("document", "posts/drip-irrigation.md", marks=pytest.mark.long),
+    ],
 )
 def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, kind: Kind, name: str) -> None:
     (workspace.root / "backstory.yaml").write_text(FED_BACK, encoding="utf-8")

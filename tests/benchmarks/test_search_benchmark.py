@@ -13,7 +13,7 @@ from benchmarks.search import measure
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("engine", ["exact", "vss"])
+@pytest.mark.parametrize("engine", ["exact", pytest.param("vss", marks=pytest.mark.long)])
 def test_the_benchmark_prints_one_line_of_json(engine: str) -> None:
     command = [sys.executable, "-m", "benchmarks.search", "--n", "600", "--q", "20", "--dim", "16"]
     finished = subprocess.run(

@@ -1,6 +1,6 @@
 """Random edits, one after another, with runs of every kind between them: each ends as a workspace without a history.
 
-``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 15 steps each.
+``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 10 steps each, or 15 in the long tests.
 """
 
 import contextlib
@@ -18,11 +18,12 @@ from backstory.tables import read_table
 from backstory.tables.ledger import Entry, Ledger
 from backstory.workspace import open_workspace
 from pipelines.materialization import execute_job
+from tests.long_tests import LONG_TESTS
 from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
 from tests.workspaces import CHAT, replace_recorded
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
-STEPS = 15
+STEPS = 15 if LONG_TESTS else 10
 
 Inputs = dict[str, str]
 Edit = Callable[[Inputs, random.Random], object]

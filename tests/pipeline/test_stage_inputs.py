@@ -19,6 +19,7 @@ from backstory.settings import Settings
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
 from tests.embeddings.local.tiny_bert import write_tiny_bert
+from tests.long_tests import LONG_TESTS
 from tests.pipeline.test_run import hash_files
 from tests.rerankers.tiny_cross_encoder import write_cross_encoder
 from tests.workspaces import write_workspace
@@ -281,9 +282,10 @@ def test_a_changed_setting_makes_again_what_reads_it(
     if remade and len(changes) > 1:
         for change in changes:
             assert find_reread(made, tmp_path / change.setting, change) == remade, change
-    fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
-    run_pipeline(fresh)
-    assert hash_files(changed.tables) == hash_files(fresh.tables)
+    if LONG_TESTS:  # 65 runs from nothing; the histories of edits compare with such runs, too
+        fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
+        run_pipeline(fresh)
+        assert hash_files(changed.tables) == hash_files(fresh.tables)
 
 
 SPACE = {

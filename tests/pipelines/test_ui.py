@@ -84,6 +84,7 @@ def test_a_websocket_is_opened_for_own_pages_alone(ui: UiProcess) -> None:
     assert refused.value.response.status_code == 403
 
 
+@pytest.mark.long
 def test_a_mistake_in_the_settings_is_an_asset_until_it_is_corrected(
     ui: UiProcess, workspace_root: Path
 ) -> None:

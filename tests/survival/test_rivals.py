@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.pipeline.workspace_states import describe, run, write_inputs
 from tests.survival.conftest import LATER_POST
 from tests.workspaces import CHAT
@@ -65,6 +67,7 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_rival_runs_end_in_the_tables_of_one_run_and_a_reader_sees_no_error(
     root: Path, tmp_path: Path
 ) -> None:
