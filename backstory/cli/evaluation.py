@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 _GAIN = "gain in ncov@5"
 
+MeasuredWorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="DIR",
+        help="Measure the settings of this workspace. Default: the default settings.",
+    ),
+]
+
 
 def evaluate(
     folder: Annotated[
@@ -33,15 +43,7 @@ def evaluate(
             "--html", metavar="FILE", help="Draw the methods with their intervals as one HTML page."
         ),
     ] = None,
-    workspace: Annotated[
-        Path | None,
-        typer.Option(
-            "--workspace",
-            "-w",
-            metavar="DIR",
-            help="Measure the settings of this workspace. Default: the default settings.",
-        ),
-    ] = None,
+    workspace: MeasuredWorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
@@ -120,15 +122,7 @@ def evaluate_written(
         list[str] | None,
         typer.Option("--group", metavar="NAME", help="Take this group of windows; may be repeated."),
     ] = None,
-    workspace: Annotated[
-        Path | None,
-        typer.Option(
-            "--workspace",
-            "-w",
-            metavar="DIR",
-            help="Measure the settings of this workspace. Default: the default settings.",
-        ),
-    ] = None,
+    workspace: MeasuredWorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the posts of the digest writer with Backstory's context, a whole-window context, and none."""
