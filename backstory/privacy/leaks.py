@@ -20,11 +20,11 @@ from backstory.privacy.names import (
     ANY_PHONE,
     ISOLATED_MENTION,
     NUMBER_MENTION,
-    Condition,
     NameFinder,
     Place,
 )
 from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM
+from backstory.privacy.vocabulary import Condition
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
 _BLANK: Final = "\ufffc"  # separates the texts on both sides of a removed pseudonym

@@ -14,15 +14,22 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 import polars as pl
-import regex
 
-from backstory.privacy.folding import Word, find_words, fold, is_unspaced, places_of_letters
+from backstory.privacy.folding import Word, find_words, fold, places_of_letters
 from backstory.privacy.phones import PhoneFinder
+from backstory.privacy.vocabulary import (
+    Condition,
+    Vocabulary,
+    add_full_name,
+    find_in_words,
+    is_full_name,
+    is_phone,
+    spell,
+)
 
 _MARKS = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 _MARK: Final = re.compile(f"[{_MARKS}]")
@@ -37,15 +44,8 @@ _CERTAIN: Final = re.compile(rf"{ISOLATED_MENTION}|{NUMBER_MENTION}(?!\d)")
 _CERTAIN_IN_APP_LINE: Final = re.compile(rf"{_CERTAIN.pattern}|{ANY_PHONE}(?!\d)")
 
 _UMLAUT: Final = r"[äöüåøÄÖÜÅØ\x{300}-\x{30a}%]"
-_BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
-_FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
-_LEAST_JOINED_LETTERS = 6
-"""Shorter names of several words are often an ordinary word when written as one (``Al So``)."""
 _LEAST_BURIED_LETTERS = 8
 """Shorter names are often a part of other words in file names."""
-_COMPARED_LETTERS = 128
-_MOST_SPELLED_WORDS = 4
-
 Place = Literal["message", "app line", "identifier"]
 """The kind of a text: written by a person, written by the app, or the name of a file or conversation."""
 
@@ -72,40 +72,12 @@ def plain_name(name: str) -> str:
     return " ".join(plain.split())
 
 
-class Condition(NamedTuple):
-    """Conditions for a match, beyond equal letters.
-
-    Attributes:
-        joints: Numbers of letters after which a word must end, for short names of several words.
-        cased: The letters with their case, for names of one word in lines of the app.
-    """
-
-    joints: frozenset[int] = frozenset()
-    cased: str | None = None
-
-
 class Found(NamedTuple):
     """A name in a text, from ``start`` to ``end``, and its person. A mention begins at its ``@``."""
 
     start: int
     end: int
     person: str
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The folded names to find in one kind of text, each with its conditions, of which one must hold."""
-
-    names: dict[str, set[Condition]] = field(default_factory=lambda: defaultdict(set))
-    beginnings: set[str] = field(default_factory=set)
-
-    def add(self, letters: str, condition: Condition) -> None:
-        """Add a name to find."""
-        if letters.removeprefix("@"):
-            self.names[letters].add(condition)
-            self.beginnings.update(
-                letters[:end] for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
-            )
 
 
 class NameFinder:
@@ -122,7 +94,7 @@ class NameFinder:
         for name in sorted(names):
             self._add(name)
         self._members = set(filter(None, map(plain_name, members))) - self._names
-        self.phones = PhoneFinder(filter(_is_phone, self._names))
+        self.phones = PhoneFinder(filter(is_phone, self._names))
 
     def person(self, written: str) -> str:
         """Give the person of a name.
@@ -137,7 +109,7 @@ class NameFinder:
         known = self._people.get(name) or self._first_names.get(name)
         if known:
             return known
-        if _is_phone(name):
+        if is_phone(name):
             return self.phones.owner(name) or name
         letters = [fold(name, digraphs=digraphs).removeprefix("@") for digraphs in (False, True)]
         for people in (self._by_letters, self._first_names_by_letters):
@@ -155,7 +127,7 @@ class NameFinder:
     @cached_property
     def buried(self) -> list[str]:
         """Folded names that are long enough to be found inside longer words of file names."""
-        forms = itertools.chain.from_iterable(_spellings(name) for name in self._names if _is_full(name))
+        forms = itertools.chain.from_iterable(spell(name) for name in self._names if is_full_name(name))
         return sorted({letters for letters in forms if len(letters) >= _LEAST_BURIED_LETTERS})
 
     @cached_property
@@ -247,7 +219,7 @@ class NameFinder:
         plain = [fold(word) for _, _, word in words]
         spelled = [fold(word, digraphs=True) for _, _, word in words]
         for letters in (plain, spelled) if spelled != plain else (plain,):
-            for first, last in _find_in_words(text, words, letters, vocabulary):
+            for first, last in find_in_words(text, words, letters, vocabulary):
                 yield words[first][0], words[last][1]
             if place == "identifier":
                 yield from self._find_buried(words, letters, digraphs=letters is spelled)
@@ -274,11 +246,11 @@ class NameFinder:
     def _spoken(self) -> Vocabulary:
         vocabulary = Vocabulary()
         for name in {*self._names, *self._members, *self._first_names}:
-            for letters in _spellings(name):
+            for letters in spell(name):
                 vocabulary.add(f"@{letters}", Condition())
         for name in self._names:
-            if _is_full(name):
-                _add_full(vocabulary, name)
+            if is_full_name(name):
+                add_full_name(vocabulary, name)
         return vocabulary
 
     @cached_property
@@ -290,10 +262,10 @@ class NameFinder:
             set(self._spoken.beginnings),
         )
         for name in {*self._names, *self._members}:
-            if _is_full(name):
-                _add_full(vocabulary, name)
+            if is_full_name(name):
+                add_full_name(vocabulary, name)
             else:
-                for cased in _spellings(name, keep_case=True):
+                for cased in spell(name, keep_case=True):
                     vocabulary.add(fold(cased), Condition(cased=cased))
         return vocabulary
 
@@ -301,7 +273,7 @@ class NameFinder:
     def _in_identifiers(self) -> Vocabulary:
         vocabulary = Vocabulary()
         for name in self._names:
-            for letters in _spellings(name):
+            for letters in spell(name):
                 vocabulary.add(letters, Condition())
         return vocabulary
 
@@ -338,39 +310,6 @@ class NameFinder:
             self._people.setdefault(normalize_name(" ".join(words)), person)
 
 
-def _find_in_words(
-    text: str, words: list[Word], letters: list[str], vocabulary: Vocabulary
-) -> Iterator[tuple[int, int]]:
-    """Give the first and last word of every name, the longest at each position."""
-    names, beginnings = vocabulary.names, vocabulary.beginnings
-    next_free = 0
-    for first, beginning in enumerate(letters):
-        if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in beginnings:
-            continue
-        joined, ends, longest = "", set[int](), -1
-        for at in range(first, len(letters)):
-            if joined == "@" and words[at][0] != words[at - 1][1]:
-                break
-            joined += letters[at]
-            ends.add(len(joined))
-            if joined[:_COMPARED_LETTERS] not in beginnings:
-                break
-            if joined in names and letters[at]:
-                written = text[words[first][0] : words[at][1]]
-                if any(_holds(condition, ends, written) for condition in names[joined]):
-                    longest = at
-        if longest >= 0:
-            yield first, longest
-            next_free = longest + 1
-
-
-def _holds(condition: Condition, ends: set[int], written: str) -> bool:
-    return condition.joints <= ends and (
-        condition.cased is None
-        or condition.cased in (fold(written, keep_case=True), fold(written, keep_case=True, digraphs=True))
-    )
-
-
 def _contains_any(texts: pl.Series, names: list[str], *, digraphs: bool) -> pl.Series:
     if digraphs:  # most texts have no umlaut, so no second spelling
         texts = texts.set(~texts.str.contains(_UMLAUT).fill_null(value=False), None)
@@ -382,47 +321,6 @@ def _unambiguous(people: dict[str, str]) -> dict[str, str]:
     """Give people by those spellings of their names that only one person has."""
     owners: dict[str, set[str]] = defaultdict(set)
     for name, person in people.items():
-        for letters in _spellings(name):
+        for letters in spell(name):
             owners[letters].add(person)
     return {letters: min(persons) for letters, persons in owners.items() if letters and len(persons) == 1}
-
-
-def _spellings(name: str, *, keep_case: bool = False) -> set[str]:
-    """Give the letters of a name, with each umlaut both stripped and written out."""
-    words = name.removeprefix("@").split(" ")
-    forms = [
-        sorted({fold(word, keep_case=keep_case), fold(word, keep_case=keep_case, digraphs=True)})
-        for word in words
-    ]
-    if sum(len(form) > 1 for form in forms) > _MOST_SPELLED_WORDS:
-        joined = " ".join(words)
-        return {fold(joined, keep_case=keep_case), fold(joined, keep_case=keep_case, digraphs=True)}
-    return {"".join(form) for form in itertools.product(*forms)}
-
-
-def _add_full(vocabulary: Vocabulary, name: str) -> None:
-    """Add a name of several words, as separate words and, unless it is short, as one word."""
-    words = _BETWEEN_PARTS.split(name)
-    for digraphs in (False, True):
-        folded = [fold(word, digraphs=digraphs) for word in words]
-        ends = frozenset(itertools.accumulate(len(word) for word in folded if word))
-        short = sum(map(len, folded)) < _LEAST_JOINED_LETTERS and not is_unspaced("".join(words))
-        condition = Condition(ends) if short else Condition()
-        vocabulary.add("".join(folded), condition)
-        if not short:
-            for letters in _spellings(name):
-                vocabulary.add(letters, condition)
-
-
-def _is_full(name: str) -> bool:
-    """Say whether a name has several words, so that it is not an ordinary word."""
-    if _is_phone(name):
-        return False
-    if _FULL_NAME.fullmatch(name):
-        return True
-    least = 1 if " " in name else 2  # initials joined by dots are often an ordinary word
-    return sum(len(fold(part)) >= least for part in _BETWEEN_PARTS.split(name)) > 1
-
-
-def _is_phone(name: str) -> bool:
-    return name.startswith("+") and name[1:].isdigit()
