@@ -179,7 +179,7 @@ def measure(
     """
     vectors, topics = make_vectors(count, dimension, seed=1)
     queries, _ = make_vectors(query_count, dimension, seed=2, topics=topics)
-    settings = IndexSettings(ann_min_rows=0 if engine == "vss" else count + 1)
+    settings = IndexSettings(ann_min_rows=0 if engine == "vss" else count + 1, language="english")
     with tempfile.TemporaryDirectory() as folder:
         documents, chunks = make_tables(count)
         build = build_index(

@@ -11,7 +11,8 @@ from typing import Final
 import polars as pl
 
 from backstory.evaluation.claims import Source
-from backstory.index.engines.words import NO_LANGUAGE, Words
+from backstory.index.engines.stemmers import NO_LANGUAGE
+from backstory.index.engines.words import Words
 from backstory.writing.citations import LinkedText
 
 POST_METRICS: Final = ("topics said", "topics linked", "supported", "valid citations", "repeated")

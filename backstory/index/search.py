@@ -234,7 +234,7 @@ class SearchIndex:
         from backstory.index.engines.keywords import read_keywords
 
         folder = self._snapshot.folder / KEYWORDS_FOLDER
-        return read_keywords(folder, self.manifest.settings.language, self.manifest.words)
+        return read_keywords(folder, self.manifest.languages)
 
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope

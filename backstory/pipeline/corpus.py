@@ -155,26 +155,30 @@ def list_other_parts(workspace: Workspace) -> list[Path]:
 
 
 def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
-    """Fill in the languages of the files in ``sources``. Only changed documents are detected again."""
-    documents = (
-        read.documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
-    )
-    told_by = [_REVISION_OF_LANGUAGES, code_version("documents"), read.reading]
-    inputs = {uri: digest([*told_by, revision]) for uri, revision, _, _ in documents}
+    """Fill in the languages of the files in ``sources``, and forget those of other documents."""
+    told = _list_languages(workspace, read.documents, read.reading)
+    workspace.ledger.forget(_LANGUAGES, workspace.ledger.read(_LANGUAGES).keys() - told.keys())
+    folder = workspace.settings.documents.folder
+    languages = {name_source(folder, uri): language for uri, language in told.items()}
+    language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
+    return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
+
+
+def _list_languages(workspace: Workspace, documents: pl.DataFrame, reading: str) -> dict[str, str | None]:
+    """List the language of each document that can be served, by uri. Only changed documents are detected again."""
+    rows = documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
+    told_by = [_REVISION_OF_LANGUAGES, code_version("documents"), reading]
+    inputs = {uri: digest([*told_by, revision]) for uri, revision, _, _ in rows}
     languages_told = {uri: entry.content for uri, entry in workspace.ledger.read(_LANGUAGES).items()}
     pending = set(workspace.ledger.pending(_LANGUAGES, inputs, languages_told))
     told = {
         uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
-        for uri, _, title, text in documents
+        for uri, _, title, text in rows
         if uri in pending
     }
     workspace.ledger.record(_LANGUAGES, told)
     known = workspace.ledger.read(_LANGUAGES)
-    workspace.ledger.forget(_LANGUAGES, known.keys() - inputs.keys())
-    folder = workspace.settings.documents.folder
-    languages = {name_source(folder, uri): known[uri].content or None for uri in inputs}
-    language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
-    return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
+    return {uri: known[uri].content or None for uri in inputs}
 
 
 def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:
@@ -260,6 +264,8 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     texts = embedding_texts(chunks, documents)
     require_document_vectors(workspace, texts)
     figures: dict[str, int | float | str] = {}
+    languages = _list_languages(workspace, documents, name_reading(workspace.settings.documents))
+    ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
     workspace.runs.advance("search_index", WHOLE, 0, 1)
     with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):
         embedded = embed_texts(
@@ -278,6 +284,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         embedded.vectors,
         embedder_id=embedder.id,
         settings=effective_index_settings(workspace.settings.index, len(chunks)),
+        languages={ids[uri]: language for uri, language in languages.items()},
     )
     manifest = Entry(build.version, hash_manifest(build.folder), 1)
     workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
@@ -341,12 +348,17 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
 
 def _inputs_of_index(workspace: Workspace) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    return digest([hash_dependencies(workspace, "search_index"), *contents])
+    return digest([hash_dependencies(workspace, "search_index"), _REVISION_OF_LANGUAGES, *contents])
 
 
 def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:
     manifest = read_manifest(workspace.index / version)
-    described: dict[str, int | float | str] = {"version": version, "embedder": manifest.embedder_id}
+    stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
+    described: dict[str, int | float | str] = {
+        "version": version,
+        "embedder": manifest.embedder_id,
+        "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
+    }
     if manifest.hnsw is not None:
         described |= {
             "recall_at_5": manifest.hnsw.recall_at_5,

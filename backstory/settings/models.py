@@ -173,8 +173,8 @@ class IndexSettings(SettingsGroup):
     """Candidates that an HNSW search considers for each query."""
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""
-    language: str = "english"
-    """Language of the stemming and stop words of keyword search, such as `german`; `none` for neither."""
+    language: str = "auto"
+    """Stemming and stop words of keyword search: `auto` by each document's language, one such as `german`, or `none`."""
 
     @field_validator("language")
     @classmethod
@@ -182,8 +182,10 @@ class IndexSettings(SettingsGroup):
         import Stemmer
 
         known = Stemmer.algorithms()
-        if value not in (*known, "none"):
-            raise ValueError(f"there is no stemmer for this language; use one of {', '.join(known)}, or none")
+        if value not in (*known, "none", "auto"):
+            raise ValueError(
+                f"there is no stemmer for this language; use one of {', '.join(known)}, none, or auto"
+            )
         return value
 
 

@@ -12,16 +12,13 @@ from typing import Final
 import regex
 
 from backstory.chunking.units import split_sentences
-from backstory.index.engines.words import NO_LANGUAGE, Words
+from backstory.index.engines.stemmers import find_stemmer
+from backstory.index.engines.words import Words
 from backstory.writing.material import WindowMessage
 
 LONGEST: Final = 280
 """Longest quoted sentence, in user-perceived characters; a longer one is cut."""
 
-_STEMMERS: Final = {
-    "da": "danish", "nl": "dutch", "en": "english", "fr": "french", "de": "german", "it": "italian",
-    "no": "norwegian", "pt": "portuguese", "ru": "russian", "es": "spanish", "sv": "swedish", "tr": "turkish",
-}  # fmt: skip
 _SHORT: Final = 40
 """Characters below which a sentence gains nothing by being shorter."""
 _QUESTION: Final = re.compile(r"[?？؟]\W*\Z")
@@ -57,7 +54,7 @@ class Sentence:
 
 def choose_words(language: str | None) -> Words:
     """Give the splitter of a language, ISO 639-1; without stems and stop words where there are none for it."""
-    return Words(_STEMMERS.get(language or "", NO_LANGUAGE))
+    return Words(find_stemmer(language))
 
 
 def split_messages(messages: Sequence[WindowMessage], words: Words) -> list[list[Sentence]]:

@@ -1,11 +1,17 @@
-"""Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores from bm25s mapped from files."""
+"""Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores from bm25s mapped from files.
+
+Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of the
+rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short message
+does not reveal, and rows in one language are found as if there were no others. As a row has one language, no word
+counts twice.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +20,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.engines.scope import Scope
-from backstory.index.engines.words import Words
+from backstory.index.engines.words import Words, find_words, list_parts
 from backstory.index.request import SearchRequest
 
 CELLS_AT_ONCE = 1 << 22
@@ -28,12 +35,12 @@ _FREQUENCY_FILE = "frequency.npy"
 
 @dataclass(frozen=True)
 class QueryTerms:
-    """The indexed words of a batch of queries, ordered by query and word.
+    """The indexed terms of a batch of queries, ordered by query and term.
 
     Attributes:
         query: Position of the query, int64.
-        term: Number of the word, int64.
-        weight: Weight of the word's BM25 score, float64.
+        term: Number of the term, int64.
+        weight: Weight of the term's BM25 score, float64.
     """
 
     query: NDArray[np.int64]
@@ -46,22 +53,25 @@ class KeywordIndex:
 
     Args:
         ranker: The BM25 scores, or None if no row holds any word.
-        words: Splits texts into words.
-        frequency: Number of counted rows that hold each word; None if every row counts.
+        languages: The languages of the rows, in the order of their terms.
+        frequency: Number of counted rows that hold each term; None if every row counts.
     """
 
     def __init__(
-        self, ranker: bm25s.BM25 | None, words: Words, frequency: NDArray[np.int64] | None = None
+        self,
+        ranker: bm25s.BM25 | None,
+        languages: Sequence[LanguageTerms],
+        frequency: NDArray[np.int64] | None = None,
     ) -> None:
-        self._words = words
-        self._numbers: dict[str, int] = {} if ranker is None else ranker.vocab_dict
-        self._row_count = 0 if ranker is None else int(ranker.scores["num_docs"])
-        # Each stored score is of one word in one row; the scores of word t lie from bounds[t] to bounds[t + 1].
+        # Each stored score is of one term in one row; the scores of term t lie from bounds[t] to bounds[t + 1].
         # The arrays are viewed as plain ndarrays, since slicing a numpy.memmap is expensive.
         self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
         self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
         self._scores = _plain(ranker, "data", np.empty(0, np.float32))
-        self._counted = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
+        held = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
+        self._rarity = _measure_rarity(held, languages)
+        numbers = {} if ranker is None else ranker.vocab_dict
+        self._found = _FoundTerms(numbers, [each.stemmer for each in languages], self._rarity)
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.
@@ -73,23 +83,37 @@ class KeywordIndex:
 
         Args:
             texts: The queries.
-            most: Most words of one query, the rarest first; None for all.
+            most: Most words of one query, the rarest first; None for all. A word of several languages is one word.
 
         Returns:
-            The words of all queries.
+            The terms of all queries.
         """
-        numbers = self._numbers
-        known = [[numbers[word] for word in self._words.split(text) if word in numbers] for text in texts]
-        term = np.fromiter(chain.from_iterable(known), np.int64)
-        query = np.repeat(np.arange(len(texts)), [len(row) for row in known])
+        query, term, home = self._look_up(texts)
         width = max(1, len(self._bounds))
+        if most is not None:
+            kept = self._take_rarest(np.unique(query * width + home), most)
+            chosen = np.isin(query * width + home, kept)
+            query, term = query[chosen], term[chosen]
         keys, counts = np.unique(query * width + term, return_counts=True)
+        weight = 1 + np.log(counts) if most is None else np.ones(len(keys))
+        return QueryTerms(keys // width, keys % width, weight)
+
+    def _look_up(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Give the query, the term, and the term's home of every word of the queries; see :class:`_FoundTerms`."""
+        found = self._found
+        pairs = [list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts]
+        query = np.repeat(np.arange(len(texts)), [len(row) // 2 for row in pairs])
+        table = np.fromiter(itertools.chain.from_iterable(pairs), np.int64).reshape(-1, 2)
+        return query, table[:, 0], table[:, 1]
+
+    def _take_rarest(self, keys: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """Keep the rarest words of each query, given as query times number of terms, plus the word's term."""
+        width = max(1, len(self._bounds))
         query, term = keys // width, keys % width
-        if most is None:
-            return QueryTerms(query, term, 1 + np.log(counts))
-        rarest = np.lexsort((term, self._frequency(term), query))
-        kept = np.sort(rarest[rank_within(query[rarest]) < most])
-        return QueryTerms(query[kept], term[kept], np.ones(len(kept)))
+        rarest = np.lexsort((term, -self._rarity[term], query))
+        return keys[rarest[rank_within(query[rarest]) < most]]
 
     def score(self, terms: QueryTerms, first: int, last: int, start: int, stop: int) -> NDArray[np.float32]:
         """Score a range of rows for a range of queries.
@@ -163,21 +187,73 @@ class KeywordIndex:
 
         Returns:
             One row per text and distinct indexed word: ``text`` (position, uint32), ``term`` (number of the
-            word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row).
+            word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row). A word of
+            several languages is one word: that of the language in which it is least rare.
         """
-        terms = self.find_terms(texts, most=None)
-        rows, frequency = self._row_count, self._frequency(terms.term)
-        rarity = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
-        if rows:
-            rarity /= np.log1p((rows - 0.5) / 1.5)
+        query, _, home = self._look_up(texts)
+        width = max(1, len(self._bounds))
+        keys = np.unique(query * width + home)
+        text, term = keys // width, keys % width
         return pl.DataFrame(
-            {"text": terms.query, "term": terms.term, "rarity": rarity}, schema_overrides={"text": pl.UInt32}
+            {"text": text, "term": term, "rarity": self._rarity[term]}, schema_overrides={"text": pl.UInt32}
         )
 
-    def _frequency(self, term: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the number of counted rows that hold each word."""
-        frequency: NDArray[np.int64] = self._counted[term]
-        return frequency
+
+class _FoundTerms(dict[str, list[int]]):
+    """A cache of the terms of each word, in all languages.
+
+    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
+    The home is the one of these terms that is least rare. So the forms of a word have one home, whatever the stemmers
+    of other languages make of them.
+
+    Args:
+        numbers: Number of each term, named by :func:`_name_term`.
+        stemmers: Stemmers of the languages.
+        rarity: Rarity of each term.
+    """
+
+    def __init__(
+        self, numbers: Mapping[str, int], stemmers: Sequence[str], rarity: NDArray[np.float64]
+    ) -> None:
+        self._numbers = numbers
+        self._languages = [(stemmer, Words(stemmer)) for stemmer in stemmers]
+        self._rarity = rarity
+
+    def __missing__(self, word: str) -> list[int]:
+        pairs = self[word] = [number for part in list_parts(word) for number in self._find_pairs(part)]
+        return pairs
+
+    def _find_pairs(self, part: str) -> list[int]:
+        named = [(stemmer, words.find_term(part)) for stemmer, words in self._languages]
+        names = [_name_term(stemmer, term) for stemmer, term in named if term is not None]
+        terms = [self._numbers[name] for name in names if name in self._numbers]
+        if not terms:
+            return []
+        home = min(terms, key=lambda term: (self._rarity[term], term))
+        return [number for term in terms for number in (term, home)]
+
+
+def _name_term(stemmer: str, term: str) -> str:
+    return f"{stemmer} {term}"
+
+
+def _measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]) -> NDArray[np.float64]:
+    """Measure how rare each term is in the rows of its language: 1 for a term of a single row.
+
+    Other languages do not count, since all words of a language with few rows would be rare among all rows.
+
+    Args:
+        frequency: Number of counted rows that hold each term.
+        languages: The languages, in the order of their terms.
+    """
+    rows = np.repeat([each.rows for each in languages], [each.terms for each in languages])
+    return _weigh(frequency, rows) / _weigh(np.ones(len(rows), np.int64), rows)
+
+
+def _weigh(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """Give the inverse document frequency of BM25, in the form of bm25s that is called "lucene"."""
+    weights: NDArray[np.float64] = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
+    return weights
 
 
 def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray[Any]:
@@ -185,56 +261,88 @@ def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray
 
 
 def write_keywords(
-    folder: Path, texts: Sequence[str], language: str, *, counted: NDArray[np.bool_] | None = None
-) -> int:
+    folder: Path,
+    texts: Sequence[str],
+    stemmers: Sequence[str],
+    *,
+    counted: NDArray[np.bool_] | None = None,
+) -> tuple[LanguageTerms, ...]:
     """Build the keyword index of rows and write it.
 
     Args:
         folder: An existing empty folder.
         texts: The searched text of each row.
-        language: Language of the texts; see :class:`backstory.index.engines.words.Words`.
+        stemmers: The stemmer of each row; see :class:`backstory.index.engines.words.Words`.
         counted: Which rows decide which words are known, how rare each is, and how long a text usually is; None for
             all. The score of a row does not depend on the rows that are not counted.
 
     Returns:
-        Number of distinct words.
+        The languages of the counted rows, for :func:`read_keywords`; empty if none holds a word.
 
     Raises:
-        SettingsError: There is no stemmer for the language.
+        SettingsError: There is no such stemmer.
     """
-    words = Words(language)
-    split = [words.split(text) for text in texts]
+    words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
+    split = [words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
     places = np.arange(len(split)) if counted is None else np.flatnonzero(counted)
-    basis = [split[place] for place in places]
-    numbers = {word: number for number, word in enumerate(sorted(set().union(*basis)))}
-    if not numbers:
-        return 0
+    numbers = _number_terms((stemmers[place], split[place]) for place in places)
+    rows_of = Counter(stemmers[place] for place in places)
+    languages = tuple(LanguageTerms(each, rows_of[each], len(numbers[each])) for each in numbers)
+    if not any(each.terms for each in languages):
+        return ()
     ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-    rows = [list(map(numbers.__getitem__, row)) for row in basis]
-    ranker.index((rows, numbers), create_empty_token=False, show_progress=False)
+    rows = [list(map(numbers[stemmers[place]].__getitem__, split[place])) for place in places]
+    names = {_name_term(each, term): number for each in numbers for term, number in numbers[each].items()}
+    ranker.index((rows, names), create_empty_token=False, show_progress=False)
+    frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
+    weights = _weigh_by_language(ranker, frequency, languages)
     if len(places) < len(split):
-        frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
+        average = sum(map(len, rows)) / len(rows)
         others = np.setdiff1d(np.arange(len(split)), places)
-        average = sum(map(len, basis)) / len(basis)
         added = {
-            int(place): _score_row(split[place], numbers, frequency, len(basis), average) for place in others
+            int(place): _score_row(split[place], numbers.get(stemmers[place], {}), weights, average)
+            for place in others
         }
         _add_rows(ranker, places, added)
         np.save(folder / _FREQUENCY_FILE, frequency)
     ranker.save(folder, show_progress=False)
-    return len(numbers)
+    return languages
+
+
+def _weigh_by_language(
+    ranker: bm25s.BM25, frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]
+) -> NDArray[np.float64]:
+    """Change the scores so that each word weighs by its rarity in its language, and give the weights.
+
+    A word of a single row weighs the same in every language. With one language, nothing changes.
+    """
+    rows = sum(each.rows for each in languages)
+    weights = _weigh(frequency, rows)
+    if len(languages) == 1:
+        return weights
+    by_language = _measure_rarity(frequency, languages) * _weigh(np.ones(1, np.int64), rows)
+    ranker.scores["data"] *= np.repeat(by_language / weights, frequency).astype(np.float32)
+    return by_language
+
+
+def _number_terms(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, dict[str, int]]:
+    """Number the terms of all languages, language by language, from the language and the terms of each row."""
+    terms: defaultdict[str, set[str]] = defaultdict(set)
+    for stemmer, row in rows:
+        terms[stemmer].update(row)
+    count = itertools.count()
+    return {stemmer: dict(zip(sorted(terms[stemmer]), count, strict=False)) for stemmer in sorted(terms)}
 
 
 def _score_row(
-    words: Sequence[str], numbers: Mapping[str, int], frequency: NDArray[np.int64], count: int, average: float
+    words: Sequence[str], numbers: Mapping[str, int], weights: NDArray[np.float64], average: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Score a row by the statistics of other rows, in the form of BM25 that bm25s calls "lucene".
 
     Args:
         words: The words of the row; its length counts those that are not known, too.
         numbers: Number of each known word.
-        frequency: Number of the other rows that hold each known word.
-        count: Number of the other rows.
+        weights: Inverse document frequency of each known word in the other rows.
         average: Their mean number of words.
 
     Returns:
@@ -243,8 +351,7 @@ def _score_row(
     found = Counter(numbers[word] for word in words if word in numbers)
     term = np.fromiter(found.keys(), np.int64, len(found))
     repeats = np.fromiter(found.values(), np.float64, len(found))
-    rarity = np.log1p((count - frequency[term] + 0.5) / (frequency[term] + 0.5))
-    scores = rarity * repeats / (repeats + _K1 * (1 - _B + _B * len(words) / average))
+    scores = weights[term] * repeats / (repeats + _K1 * (1 - _B + _B * len(words) / average))
     return term, scores.astype(np.float32)
 
 
@@ -272,14 +379,13 @@ def _add_rows(
     )
 
 
-def read_keywords(folder: Path, language: str, word_count: int) -> KeywordIndex:
+def read_keywords(folder: Path, languages: Sequence[LanguageTerms]) -> KeywordIndex:
     """Open the keyword index that :func:`write_keywords` wrote, with its scores mapped.
 
     Args:
         folder: Folder that was passed to :func:`write_keywords`.
-        language: Language that was passed to :func:`write_keywords`.
-        word_count: Number of distinct words that :func:`write_keywords` returned.
+        languages: What :func:`write_keywords` returned.
     """
-    ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if word_count else None
+    ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if languages else None
     counted = folder / _FREQUENCY_FILE
-    return KeywordIndex(ranker, Words(language), np.load(counted) if counted.is_file() else None)
+    return KeywordIndex(ranker, languages, np.load(counted) if counted.is_file() else None)

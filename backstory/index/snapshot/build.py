@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.index.engines.keywords import write_keywords
@@ -73,6 +73,7 @@ def build_index(
     *,
     embedder_id: str,
     settings: IndexSettings,
+    languages: Mapping[str, str | None] | None = None,
 ) -> IndexBuild:
     """Build and publish a snapshot, unless the current snapshot has the same content.
 
@@ -87,6 +88,7 @@ def build_index(
         vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
         embedder_id: Name of the vectors' embedding space.
         settings: How to build the index and how many snapshots to keep.
+        languages: Language of each searched document by id, ISO 639-1, None if unclear; by default they are detected.
 
     Returns:
         The version, counts, duration and recall of the current snapshot.
@@ -98,7 +100,7 @@ def build_index(
         SearchIndexError: The written database does not hold all documents and chunks.
     """
     started = time.perf_counter()
-    content = arrange(documents, document_chunks, vectors, embedder_id, settings)
+    content = arrange(documents, document_chunks, vectors, embedder_id, settings, languages)
     version = content.hash()
     with publication.publishing(folder):
         target = folder / version
@@ -144,12 +146,12 @@ def _write_snapshot(folder: Path, content: Content, version: str) -> None:
     searched = content.chunks.select(pl.concat_str("title", "heading", "text", separator="\n"))
     # Written posts must not change the scores of other documents: else the hits of a window would depend on posts
     # that are written later.
-    by_people = ~content.documents["uri"].str.starts_with(WRITTEN_PREFIX).to_numpy()
-    words = write_keywords(
+    document = content.chunks["document"]
+    languages = write_keywords(
         folder / KEYWORDS_FOLDER,
         searched.to_series().to_list(),
-        content.settings.language,
-        counted=by_people[content.chunks["document"].to_numpy()],
+        content.stemmers.gather(document).to_list(),
+        counted=content.by_people.gather(document).to_numpy(),
     )
     manifest = Manifest(
         format=FORMAT,
@@ -158,7 +160,7 @@ def _write_snapshot(folder: Path, content: Content, version: str) -> None:
         dimension=vectors.shape[1],
         documents=content.documents.height,
         rows=rows,
-        words=words,
+        languages=languages,
         settings=content.settings,
         hnsw=_check_database(folder / DATABASE_FILE, content, vectors),
         made_with={

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -10,10 +11,13 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import ContractError, InputError
 from backstory.index.engines.matches import find_stray_vector
+from backstory.index.engines.stemmers import EACH_BY_ITS_OWN, choose_stemmers
 from backstory.index.snapshot.manifest import FORMAT
+from backstory.languages import detect_language
 from backstory.settings import IndexSettings
 
 ROWS_AT_ONCE = 8192
@@ -32,6 +36,7 @@ class Content:
         source: Position in ``vectors`` of each row.
         embedder_id: Name of the vectors' embedding space.
         settings: Settings of the index.
+        stemmers: Stemmer of each document.
     """
 
     documents: pl.DataFrame
@@ -40,6 +45,12 @@ class Content:
     source: pl.Series
     embedder_id: str
     settings: IndexSettings
+    stemmers: pl.Series
+
+    @property
+    def by_people(self) -> pl.Series:
+        """Whether each document was written by people, and not by this library."""
+        return _written_by_people(self.documents)
 
     @property
     def has_hnsw(self) -> bool:
@@ -51,7 +62,7 @@ class Content:
         state = hashlib.blake2b(digest_size=8)
         effective = self.settings.model_dump_json(exclude={"keep_snapshots"})
         header = [str(FORMAT), duckdb.__version__, self.embedder_id, effective, str(self.vectors.shape[1])]
-        state.update("\n".join(header).encode())
+        state.update("\n".join([*header, *self.stemmers]).encode())
         for frame in (self.documents, self.chunks):
             buffer = BytesIO()
             frame.write_ndjson(buffer)
@@ -67,6 +78,7 @@ def arrange(
     vectors: Vectors,
     embedder_id: str,
     settings: IndexSettings,
+    languages: Mapping[str, str | None] | None,
 ) -> Content:
     """Check and order the content of a snapshot; see :func:`backstory.index.snapshot.build.build_index`.
 
@@ -81,7 +93,8 @@ def arrange(
             f"{unknown.height} document chunks belong to no document, such as {unknown['chunk_id'][0]!r}; "
             "materialize documents and document_chunks together"
         )
-    searched = documents.filter(pl.col("status") == "ok").select(_DOCUMENT_COLUMNS).sort("document_id")
+    ok = documents.filter(pl.col("status") == "ok").sort("document_id")
+    searched = ok.select(_DOCUMENT_COLUMNS)
     for name, column in (("document", searched["document_id"]), ("chunk", document_chunks["chunk_id"])):
         if column.n_unique() < len(column):
             raise ContractError(f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice")
@@ -101,7 +114,26 @@ def arrange(
         source=ordered["source"],
         embedder_id=embedder_id,
         settings=settings,
+        stemmers=_choose_stemmers(ok, languages, settings.language),
     )
+
+
+def _choose_stemmers(
+    documents: pl.DataFrame, languages: Mapping[str, str | None] | None, setting: str
+) -> pl.Series:
+    """Choose the stemmer of each document; languages that are not given are detected if the choice needs them."""
+    if languages is not None:
+        found = [languages[document_id] for document_id in documents["document_id"]]
+    elif setting == EACH_BY_ITS_OWN:
+        found = [detect_language(texts) for texts in documents.select("title", "text").iter_rows()]
+    else:
+        found = [None] * len(documents)
+    chosen = choose_stemmers(found, _written_by_people(documents), setting)
+    return pl.Series("stemmer", chosen, dtype=pl.String)
+
+
+def _written_by_people(documents: pl.DataFrame) -> pl.Series:
+    return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
 
 
 def _check_vectors(vectors: Vectors, chunk_count: int) -> None:

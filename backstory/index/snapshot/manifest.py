@@ -23,11 +23,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from backstory.atomic_files import lock
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
+from backstory.index.engines.language_terms import LanguageTerms
 from backstory.settings import IndexSettings
 
-FORMAT = 2
-# Format 1 differs only in that index.duckdb always holds the vectors, even without an HNSW index.
-READABLE_FORMATS = (1, 2)
+FORMAT = 3
+# The keyword indexes of formats 1 and 2 hold one language, and words that were found by other rules.
+READABLE_FORMATS = (3,)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
 VECTORS_FILE = "vectors.npy"
@@ -61,7 +62,7 @@ class HnswRecord(_Record):
 
 
 class Manifest(_Record):
-    """Content and origin of a snapshot."""
+    """Content and origin of a snapshot; ``languages`` are those of the keyword index."""
 
     format: int
     version: str
@@ -69,7 +70,7 @@ class Manifest(_Record):
     dimension: int
     documents: int
     rows: int
-    words: int
+    languages: tuple[LanguageTerms, ...]
     settings: IndexSettings
     hnsw: HnswRecord | None
     made_with: dict[str, str]
