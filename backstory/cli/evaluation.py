@@ -95,6 +95,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     console.print(
         "backstory: this library. The other methods use one query for the whole window.\n"
         "ncov@5: topics covered by the first five documents, divided by min(5, topics).\n"
+        "success@1: the first document is relevant.\n"
         "gain: backstory minus the method. Second lines: 95% bootstrap intervals.\n"
     )
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())

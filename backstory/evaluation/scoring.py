@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-METRICS = ("ncov@5", "coverage@5", "recall@10", "ndcg@10")
+METRICS = ("ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1")
 
-_GROUP = re.compile(r"^(.+-n\d+)-\d+$")
+_GROUP = re.compile(r"^(.+-n\d+|[a-z]{2})-\d+$")
 _RESAMPLES = 2000
 _SEED = 20240101
 
 
 def name_group(window_id: str, name: str) -> str:
-    """Give the group of a window: the prefix of an id like ``mix-n5-017``, otherwise the name of the set."""
+    """Give the group of a window: the prefix of an id like ``mix-n5-017`` or ``de-003``, otherwise the set's name."""
     match = _GROUP.match(window_id)
     return match.group(1) if match else name
 
@@ -30,7 +30,7 @@ def score_runs(
     ``coverage@5`` is the share of a window's topics with a relevant document among the first 5, and ``ncov@5``
     divides the covered topics by min(5, topics). ``recall@10`` is the share of the relevant documents among the
     first 10. ``ndcg@10`` takes ``rel`` as the gain and log2(rank + 1) as the discount (Järvelin and Kekäläinen,
-    2002).
+    2002). ``success@1`` is 1 if the first document is relevant, else 0.
 
     Args:
         runs: ``method``, ``window_id``, ``rank`` (from 1), ``doc_id``.
@@ -59,6 +59,7 @@ def score_runs(
     ranked = found.group_by("method", "window_id").agg(
         found=(pl.col("rank") <= 10).sum(),
         gain=(pl.col("rel") / (pl.col("rank") + 1).log(2)).filter(pl.col("rank") <= 10).sum(),
+        first=(pl.col("rank") == 1).sum(),
     )
     covered = (
         runs.filter(pl.col("rank") <= 5)
@@ -76,7 +77,7 @@ def score_runs(
         .join(totals, how="cross")
         .join(ranked, on=keys, how="left", maintain_order="left")
         .join(covered, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.col("found", "gain", "covered").fill_null(0))
+        .with_columns(pl.col("found", "gain", "first", "covered").fill_null(0))
     )
     windows = scores["window_id"].unique()
     groups = {window_id: name_group(window_id, name) for window_id in windows}
@@ -88,6 +89,7 @@ def score_runs(
         (pl.col("covered") / pl.col("topics")).alias("coverage@5"),
         (pl.col("found") / pl.col("relevant")).alias("recall@10"),
         (pl.col("gain") / pl.col("ideal")).alias("ndcg@10"),
+        pl.col("first").cast(pl.Float64).alias("success@1"),
     ).sort("group", "window_id", "method")
 
 

@@ -17,6 +17,7 @@ METRIC_WORDS = {
     "coverage@5": "share of all topics covered by the first five documents",
     "recall@10": "share of the relevant documents among the first ten",
     "ndcg@10": "order of the first ten, with the label as gain",
+    "success@1": "share of the windows whose first document is relevant",
 }
 
 

@@ -174,7 +174,7 @@ class IndexSettings(SettingsGroup):
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""
     language: str = "auto"
-    """Stemming and stop words of keyword search: `auto` by each document's language, one such as `german`, or `none`."""
+    """Stemming and stop words of keyword search: `auto` by each document's language, one like `german`, or `none`."""
 
     @field_validator("language")
     @classmethod

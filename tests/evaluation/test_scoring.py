@@ -41,6 +41,7 @@ def test_metrics_follow_the_protocol() -> None:
     assert scores["recall@10"] == pytest.approx(2 / 3)
     ideal = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
     assert scores["ndcg@10"] == pytest.approx((1 / math.log2(3) + 1 / math.log2(4)) / ideal)
+    assert (scores["success@1"], scores_of(["c", "x"])["success@1"]) == (0, 1)
 
 
 def test_only_the_first_five_cover_and_the_first_ten_count() -> None:
@@ -66,7 +67,13 @@ def test_a_window_without_an_answer_scores_zero_and_is_not_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("window_id", "group"),
-    [("mix-n5-017", "mix-n5"), ("optech-2022-07-27", "set"), ("q/66", "set"), ("Bmr012", "set")],
+    [
+        ("mix-n5-017", "mix-n5"),
+        ("de-003", "de"),
+        ("optech-2022-07-27", "set"),
+        ("q/66", "set"),
+        ("Bmr012", "set"),
+    ],
 )
 def test_the_group_is_the_prefix_of_the_id(window_id: str, group: str) -> None:
     assert name_group(window_id, "set") == group

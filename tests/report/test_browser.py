@@ -73,8 +73,8 @@ def test_the_browser_would_say_what_the_page_forbids(load_page: LoadPage, make_t
 
 
 def test_a_comparison_is_whole(load_page: LoadPage) -> None:
-    rows = [("own", "g", "w", 0.9, 0.9, 0.9, 0.9), ("other", "g", "w", 0.5, 0.5, 0.5, 0.5)]
-    schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10"]
+    rows = [("own", "g", "w", *[0.9] * 5), ("other", "g", "w", *[0.5] * 5)]
+    schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
     comparison = Comparison(
         "set", scores, scores, compare_methods(scores, of="own"), pl.DataFrame(), pl.DataFrame(), {}
@@ -82,4 +82,4 @@ def test_a_comparison_is_whole(load_page: LoadPage) -> None:
     dom, console = load_page(render_comparison_page(comparison))
     assert console == []
     assert Elements(dom).classes["dot-frame"] == 3
-    assert Elements(dom).tags["table"] == 5
+    assert Elements(dom).tags["table"] == 6

@@ -13,11 +13,11 @@ EMPTY = pl.DataFrame()
 
 def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     rows = [
-        (method, name, f"w{place}", value, value, value, value)
+        (method, name, f"w{place}", value, value, value, value, value)
         for method, column in values.items()
         for place, value in enumerate(column)
     ]
-    schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10"]
+    schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
     return Comparison(name, scores, scores, compare_methods(scores, of="own"), EMPTY, EMPTY, {"documents": 3})
 

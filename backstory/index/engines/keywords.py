@@ -1,9 +1,8 @@
 """Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores from bm25s mapped from files.
 
-Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of the
-rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short message
-does not reveal, and rows in one language are found as if there were no others. As a row has one language, no word
-counts twice.
+Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
+the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
+message does not reveal. As a row has one language, no word counts twice.
 """
 
 from __future__ import annotations
@@ -103,7 +102,9 @@ class KeywordIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Give the query, the term, and the term's home of every word of the queries; see :class:`_FoundTerms`."""
         found = self._found
-        pairs = [list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts]
+        pairs = [
+            list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts
+        ]
         query = np.repeat(np.arange(len(texts)), [len(row) // 2 for row in pairs])
         table = np.fromiter(itertools.chain.from_iterable(pairs), np.int64).reshape(-1, 2)
         return query, table[:, 0], table[:, 1]

@@ -23,20 +23,22 @@ _STEMMERS: Final = MappingProxyType({
     "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish", "ta": "tamil", "tr": "turkish",
 })  # fmt: skip
 
-_STOP_WORDS: Final = MappingProxyType({
-    "danish": stopwords.STOPWORDS_DANISH,
-    "dutch": stopwords.STOPWORDS_DUTCH,
-    "english": stopwords.STOPWORDS_EN_PLUS,
-    "french": stopwords.STOPWORDS_FRENCH,
-    "german": stopwords.STOPWORDS_GERMAN,
-    "italian": stopwords.STOPWORDS_ITALIAN,
-    "norwegian": stopwords.STOPWORDS_NORWEGIAN,
-    "portuguese": stopwords.STOPWORDS_PORTUGUESE,
-    "russian": stopwords.STOPWORDS_RUSSIAN,
-    "spanish": stopwords.STOPWORDS_SPANISH,
-    "swedish": stopwords.STOPWORDS_SWEDISH,
-    "turkish": stopwords.STOPWORDS_TURKISH,
-})
+_STOP_WORDS: Final = MappingProxyType(
+    {
+        "danish": stopwords.STOPWORDS_DANISH,
+        "dutch": stopwords.STOPWORDS_DUTCH,
+        "english": stopwords.STOPWORDS_EN_PLUS,
+        "french": stopwords.STOPWORDS_FRENCH,
+        "german": stopwords.STOPWORDS_GERMAN,
+        "italian": stopwords.STOPWORDS_ITALIAN,
+        "norwegian": stopwords.STOPWORDS_NORWEGIAN,
+        "portuguese": stopwords.STOPWORDS_PORTUGUESE,
+        "russian": stopwords.STOPWORDS_RUSSIAN,
+        "spanish": stopwords.STOPWORDS_SPANISH,
+        "swedish": stopwords.STOPWORDS_SWEDISH,
+        "turkish": stopwords.STOPWORDS_TURKISH,
+    }
+)
 
 
 def find_stemmer(language: str | None) -> str:
@@ -64,7 +66,9 @@ def choose_stemmers(languages: Sequence[str | None], counted: Iterable[bool], se
     if setting != EACH_BY_ITS_OWN:
         return [setting] * len(languages)
     known = Counter(
-        find_stemmer(language) for language, counts in zip(languages, counted, strict=True) if language and counts
+        find_stemmer(language)
+        for language, counts in zip(languages, counted, strict=True)
+        if language and counts
     )
     main = min(known, key=lambda stemmer: (-known[stemmer], stemmer), default=NO_LANGUAGE)
     return [find_stemmer(language) if language else main for language in languages]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Protocol
 
 import regex
@@ -45,8 +45,8 @@ _ACCENTED = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
 def find_words(text: str) -> list[str]:
     """Find the words of a text, in order, folded by compatibility and case (NFKC_Casefold).
 
-    Runs of scripts without spaces yield pairs of neighbouring characters. Each Han character is a word, too, and so is a
-    character that stands alone.
+    Runs of scripts without spaces yield pairs of neighbouring characters. Each Han character is a word, too, and so is
+    a character that stands alone.
     """
     if text.isascii():
         # An index has many words, so no Python loop runs over them.
@@ -139,7 +139,7 @@ def _pair_characters(characters: list[str]) -> Iterator[str]:
         yield from characters
         return
     yield from filter(_HAN.match, characters)
-    yield from map("".join, zip(characters, characters[1:], strict=False))
+    yield from map("".join, pairwise(characters))
 
 
 def _strip_accents(term: str) -> str:

@@ -160,6 +160,7 @@ def _write_snapshot(folder: Path, content: Content, version: str) -> None:
         dimension=vectors.shape[1],
         documents=content.documents.height,
         rows=rows,
+        words=sum(language.terms for language in languages),
         languages=languages,
         settings=content.settings,
         hnsw=_check_database(folder / DATABASE_FILE, content, vectors),

@@ -27,8 +27,9 @@ from backstory.index.engines.language_terms import LanguageTerms
 from backstory.settings import IndexSettings
 
 FORMAT = 3
-# The keyword indexes of formats 1 and 2 hold one language, and words that were found by other rules.
-READABLE_FORMATS = (3,)
+# The keyword index of formats 1 and 2 holds one language, and words that were found by other rules. Such a snapshot is
+# described, and its documents are found, but it is not searched.
+DESCRIBED_FORMATS = (1, 2, FORMAT)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
 VECTORS_FILE = "vectors.npy"
@@ -62,7 +63,7 @@ class HnswRecord(_Record):
 
 
 class Manifest(_Record):
-    """Content and origin of a snapshot; ``languages`` are those of the keyword index."""
+    """Content and origin of a snapshot; ``words`` and ``languages`` are those of the keyword index."""
 
     format: int
     version: str
@@ -70,7 +71,8 @@ class Manifest(_Record):
     dimension: int
     documents: int
     rows: int
-    languages: tuple[LanguageTerms, ...]
+    words: int
+    languages: tuple[LanguageTerms, ...] = ()
     settings: IndexSettings
     hnsw: HnswRecord | None
     made_with: dict[str, str]
@@ -129,12 +131,16 @@ def read_manifest(folder: Path) -> Manifest:
         raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
     except ValidationError as error:
         raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} cannot be read")) from error
-    if manifest.format not in READABLE_FORMATS:
-        raise SearchIndexError(
-            f"search index {folder} has format {manifest.format}, and this version of Backstory reads "
-            f"{' and '.join(map(str, READABLE_FORMATS))}; run `{REBUILD_COMMAND}`"
-        )
+    if manifest.format not in DESCRIBED_FORMATS:
+        raise SearchIndexError(_of_another_format(folder, manifest))
     return manifest
+
+
+def _of_another_format(folder: Path, manifest: Manifest) -> str:
+    return (
+        f"search index {folder} has format {manifest.format}, and this version of Backstory searches format "
+        f"{FORMAT}; run `{REBUILD_COMMAND}`"
+    )
 
 
 def _find_damaged_file(folder: Path, manifest: Manifest, *, checksums: bool) -> str | None:
@@ -162,13 +168,15 @@ class Snapshot:
         folder: The snapshot's folder.
 
     Raises:
-        SearchIndexError: The snapshot is absent or damaged.
+        SearchIndexError: The snapshot is absent, damaged or of an earlier format.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.close = weakref.finalize(self, os.close, _lock_manifest(folder))
         self.manifest = read_manifest(folder)
+        if self.manifest.format != FORMAT:
+            raise SearchIndexError(_of_another_format(folder, self.manifest))
         if damage := _find_damaged_file(folder, self.manifest, checksums=False):
             raise SearchIndexError(damage)
         self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")

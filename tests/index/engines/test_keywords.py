@@ -33,6 +33,10 @@ def okapi(texts: Any, query: Any) -> Any:
     return scores
 
 
+def index(folder: Path, texts: list[str], stemmer: str) -> Any:
+    return read_keywords(folder, write_keywords(folder, texts, [stemmer] * len(texts)))
+
+
 def search(keywords: Any, texts: Any, limit: Any, scope: Any) -> Any:
     return keywords.search(keywords.find_terms(texts, most=32), SearchRequest(top_k=limit), scope)
 
@@ -50,9 +54,9 @@ def test_scores_are_those_of_the_formula(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str, limit: int
 ) -> None:
     folder = tmp_path_factory.mktemp("keywords")
-    count = write_keywords(folder, texts, "none")
-    assert count == len(set(" ".join(texts).split()))
-    found = search(read_keywords(folder, "none", count), [query], limit, everything(len(texts)))
+    languages = write_keywords(folder, texts, ["none"] * len(texts))
+    assert sum(language.terms for language in languages) == len(set(" ".join(texts).split()))
+    found = search(read_keywords(folder, languages), [query], limit, everything(len(texts)))
     expected = okapi(texts, query)
     assert found.score == pytest.approx([expected[row] for row in found.row], rel=1e-5)
     best = sorted((score for score in expected if score > 0), reverse=True)[:limit]
@@ -63,7 +67,7 @@ def test_scores_are_those_of_the_formula(
 @pytest.fixture
 def keywords(tmp_path: Path) -> Any:
     texts = ["Closing a channel", "channels CVE-2024-1234", "the fee market", "channel channel fee", ""]
-    return read_keywords(tmp_path, "english", write_keywords(tmp_path, texts, "english"))
+    return index(tmp_path, texts, "english")
 
 
 def test_a_batch_is_answered_query_by_query(keywords: Any) -> None:
@@ -82,14 +86,14 @@ def test_rows_outside_the_scope_are_not_found(keywords: Any) -> None:
 
 
 def test_rows_without_any_word_make_an_index_that_finds_nothing(tmp_path: Path) -> None:
-    count = write_keywords(tmp_path, ["", "the of", "..."], "english")
-    assert count == 0
-    assert len(search(read_keywords(tmp_path, "english", count), ["the word"], 5, everything(3))) == 0
+    languages = write_keywords(tmp_path, ["", "the of", "..."], ["english"] * 3)
+    assert languages == ()
+    assert len(search(read_keywords(tmp_path, languages), ["the word"], 5, everything(3))) == 0
 
 
 def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path) -> None:
     texts = ["ant bee", "ant cat", "ant bee dog", "ant"]
-    keywords = read_keywords(tmp_path, "none", write_keywords(tmp_path, texts, "none"))
+    keywords = index(tmp_path, texts, "none")
 
     def scores(query: str, most: int | None) -> Any:
         terms = keywords.find_terms([query], most)
@@ -101,7 +105,7 @@ def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path)
 
 def test_without_a_limit_words_count_by_the_logarithm_of_their_number(tmp_path: Path) -> None:
     texts = ["ant bee", "cat", "bee"]
-    keywords = read_keywords(tmp_path, "none", write_keywords(tmp_path, texts, "none"))
+    keywords = index(tmp_path, texts, "none")
     found = keywords.score(keywords.find_terms(["bee bee bee"], None), 0, 1, 0, 3)[0]
     expected = (1 + math.log(3)) * np.array(okapi(texts, "bee"))
     assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
@@ -126,3 +130,63 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
         found.row.tolist(),
         found.score.tolist(),
     ]
+
+
+MIXED = {
+    "german": ["Die Häuser am Hafen", "Ein Haus im Garten von Málaga", "Der Hafen", "Im Garten"],
+    "portuguese": ["As casas de Malaga", "Uma casa perto do porto"],
+    "none": ["東京の家", "猫と犬"],
+}
+ROWS = [(row, stemmer) for stemmer, rows in MIXED.items() for row in rows]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Any:
+    return read_keywords(tmp_path, write_keywords(tmp_path, *map(list, zip(*ROWS, strict=True))))
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("ein Haus, das Häuschen", {0, 1}),
+        ("casas", {4, 5}),
+        ("wohin in Malaga", {1, 4}),
+        ("MÁLAGA", {1, 4}),
+        ("die, um, as", set()),
+        ("東京 neko 猫", {6, 7}),
+    ],
+)
+def test_words_are_found_in_the_form_of_each_language(mixed: Any, query: str, rows: set[int]) -> None:
+    assert set(search(mixed, [query], 9, everything(len(ROWS))).row.tolist()) == rows
+
+
+def test_a_word_weighs_the_same_beside_other_languages(mixed: Any, tmp_path: Path) -> None:
+    (tmp_path / "german").mkdir()
+    alone = index(tmp_path / "german", MIXED["german"], "german")
+    queries = ["Haus am Hafen", "Garten Häuser Haus", "Málaga"]
+    scores = [each.score(each.find_terms(queries, 32), 0, 3, 0, 4) for each in (alone, mixed)]
+    assert np.array_equal(*(np.argsort(-score, kind="stable") for score in scores))
+    assert np.array_equal(*(score > 0 for score in scores))
+
+
+def test_a_word_of_several_languages_takes_one_of_the_places(mixed: Any) -> None:
+    only = mixed.score(mixed.find_terms(["Malaga Garten Hafen"], 1), 0, 1, 0, len(ROWS))[0]
+    assert set(np.flatnonzero(only)) == {1, 4}
+
+
+def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
+    texts, stemmers = map(list, zip(*ROWS, strict=True))
+    written = [*texts, "Das Haus am Hafen", "La casa de Málaga"]
+    counted = np.array([True] * len(texts) + [False] * 2)
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    without = read_keywords(folders[0], write_keywords(folders[0], texts, stemmers))
+    beside = read_keywords(
+        folders[1], write_keywords(folders[1], written, [*stemmers, "german", "spanish"], counted=counted)
+    )
+    queries = ["Haus am Hafen", "casas Malaga", "猫"]
+    expected = without.score(without.find_terms(queries, 32), 0, 3, 0, len(texts))
+    found = beside.score(beside.find_terms(queries, 32), 0, 3, 0, len(written))
+    assert np.array_equal(found[:, : len(texts)], expected)
+    assert (found[:, len(texts) :] > 0).tolist() == [[True, False], [False, False], [False, False]]

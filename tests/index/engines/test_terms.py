@@ -10,8 +10,8 @@ ROWS = ["frost on the elbow", "frost and solar panels", "frost at night", ""]
 
 
 def test_known_words_come_once_a_text_with_their_rarity(tmp_path: Path) -> None:
-    words = write_keywords(tmp_path, ROWS, "english")
-    terms = read_keywords(tmp_path, "english", words).terms_of(["panel frost panels", "unheard", "elbows"])
+    keywords = read_keywords(tmp_path, write_keywords(tmp_path, ROWS, ["english"] * 4))
+    terms = keywords.terms_of(["panel frost panels", "unheard", "elbows"])
     assert terms["text"].to_list() == [0, 0, 2]
     assert terms["term"].n_unique() == 3
     by_place = dict(terms.group_by("text").agg("rarity").iter_rows())
@@ -22,4 +22,15 @@ def test_known_words_come_once_a_text_with_their_rarity(tmp_path: Path) -> None:
 
 
 def test_an_index_without_words_knows_none(tmp_path: Path) -> None:
-    assert read_keywords(tmp_path, "english", 0).terms_of(["frost"]).is_empty()
+    assert read_keywords(tmp_path, ()).terms_of(["frost"]).is_empty()
+
+
+def test_a_word_of_several_languages_comes_once(tmp_path: Path) -> None:
+    rows = ["Häuser in Lisboa", "Casas em Lisboa", "casa", "garden houses"]
+    stemmers = ["german", "portuguese", "portuguese", "english"]
+    keywords = read_keywords(tmp_path, write_keywords(tmp_path, rows, stemmers))
+    terms = keywords.terms_of(["Lisboa", "Haus Häuser", "a casa, as casas", "LISBOA!"])
+    assert terms["text"].to_list() == [0, 1, 2, 3]
+    assert terms["term"][0] == terms["term"][3]
+    # In its own language a word is as rare as it is there: both rows in Portuguese hold a house.
+    assert terms["rarity"].to_list() == [1.0, 1.0, np.log1p(0.5 / 2.5) / np.log1p(1.5 / 1.5), 1.0]

@@ -18,9 +18,14 @@ from backstory.index.engines.words import Words
         ("0xDEADbeef", ["0xdeadbeef"]),
         ("BIP340, taproot.", ["bip340", "taproot"]),
         ("42 nodes", ["42", "node"]),
-        ("Ärger Größe", ["ärger", "grösse"]),
+        ("EIP-1559, notes.txt", ["eip-1559", "eip", "1559", "notes.txt", "note", "txt"]),
+        ("Ärger Größe ΚΑΦΈΣ", ["arger", "grosse", "καφεσ"]),
         ("ＦＵＬＬ　ｗｉｄｔｈ", ["full", "width"]),
+        ("zero\u200bwidth soft\u00adhyphens x\ufe0f", ["zero", "width", "softhyphen", "x"]),
         ("東京都", ["東", "京", "都", "東京", "京都"]),
+        ("ビール、猫", ["ビー", "ール", "猫"]),
+        ("한국어 말", ["한국", "국어", "말"]),
+        ("สวัสดี", ["สวั", "วัส", "สดี"]),
         ("привет мир", ["привет", "мир"]),
         ("don't o'clock wallet’s", ["o'clock", "wallet"]),
         ("", []),
@@ -33,6 +38,8 @@ def test_english_words(text: str, words: list[str]) -> None:
 
 def test_other_languages_have_their_own_stems_and_stop_words() -> None:
     assert Words("german").split("die Häuser und der Garten") == ["haus", "gart"]
+    assert Words("spanish").split("los gatos del médico") == Words("spanish").split("gato medico")
+    assert Words("hindi").split("लड़कियाँ") == Words("hindi").split("लड़की")
     assert Words("none").split("the closing of it") == ["the", "closing", "of", "it"]
 
 

@@ -17,7 +17,7 @@ from backstory.errors import (
     SearchIndexError,
     SettingsError,
 )
-from backstory.index import SearchRequest, build_index, current_version, open_index
+from backstory.index import SearchRequest, build_index, current_version, open_index, read_manifest
 from backstory.settings import IndexSettings
 
 
@@ -222,26 +222,50 @@ def test_vectors_are_stored_once_where_no_hnsw_index_needs_them(new_corpus: Any,
     assert columns_of_chunks(approximate) == ["row", *corpus.chunks.columns, "vector"]
 
 
-def test_a_snapshot_of_the_format_before_is_read(small: Any, tmp_path: Path) -> None:
+def test_a_snapshot_of_an_earlier_format_is_described_but_not_searched(small: Any, tmp_path: Path) -> None:
     folder = small.build(tmp_path).folder
-    with duckdb.connect(str(folder / "index.duckdb")) as connection:
-        connection.execute("ALTER TABLE chunks ADD COLUMN vector FLOAT[24]")
     manifest = json.loads((folder / "manifest.json").read_text())
-    size = (folder / "index.duckdb").stat().st_size
-    manifest["files"]["index.duckdb"]["size"] = size
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
-    with open_index(tmp_path) as index:
-        assert index.search(small.vectors, SearchRequest(top_k=1)).hits.height == len(small.vectors)
-        assert index.describe(small.chunks["chunk_id"]).select(small.chunks.columns).equals(small.chunks)
+    del manifest["languages"]
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 2}))
+    assert read_manifest(folder).rows == 24
+    with pytest.raises(
+        SearchIndexError, match="format 2, and this version of Backstory searches format 3; run"
+    ):
+        open_index(tmp_path)
 
 
 def test_a_snapshot_of_another_format_is_an_error(small: Any, tmp_path: Path) -> None:
     path = small.build(tmp_path).folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(
-        SearchIndexError, match="has format 99, and this version of Backstory reads 1 and 2; run"
+        SearchIndexError, match="has format 99, and this version of Backstory searches format 3"
     ):
-        open_index(tmp_path)
+        read_manifest(path.parent)
+
+
+def test_documents_are_stemmed_by_their_languages(small: Any, tmp_path: Path) -> None:
+    texts = [
+        "Die Häuser stehen im Garten hinter der alten Kirche.",
+        "The houses stand in the garden behind it.",
+    ]
+    documents = small.documents.with_columns(text=pl.Series([*texts, *[""] * 10]), title=pl.lit(""))
+    plain = replaced(
+        small, documents=documents, chunks=small.chunks.with_columns(text=pl.lit("garden house"))
+    )
+
+    def stemmers(**settings: object) -> list[tuple[str, int]]:
+        manifest = read_manifest(plain.build(tmp_path, **settings).folder)
+        return [(language.stemmer, language.rows) for language in manifest.languages]
+
+    # The language of the others is unclear, so they are stemmed like most documents; of two, like the first by name.
+    assert stemmers() == [("english", 22), ("german", 2)]
+    assert stemmers(language="portuguese") == [("portuguese", 24)]
+    ids = documents["document_id"]
+    told = build_index(
+        tmp_path, documents, plain.chunks, plain.vectors, embedder_id="e", settings=IndexSettings(),
+        languages=dict.fromkeys(ids) | {ids[3]: "ja"},
+    )  # fmt: skip
+    assert [language.stemmer for language in read_manifest(told.folder).languages] == ["none"]
 
 
 @pytest.mark.parametrize(
