@@ -285,7 +285,7 @@ def write_keywords(
     """
     words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
     split = [words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
-    places = np.arange(len(split)) if counted is None else np.flatnonzero(counted)
+    places: list[int] = (np.arange(len(split)) if counted is None else np.flatnonzero(counted)).tolist()
     numbers = _number_terms((stemmers[place], split[place]) for place in places)
     rows_of = Counter(stemmers[place] for place in places)
     languages = tuple(LanguageTerms(each, rows_of[each], len(numbers[each])) for each in numbers)
@@ -299,12 +299,12 @@ def write_keywords(
     weights = _weigh_by_language(ranker, frequency, languages)
     if len(places) < len(split):
         average = sum(map(len, rows)) / len(rows)
-        others = np.setdiff1d(np.arange(len(split)), places)
+        others = sorted(set(range(len(split))).difference(places))
         added = {
-            int(place): _score_row(split[place], numbers.get(stemmers[place], {}), weights, average)
+            place: _score_row(split[place], numbers.get(stemmers[place], {}), weights, average)
             for place in others
         }
-        _add_rows(ranker, places, added)
+        _add_rows(ranker, np.array(places), added)
         np.save(folder / _FREQUENCY_FILE, frequency)
     ranker.save(folder, show_progress=False)
     return languages
