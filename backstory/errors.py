@@ -75,7 +75,13 @@ class LedgerError(BackstoryError, RuntimeError):
 
 
 class ModelError(BackstoryError, RuntimeError):
-    """A model, on this machine or behind an API, failed or gave an unusable answer."""
+    """A model, on this machine or behind an API, failed or gave an unusable answer.
+
+    Attributes:
+        blames_content: Whether a service refused what the request holds, so that a part of it may be accepted.
+    """
+
+    blames_content = False
 
 
 class EmbeddingError(ModelError):

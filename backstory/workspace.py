@@ -127,9 +127,9 @@ class Workspace:
     def embedder(self) -> Embedder:
         """The embedder of the settings, opened once."""
         settings = self.located_settings.embedding
-        if settings.provider != "gemini":
+        if settings.paid_model is None:
             return make_embedder(settings)
-        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.model))
+        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model))
 
     @cached_property
     def reranker(self) -> Reranker | None:

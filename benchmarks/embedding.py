@@ -76,7 +76,7 @@ def measure(words: int, runtime: Runtime, repeats: int, graphs: Path) -> dict[st
     """
     model = read_granite_pack()
     embedder = LocalEmbedder(model, graphs=graphs, runtime=runtime)
-    tokenizer = Tokenizer.from_buffer(model.tokenizer)
+    tokenizer = Tokenizer.from_buffer(model.read_tokenizer())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     each = len(tokenizer.encode(make_texts(1, words, seed=1)[0]).ids)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from backstory.chunking.tokens import CountTokens
 from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.providers import gemini_client, openai_client
+from backstory.providers import connection
 from backstory.providers.gemini_client import GeminiAccess
 from tests.long_tests import LONG_TESTS
 from tests.providers.gemini_server import GeminiServer, run_gemini_server
@@ -54,7 +54,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def count_granite_tokens() -> CountTokens:
     """Count with the tokenizer of the default local model, special tokens included."""
-    tokenizer = Tokenizer.from_buffer(read_granite_pack().tokenizer)
+    tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
     tokenizer.encode_special_tokens = True
 
     def count(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -76,14 +76,13 @@ def _own_environment(
     monkeypatch: pytest.MonkeyPatch, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
-    for client in (gemini_client, openai_client):
-        monkeypatch.setattr(
-            client, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
-        )
+    monkeypatch.setattr(
+        connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
+    )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     for variable in (
         *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"),
-        *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY"),
+        *("BACKSTORY_WRITER_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
     ):
         monkeypatch.delenv(variable, raising=False)
 

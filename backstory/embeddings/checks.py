@@ -83,3 +83,36 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
         raise EmbeddingError(
             f"{embedder_id} answered text {row} with a vector of length {norms[row]:.6g}, {worst:.2g} off 1"
         )
+
+
+def make_unit_rows(values: Sequence[Sequence[float]], shape: tuple[int, int], embedder_id: str) -> Vectors:
+    """Check the vectors of an answer, and give them length 1.
+
+    Args:
+        values: The numbers of each vector.
+        shape: Number and width that they must have.
+        embedder_id: Names the model in the message.
+
+    Returns:
+        Unit rows of that shape.
+
+    Raises:
+        EmbeddingError: Number or width differs, or a vector is zero or holds a number that is not finite.
+    """
+    count, dimension = shape
+    widths = sorted({len(row) for row in values})
+    if len(values) != count or widths != [dimension]:
+        raise EmbeddingError(
+            f"{embedder_id} answered {count} texts with {len(values)} vectors of width "
+            f"{' and '.join(map(str, widths))} instead of {count} of width {dimension}"
+        )
+    rows = np.array(values, np.float64)
+    norms = np.linalg.norm(rows, axis=1)
+    unusable = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+    if len(unusable):
+        raise EmbeddingError(
+            f"{embedder_id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
+            f"finite; the first is text {unusable[0]} of the request"
+        )
+    vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
+    return vectors

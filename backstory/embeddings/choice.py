@@ -9,12 +9,14 @@ from backstory.embeddings.protocol import Embedder
 from backstory.errors import InputError
 from backstory.providers.metering import CallMeter, Unmetered
 from backstory.settings import EmbeddingSettings, RAGSettings
+from backstory.settings.embedding import LOCAL_MODELS
 from backstory.settings.environment import cache_folder, read_api_key
 
 if TYPE_CHECKING:
     from google import genai
     from pydantic import SecretStr
 
+    from backstory.embeddings.local.bert_model import BertModel
 
 _GEMINI_NAMESPACES = ("google-gla", "gemini")
 _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
@@ -38,18 +40,39 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         from backstory.providers.gemini_client import GeminiAccess
 
         return GeminiEmbedder(settings, access=GeminiAccess(meter=meter))
+    if settings.provider == "openai":
+        from backstory.embeddings.known_widths import KnownWidths
+        from backstory.embeddings.openai import OpenAIEmbedder
+        from backstory.providers.connection import ServiceAccess
+
+        widths = KnownWidths(cache_folder() / "embedding_widths.json")
+        return OpenAIEmbedder(settings, widths=widths, access=ServiceAccess(meter=meter))
     if settings.provider == "hashing":
         from backstory.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
-    from backstory.embeddings.local.bert_folder import read_bert_folder
     from backstory.embeddings.local.embedder import LocalEmbedder
+
+    return LocalEmbedder(
+        _read_local_model(settings),
+        graphs=cache_folder() / "models",
+        runtime=settings.runtime,
+        languages=settings.languages,
+    )
+
+
+def _read_local_model(settings: EmbeddingSettings) -> BertModel:
+    if settings.model_dir is not None:
+        from backstory.embeddings.local.bert_folder import read_bert_folder
+
+        return read_bert_folder(settings.model_dir)
+    if settings.model == "multilingual":
+        from backstory.embeddings.local.e5_pack import read_e5_pack
+
+        return read_e5_pack()
     from backstory.embeddings.local.granite_pack import read_granite_pack
 
-    model = read_bert_folder(settings.model_dir) if settings.model_dir else read_granite_pack()
-    return LocalEmbedder(
-        model, graphs=cache_folder() / "models", runtime=settings.runtime, languages=settings.languages
-    )
+    return read_granite_pack()
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
@@ -59,7 +82,7 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
     limits.
 
     Args:
-        embedding_model: ``local``, ``hashing``, or a Gemini model such as
+        embedding_model: ``local``, ``multilingual``, ``hashing``, or a Gemini model such as
             ``google-gla:gemini-embedding-001``; an embedder is returned unchanged.
         client: The google-genai client that a Gemini model uses; None makes one from the environment's key.
 
@@ -73,21 +96,23 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
     if not isinstance(embedding_model, str):
         return embedding_model
     if embedding_model == "local":
-        return _resolve_local()
+        return _resolve_local(None)
+    if embedding_model in LOCAL_MODELS:
+        return _resolve_local(embedding_model)
     if embedding_model == "hashing":
         return make_embedder(EmbeddingSettings(provider="hashing"))
     namespace, _, model = embedding_model.rpartition(":")
     if namespace in ("", *_GEMINI_NAMESPACES) and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
         return _resolve_gemini(model, client, None if client else read_api_key())
     raise InputError(
-        f"no embedder is called {embedding_model!r}; pass local, hashing, a Gemini model such as "
+        f"no embedder is called {embedding_model!r}; pass local, multilingual, hashing, a Gemini model such as "
         "google-gla:gemini-embedding-001, or an embedder from make_embedder(EmbeddingSettings(...))"
     )
 
 
-@lru_cache(maxsize=1)
-def _resolve_local() -> Embedder:
-    return make_embedder(EmbeddingSettings(provider="local"))
+@lru_cache(maxsize=len(LOCAL_MODELS) + 1)
+def _resolve_local(model: str | None) -> Embedder:
+    return make_embedder(EmbeddingSettings(provider="local", model=model))
 
 
 @lru_cache(maxsize=8)

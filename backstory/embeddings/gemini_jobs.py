@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from backstory.embeddings.gemini import TASK_TYPES, GeminiEmbedder, make_unit_rows
+from backstory.embeddings.checks import make_unit_rows
+from backstory.embeddings.gemini import TASK_TYPES, GeminiEmbedder
 from backstory.embeddings.job_book import Job
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError

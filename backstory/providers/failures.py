@@ -1,4 +1,4 @@
-"""Failed calls of the Gemini API, classified: retry, stop for today, or give up."""
+"""Failed calls of services, classified: retry, stop for today, or give up."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ LONGEST_DELAY_SECONDS = 900.0
 _QUOTA_DELAY_SECONDS = 60.0
 _MESSAGE_CHARACTERS = 300
 _TRANSIENT_CODES = (408, 425, 429)
+_CONTENT_CODES = (400, 413, 422)
 _KEY_CODES = (401, 403)
 _GOOGLE_KEY = re.compile(r"AIza[\w-]{30,}")
 
@@ -72,7 +73,14 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
         return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
     if error.code in _TRANSIENT_CODES or error.code >= 500:
         return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
-    return failure(f"Gemini refused the request ({message}); a retry would not help")
+    refusal = failure(f"Gemini refused the request ({message}); a retry would not help")
+    return mark_refused_content(refusal, error.code)
+
+
+def mark_refused_content(refusal: ModelError, code: int) -> ModelError:
+    """Note on a refusal whether its HTTP status blames what the request holds, and return it."""
+    refusal.blames_content = code in _CONTENT_CODES
+    return refusal
 
 
 def redact(text: str, api_key: str | None) -> str:

@@ -1,92 +1,235 @@
-"""Calls of an OpenAI-compatible service (chat completions), with a time-out, retries and a rate limit."""
+"""Calls of OpenAI-compatible services by HTTP: chat completions and embeddings."""
 
 from __future__ import annotations
 
 import json
-import logging
-import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from backstory.errors import AuthenticationError, ModelError, QuotaExhaustedError, WriterError
+from backstory.errors import (
+    AuthenticationError,
+    EmbeddingError,
+    ModelError,
+    QuotaExhaustedError,
+    WriterError,
+)
 from backstory.extras import require_extra
 from backstory.providers.failures import (
     LONGEST_DELAY_SECONDS,
     TransientError,
+    mark_refused_content,
     parse_retry_after,
     redact,
 )
-from backstory.providers.metering import CallMeter, Unmetered, Usage
-from backstory.providers.rate_limit import RateLimiter, default_limits_file
-from backstory.settings.environment import OPENAI_KEY_VARIABLE, WRITER_KEY_VARIABLE, read_writer_key
-from backstory.settings.writers import OPENAI_ADDRESS, WriterSettings
-from backstory.telemetry import observe
+from backstory.providers.metering import Usage
+from backstory.settings.addresses import OPENAI_ADDRESS
+from backstory.settings.environment import (
+    EMBEDDING_KEY_VARIABLE,
+    OPENAI_KEY_VARIABLE,
+    WRITER_KEY_VARIABLE,
+    read_service_key,
+)
+from backstory.settings.writers import WriterSettings
 
 require_extra("openai", "The provider openai", "choose another provider in backstory.yaml")
 import httpx2  # noqa: E402 - if it is not installed, the line above names the extra to install
-import tenacity  # noqa: E402
 
-from backstory.providers.retrying import choose_delay, failure_of  # noqa: E402
+from backstory.providers.connection import (  # noqa: E402
+    CallSettings,
+    RefusedError,
+    ServiceAccess,
+    ServiceConnection,
+)
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-logger = logging.getLogger(__name__)
-
 _MESSAGE_CHARACTERS: Final = 300
 _QUOTA_DELAY_SECONDS: Final = 60.0
-_SETTLING_SECONDS: Final = 60.0
 _TRANSIENT_CODES: Final = (408, 409, 425, 429)
 _EXHAUSTED: Final = ("insufficient_quota", "billing_hard_limit_reached")
 
-
-def _wait_in_real_time(seconds: float) -> None:
-    threading.Event().wait(seconds)
+Response = TypeVar("Response")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class ChatAccess:
-    """What calls need besides the settings.
+class Stage:
+    """A stage that calls services, and what its errors name.
 
     Attributes:
-        api_key: The key; None reads it from the environment.
-        limits_file: File of the rate limits that processes share; None for the one in the user's cache folder.
-        meter: Counts what calls use, within budgets.
-        clock: Gives monotonic seconds, the same in all processes.
-        wait: Blocks the calling thread for a number of seconds.
+        group: Its group of settings.
+        key_variable: Environment variable of its key.
+        sent: What a redirect would carry to another host.
+        failure: Type of the error that is raised when the service gives no usable answer.
     """
 
-    api_key: SecretStr | None = None
-    limits_file: Path | None = None
-    meter: CallMeter = field(default_factory=Unmetered)
-    clock: Callable[[], float] = time.monotonic
-    wait: Callable[[float], None] = _wait_in_real_time
+    group: str
+    key_variable: str
+    sent: str
+    failure: type[ModelError]
+
+
+WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats and key", WriterError)
+EMBEDDING: Final = Stage("embedding", EMBEDDING_KEY_VARIABLE, "chats, documents and key", EmbeddingError)
+
+
+class OpenAIConnection(ServiceConnection[httpx2.Client]):
+    """Sends requests from any number of threads, within rate limits that they share."""
+
+    kind = "openai"
+    # Most such services are one's own, without a quota.
+    default_units_per_minute = 50_000
+    default_tokens_per_minute = 1_000_000
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        *,
+        model: str,
+        units_per_minute: int | None,
+        stage: Stage,
+        access: ServiceAccess,
+    ) -> None:
+        """Prepare calls; see :class:`ServiceConnection`. The first call reads the key, which may be absent.
+
+        Args:
+            settings: Address, time-out, attempts and tokens per minute.
+            model: Name of the model.
+            units_per_minute: Most texts or requests per minute; None for the default.
+            stage: The stage that calls.
+            access: Key, shared limits, meter and time.
+        """
+        super().__init__(
+            settings, model=model, units_per_minute=units_per_minute, failure=stage.failure, access=access
+        )
+        self._stage = stage
+        self._address = settings.base_url or OPENAI_ADDRESS
+
+    @property
+    def service(self) -> str:
+        """Host and port of the service."""
+        return urlsplit(self._address).netloc
+
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        read: Callable[[dict[str, Any]], Result],
+        *,
+        units: int,
+        tokens: int,
+        most: Usage,
+    ) -> Result:
+        """Send a request, read the answer, and retry after transient failures.
+
+        Args:
+            path: Path below the address, such as ``/embeddings``.
+            body: The request.
+            read: Turns the answer, a JSON object, into the result, or raises :class:`TransientError`.
+            units: Texts or requests that count against the rate limit.
+            tokens: Tokens that count against the rate limit.
+            most: What the call uses at most, for the meter.
+
+        Returns:
+            The result of ``read``.
+
+        Raises:
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A quota or the credit is used up.
+            BudgetExhaustedError: The next attempt would exceed a budget.
+            ModelError: Every attempt failed, or the request was refused. The type is that of the stage.
+        """
+
+        def send(client: httpx2.Client) -> dict[str, Any]:
+            key = self._key_text()
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            response = client.post(f"{self._address}{path}", json=body, headers=headers)
+            if response.status_code != 200:
+                raise RefusedError(self._interpret(response))
+            return _read_object(response)
+
+        return self._call(
+            send,
+            read,
+            units=units,
+            tokens=tokens,
+            most=most,
+            read_usage=lambda answer: read_usage(answer, most),
+        )
+
+    def _send(self, client: httpx2.Client, send: Callable[[httpx2.Client], Response]) -> Response:
+        # Nothing raised by the client is chained: it may carry the request's headers, and with them the key.
+        try:
+            return send(client)
+        except httpx2.RequestError as error:
+            message = redact(str(error), self._key_text())
+            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
+
+    def _make_client(self) -> httpx2.Client:
+        self._api_key = self._api_key or self._read_key()
+        return httpx2.Client(timeout=self._settings.timeout_seconds, follow_redirects=False)
+
+    def _read_key(self) -> SecretStr | None:
+        return read_service_key(self._stage.key_variable, self._address, f"{self._stage.group}.base_url")
+
+    def _interpret(self, response: httpx2.Response) -> ModelError:
+        """Convert an answer that is an error into an error of this library."""
+        code = response.status_code
+        if 300 <= code < 400:
+            return self._failure(
+                f"{self.service} redirects (HTTP {code}). Backstory does not follow it: it would send "
+                f"{self._stage.sent} there. If you trust the other address, set it as {self._stage.group}.base_url"
+            )
+        kind, said = _read_error(response)
+        message = redact(said, self._key_text())[:_MESSAGE_CHARACTERS]
+        message = f"HTTP {code}: {message or 'no message'}"
+        if code in (401, 403):
+            return AuthenticationError(
+                f"{self.service} refused the key ({message}); check {self._stage.key_variable} or {OPENAI_KEY_VARIABLE}"
+            )
+        delay = parse_retry_after(response.headers.get("Retry-After", ""))
+        if code == 402 or kind in _EXHAUSTED or (code == 429 and (delay or 0) > LONGEST_DELAY_SECONDS):
+            return QuotaExhaustedError(
+                f"the quota or credit at {self.service} is used up ({message}); finished work is kept, so run the same "
+                "command again when it has been renewed"
+            )
+        if code == 429:
+            return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
+        if code in _TRANSIENT_CODES or code >= 500:
+            return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
+        refusal = self._failure(f"{self.service} refused the request ({message}); a retry would not help")
+        return mark_refused_content(refusal, code)
 
 
 class ChatConnection:
-    """Sends requests from any number of threads, within rate limits that they share.
+    """Asks for chat completions.
 
     Attributes:
-        api_calls: Requests sent so far, retries included.
+        connection: Sends the requests.
     """
 
-    def __init__(self, settings: WriterSettings, access: ChatAccess) -> None:
+    def __init__(self, settings: WriterSettings, access: ServiceAccess) -> None:
         """Prepare calls. The first call reads the key.
 
         Args:
-            settings: Address, time-out, attempts and limits.
-            access: Key, shared limits, and time.
+            settings: Model, address, time-out, attempts and limits.
+            access: Key, shared limits, meter and time.
         """
-        self.api_calls = 0
-        self._settings = settings
-        self._address = settings.base_url or OPENAI_ADDRESS
-        self._access = access
-        self._lock = threading.Lock()
-        self._connected: tuple[httpx2.Client, RateLimiter, SecretStr | None] | None = None
+        self.connection = OpenAIConnection(
+            settings,
+            model=settings.paid_model or "",
+            units_per_minute=settings.requests_per_minute,
+            stage=WRITERS,
+            access=access,
+        )
+
+    @property
+    def api_calls(self) -> int:
+        """Requests sent so far, retries included."""
+        return self.connection.api_calls
 
     def complete(self, body: Mapping[str, Any], *, tokens: int, most: Usage) -> dict[str, Any]:
         """Ask for a completion, and retry after transient failures.
@@ -105,105 +248,9 @@ class ChatConnection:
             BudgetExhaustedError: The next attempt would exceed a budget.
             WriterError: Every attempt failed, or the request was refused.
         """
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            stop=tenacity.stop_after_attempt(self._settings.max_attempts),
-            wait=choose_delay,
-            sleep=self._access.wait,
-            before_sleep=self._prepare_retry,
-            reraise=True,
+        return self.connection.post(
+            "/chat/completions", body, _require_choices, units=1, tokens=tokens, most=most
         )
-        try:
-            answer: dict[str, Any] = retrying(self._attempt, body, tokens, most)
-        except TransientError as error:
-            raise WriterError(
-                f"{self._host} gave no usable answer in {self._settings.max_attempts} attempts; the last error: "
-                f"{error}. Finished work is kept, so run the same command again"
-            ) from error
-        return answer
-
-    @property
-    def _host(self) -> str:
-        return urlsplit(self._address).netloc
-
-    def _attempt(self, body: Mapping[str, Any], tokens: int, most: Usage) -> dict[str, Any]:
-        client, limiter, key = self._connect()
-        limiter.acquire(1, tokens)
-        settle = self._access.meter.reserve(most, seconds=self._settings.timeout_seconds + _SETTLING_SECONDS)
-        used = most
-        try:
-            with self._lock:
-                self.api_calls += 1
-            response = self._send(client, body, key)
-            if response.status_code != 200:
-                used = Usage(calls=1)  # a service bills no refused call
-                raise self._interpret(response, key)
-            answer = _read_completion(response)
-            used = read_usage(answer, most)
-        finally:
-            settle(used)
-        return answer
-
-    def _send(self, client: httpx2.Client, body: Mapping[str, Any], key: SecretStr | None) -> httpx2.Response:
-        # Nothing raised by the client is chained: it may carry the request's headers, and with them the key.
-        headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-        try:
-            with observe("chat request", units=1):
-                return client.post(f"{self._address}/chat/completions", json=body, headers=headers)
-        except httpx2.RequestError as error:
-            message = redact(str(error), key.get_secret_value() if key else None)
-            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
-
-    def _connect(self) -> tuple[httpx2.Client, RateLimiter, SecretStr | None]:
-        with self._lock:
-            if self._connected is None:
-                key = self._access.api_key or read_writer_key(self._address)
-                client = httpx2.Client(timeout=self._settings.timeout_seconds, follow_redirects=False)
-                limiter = RateLimiter(
-                    self._access.limits_file or default_limits_file(),
-                    [self._address, self._settings.model or "", key.get_secret_value() if key else ""],
-                    units_per_minute=self._settings.requests_per_minute,
-                    tokens_per_minute=self._settings.tokens_per_minute,
-                    clock=self._access.clock,
-                    wait=self._access.wait,
-                )
-                self._connected = client, limiter, key
-            return self._connected
-
-    def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
-        error, delay = failure_of(state), state.upcoming_sleep
-        logger.warning(
-            "chat call failed attempt=%d retry_in=%.1f cause=%s", state.attempt_number, delay, error
-        )
-        if error.delay is not None:
-            self._connect()[1].pause(delay)  # the other threads and processes would be refused as well
-
-    def _interpret(self, response: httpx2.Response, key: SecretStr | None) -> ModelError:
-        """Convert an answer that is an error into an error of this library."""
-        code = response.status_code
-        if 300 <= code < 400:
-            return WriterError(
-                f"{self._host} redirects (HTTP {code}). Backstory does not follow it: it would send chats and key "
-                "there. If you trust the other address, set it as writers.base_url"
-            )
-        kind, said = _read_error(response)
-        message = redact(said, key.get_secret_value() if key else None)[:_MESSAGE_CHARACTERS]
-        message = f"HTTP {code}: {message or 'no message'}"
-        if code in (401, 403):
-            return AuthenticationError(
-                f"{self._host} refused the key ({message}); check {WRITER_KEY_VARIABLE} or {OPENAI_KEY_VARIABLE}"
-            )
-        delay = parse_retry_after(response.headers.get("Retry-After", ""))
-        if code == 402 or kind in _EXHAUSTED or (code == 429 and (delay or 0) > LONGEST_DELAY_SECONDS):
-            return QuotaExhaustedError(
-                f"the quota or credit at {self._host} is used up ({message}); finished work is kept, so run the same "
-                "command again when it has been renewed"
-            )
-        if code == 429:
-            return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
-        if code in _TRANSIENT_CODES or code >= 500:
-            return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
-        return WriterError(f"{self._host} refused the request ({message}); a retry would not help")
 
 
 def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
@@ -211,13 +258,23 @@ def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
     told = answer.get("usage")
     if not isinstance(told, Mapping):
         return most
-    sent, written = told.get("prompt_tokens"), told.get("completion_tokens")
-    if not isinstance(sent, int) or not isinstance(written, int):
+    sent, written = (
+        told.get("prompt_tokens"),
+        told.get("completion_tokens", 0 if most.tokens_out == 0 else None),
+    )
+    # Services that count no tokens say that there were none.
+    if not isinstance(sent, int) or not isinstance(written, int) or sent < 1:
         return most
-    return Usage(1, 1, max(sent, 0), max(written, 0))
+    return Usage(1, most.texts, sent, max(written, 0))
 
 
-def _read_completion(response: httpx2.Response) -> dict[str, Any]:
+def _require_choices(answer: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(answer.get("choices"), list):
+        raise TransientError("the answer holds no choices")
+    return answer
+
+
+def _read_object(response: httpx2.Response) -> dict[str, Any]:
     """Read the body of an answer.
 
     Raises:
@@ -227,8 +284,8 @@ def _read_completion(response: httpx2.Response) -> dict[str, Any]:
         answer = json.loads(response.content)
     except ValueError:
         raise TransientError("the answer is not the JSON of the API") from None
-    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
-        raise TransientError("the answer holds no choices")
+    if not isinstance(answer, dict):
+        raise TransientError("the answer is not the JSON of the API")
     return answer
 
 

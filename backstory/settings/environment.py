@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from backstory.errors import AuthenticationError, WorkspaceError
 from backstory.settings import SETTINGS_FILE
-from backstory.settings.writers import OPENAI_ADDRESS
+from backstory.settings.addresses import is_openai
 
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
+EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
+SERVICE_KEY_VARIABLES = (WRITER_KEY_VARIABLE, EMBEDDING_KEY_VARIABLE, OPENAI_KEY_VARIABLE)
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -88,27 +89,29 @@ def read_api_key() -> SecretStr:
     )
 
 
-def read_writer_key(address: str) -> SecretStr | None:
+def read_service_key(variable: str, address: str, setting: str) -> SecretStr | None:
     """Read the key of an OpenAI-compatible service, wrapped so that it is never printed.
 
     Args:
+        variable: The environment variable of the stage that calls the service.
         address: Where the key would be sent.
+        setting: Name of the setting of the address, for the message.
 
     Returns:
-        ``BACKSTORY_WRITER_KEY``; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
+        The value of the variable; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
 
     Raises:
         AuthenticationError: The service is OpenAI, and no environment variable with a key is set.
     """
-    if value := os.environ.get(WRITER_KEY_VARIABLE, "").strip():
+    if value := os.environ.get(variable, "").strip():
         return SecretStr(value)
-    if urlsplit(address).hostname != urlsplit(OPENAI_ADDRESS).hostname:
+    if not is_openai(address):
         return None
     if value := os.environ.get(OPENAI_KEY_VARIABLE, "").strip():
         return SecretStr(value)
     raise AuthenticationError(
-        f"no key for OpenAI: set {WRITER_KEY_VARIABLE} or {OPENAI_KEY_VARIABLE}, or name another service by "
-        "writers.base_url, such as http://127.0.0.1:11434/v1 for Ollama"
+        f"no key for OpenAI: set {variable} or {OPENAI_KEY_VARIABLE}, or name another service by "
+        f"{setting}, such as http://127.0.0.1:11434/v1 for Ollama"
     )
 
 
@@ -132,7 +135,7 @@ def hook_environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if name not in (*KEY_VARIABLES, WRITER_KEY_VARIABLE, OPENAI_KEY_VARIABLE, WEBHOOK_VARIABLE)
+        if name not in (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE)
     }
 
 

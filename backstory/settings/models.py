@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from backstory.settings.costs import CostSettings, RunSettings
+from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.writers import WriterSettings
@@ -105,58 +106,6 @@ class QuerySettings(SettingsGroup):
     def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if not value or any(size < 0 for size in value) or len(set(value)) != len(value):
             raise ValueError("granularities must be one or more different whole numbers, 0 or more")
-        return value
-
-
-class EmbeddingSettings(SettingsGroup):
-    """Which model turns text into vectors, and its limits."""
-
-    provider: Literal["local", "gemini", "hashing"] = "local"
-    """`local` needs no key and no network; `gemini` needs a key; `hashing` is for dry runs only."""
-    model_dir: str | None = None
-    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
-    languages: tuple[str, ...] | None = None
-    """Languages that the model knows, such as `[en, de]`; null: English for the shipped model, else all."""
-    runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
-    """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
-    model: str = "gemini-embedding-001"
-    """Name of the model for `gemini`."""
-    dimension: int = Field(default=768, ge=8, le=3072)
-    """Width of the vectors of `gemini`."""
-    base_url: str | None = None
-    """Address of the Gemini API; null for the public one."""
-    timeout_seconds: float = Field(default=60.0, gt=0)
-    """Time-out of one call to `gemini`."""
-    max_attempts: int = Field(default=6, ge=1)
-    """Most attempts of one call, the first included."""
-    texts_per_minute: int = Field(default=100, ge=1)
-    """Most texts sent to `gemini` per minute; its quota counts texts, not calls."""
-    tokens_per_minute: int = Field(default=30_000, ge=1)
-    """Most tokens sent per minute."""
-    threads: int = Field(default=4, ge=1)
-    """Most calls to `gemini` at once."""
-    batch: bool = False
-    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/operating.md)."""
-    batch_min_texts: int = Field(default=100, ge=1)
-    """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
-
-    @model_validator(mode="after")
-    def _batch_needs_a_service(self) -> Self:
-        if self.batch and self.provider != "gemini":
-            raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
-        return self
-
-    @field_validator("languages")
-    @classmethod
-    def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        from backstory.languages import LANGUAGE_NAMES
-
-        unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
-        if unknown or value == ():
-            raise ValueError(
-                f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write two-letter codes "
-                "such as [en, de] (ISO 639-1), or null for a model that is not limited"
-            )
         return value
 
 

@@ -49,7 +49,7 @@ def _make_model(settings: WriterSettings, meter: CallMeter) -> ChatModel:
         from backstory.writing.gemini_model import GeminiModel
 
         return GeminiModel(settings, GeminiAccess(meter=meter))
-    from backstory.providers.openai_client import ChatAccess
+    from backstory.providers.connection import ServiceAccess
     from backstory.writing.openai_model import OpenAIModel
 
-    return OpenAIModel(settings, ChatAccess(meter=meter))
+    return OpenAIModel(settings, ServiceAccess(meter=meter))

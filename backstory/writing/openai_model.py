@@ -7,9 +7,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.providers.connection import ServiceAccess
 from backstory.providers.metering import Usage
-from backstory.providers.openai_client import ChatAccess, ChatConnection, read_usage
-from backstory.settings.writers import OPENAI_ADDRESS, WriterSettings
+from backstory.providers.openai_client import ChatConnection, read_usage
+from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
+from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
 from backstory.writing.prompt import Messages
 
@@ -20,7 +22,7 @@ _CUT: Final = "length"
 class OpenAIModel:
     """Asks for JSON of the schema by chat completions."""
 
-    def __init__(self, settings: WriterSettings, access: ChatAccess = ChatAccess()) -> None:  # noqa: B008 - immutable
+    def __init__(self, settings: WriterSettings, access: ServiceAccess = ServiceAccess()) -> None:  # noqa: B008 - immutable
         """Prepare calls. The first call reads the key.
 
         Args:
@@ -35,8 +37,7 @@ class OpenAIModel:
         parameters = f"t{settings.temperature}:o{settings.max_output_tokens}"
         self.id = f"openai:{urlsplit(address).netloc}:{self._model}:{parameters}"
         # OpenAI's newer models refuse the name that all other services know.
-        is_openai = urlsplit(address).hostname == urlsplit(OPENAI_ADDRESS).hostname
-        self._limit = "max_completion_tokens" if is_openai else "max_tokens"
+        self._limit = "max_completion_tokens" if is_openai(address) else "max_tokens"
 
     @property
     def api_calls(self) -> int:

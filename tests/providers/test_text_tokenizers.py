@@ -35,7 +35,7 @@ def make_unigrams() -> bytes:
 
 
 MAKERS = {
-    "bytes": lambda: read_granite_pack().tokenizer,
+    "bytes": lambda: read_granite_pack().read_tokenizer(),
     "word pieces": make_word_pieces,
     "unigrams": make_unigrams,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backstory.providers.openai_client import ChatAccess
+from backstory.providers.connection import ServiceAccess
 from backstory.settings import WriterSettings
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.openai_model import OpenAIModel
@@ -34,7 +34,7 @@ def ask_chat(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Cal
             "base_url": chat.url,
             "requests_per_minute": 10_000,
         } | settings
-        access = ChatAccess(
+        access = ServiceAccess(
             api_key=SecretStr(KEY),
             limits_file=tmp_path / "limits.sqlite",
             clock=instant_time.clock,

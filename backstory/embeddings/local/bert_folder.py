@@ -73,7 +73,7 @@ def read_bert_folder(folder: str | Path) -> BertModel:
         min_similarity=_UNKNOWN_SCALE,
         languages=None,
         prompts=_read_prompts(folder),
-        tokenizer=(folder / TOKENIZER_FILE).read_bytes(),
+        read_tokenizer=(folder / TOKENIZER_FILE).read_bytes,
         read_weights=partial(_read_weights, folder / WEIGHTS_FILE, _position_offset(config)),
     )
 

@@ -31,7 +31,7 @@ class BertModel:
         min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence.
         languages: Languages that the model was trained for, ISO 639-1; None if its files do not say.
         prompts: Prefix that the model expects before a query or a document.
-        tokenizer: Content of the ``tokenizer.json``.
+        read_tokenizer: Reads the content of the ``tokenizer.json``.
         read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
             table belongs to the first token.
     """
@@ -47,5 +47,5 @@ class BertModel:
     min_similarity: float
     languages: tuple[str, ...] | None
     prompts: Mapping[Task, str]
-    tokenizer: bytes
+    read_tokenizer: Callable[[], bytes]
     read_weights: Callable[[], Weights]

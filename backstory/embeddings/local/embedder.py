@@ -125,7 +125,7 @@ class LocalEmbedder:
         with self._loading:
             if self._tokenizer is None:
                 try:
-                    loaded = load_text_tokenizer(self._model.tokenizer)
+                    loaded = load_text_tokenizer(self._model.read_tokenizer())
                 except ValueError as error:
                     raise ModelFileError(
                         f"the tokenizer.json of {self._model.name} cannot be used ({error}); "

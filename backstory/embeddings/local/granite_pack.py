@@ -76,7 +76,7 @@ def read_granite_pack(path: Path | None = None) -> BertModel:
         min_similarity=GRANITE_MIN_SIMILARITY,
         languages=("en",),
         prompts={"query": meta["query_prefix"], "document": meta["passage_prefix"]},
-        tokenizer=content[tokenizer_start:tensors_start],
+        read_tokenizer=partial(bytes, content[tokenizer_start:tensors_start]),
         read_weights=partial(_read_weights, path, header, tensors_start),
     )
 

@@ -1,0 +1,119 @@
+"""Settings of the embedder: the model, the service behind it, and their limits."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from backstory.settings.addresses import OPENAI_ADDRESS, clean_address, is_openai, require_protected
+from backstory.settings.group import SettingsGroup
+
+LOCAL_MODELS: Final = MappingProxyType(
+    {"english": "granite-embedding-30m-english, the default", "multilingual": "multilingual-e5-small"}
+)
+"""The models that `provider: local` knows by name, and what they are."""
+
+_GEMINI_MODEL: Final = "gemini-embedding-001"
+_GEMINI_LARGEST: Final = 3072
+# Most models that people serve themselves read 512 tokens, and many services cut a longer text without a word.
+_OPENAI_TOKENS: Final = 8191
+_COMMON_TOKENS: Final = 512
+
+
+class EmbeddingSettings(SettingsGroup):
+    """Which model turns text into vectors, and its limits."""
+
+    provider: Literal["local", "gemini", "openai", "hashing"] = "local"
+    """`local`: no key, no network; `gemini`: needs a key; `openai`: any server with that API; `hashing`: dry runs."""
+    model: str | None = None
+    """`local`: `english` or `multilingual`, null for `english`; `gemini`: null for gemini-embedding-001; `openai`: a name."""
+    model_dir: str | None = None
+    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
+    languages: tuple[str, ...] | None = None
+    """Languages that the model knows, such as `[en, de]`; null: those of the shipped models, for all others every one."""
+    runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
+    """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
+    dimension: int | None = Field(default=None, ge=8, le=8192)
+    """Width of the vectors; null: 768 for `gemini`, the model's own for `openai`, which is asked only for a width set here."""
+    query_prefix: str = ""
+    """Text that a model of `openai` expects before a query, such as `"query: "`."""
+    document_prefix: str = ""
+    """Text that a model of `openai` expects before a document, such as `"passage: "`."""
+    max_input_tokens: int | None = Field(default=None, ge=16)
+    """Most tokens that a model of `openai` reads of a text; null: 8191 at OpenAI itself, else 512."""
+    base_url: str | None = None
+    """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the provider."""
+    allow_http: bool = False
+    """Whether `base_url` may be http:// of another machine, to which chats would travel unencrypted."""
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    """Time-out of one call of a service."""
+    max_attempts: int = Field(default=6, ge=1)
+    """Most attempts of one call, the first included."""
+    texts_per_minute: int | None = Field(default=None, ge=1)
+    """Most texts sent per minute, which Gemini's quota counts; null: 100 for `gemini`, 50000 for `openai`."""
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """Most tokens sent per minute; null: 30000 for `gemini`, 1000000 for `openai`."""
+    threads: int = Field(default=4, ge=1)
+    """Most calls of a service at once."""
+    batch: bool = False
+    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/operating.md)."""
+    batch_min_texts: int = Field(default=100, ge=1)
+    """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
+
+    @property
+    def paid_model(self) -> str | None:
+        """The model of a service that is asked: that of the settings, else the default; None without a service."""
+        if self.provider not in ("gemini", "openai"):
+            return None
+        return self.model or _GEMINI_MODEL
+
+    @property
+    def input_limit(self) -> int:
+        """Most tokens that a model behind OpenAI's API reads of a text."""
+        common = _OPENAI_TOKENS if is_openai(self.base_url or OPENAI_ADDRESS) else _COMMON_TOKENS
+        return self.max_input_tokens or common
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return clean_address(value)
+
+    @field_validator("languages")
+    @classmethod
+    def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        from backstory.languages import LANGUAGE_NAMES
+
+        unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
+        if unknown or value == ():
+            raise ValueError(
+                f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write two-letter codes "
+                "such as [en, de] (ISO 639-1), or null for a model that is not limited"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> Self:
+        if self.provider == "openai" and self.model is None:
+            raise ValueError("provider: openai needs model, such as `model: text-embedding-3-small`")
+        if self.provider != "local" or self.model is None:
+            return self
+        if self.model_dir is not None:
+            raise ValueError(f"model: {self.model} and model_dir name two models; remove one of them")
+        if self.model not in LOCAL_MODELS:
+            known = ", ".join(f"{name} ({what})" for name, what in LOCAL_MODELS.items())
+            raise ValueError(
+                f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model of "
+                "your own; models of a service need provider: gemini or openai"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _within_the_provider(self) -> Self:
+        require_protected(self.base_url, allow_http=self.allow_http, sent="chats, documents and key")
+        if self.batch and self.provider != "gemini":
+            raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
+        if self.provider == "gemini" and (self.dimension or 0) > _GEMINI_LARGEST:
+            raise ValueError(f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini")
+        return self
