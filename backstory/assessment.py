@@ -233,8 +233,8 @@ def _decide(
         .when(~pl.col("is_known"))
         .then(
             pl.format(
-                "set embedding.provider to gemini, or embedding.model_dir to a model that knows {}: what this one "
-                "finds similar says nothing about the window",
+                "set embedding.model to multilingual, or embedding.provider to a service that knows {}: what this "
+                "one finds similar says nothing about the window",
                 english_name(pl.col("language")),
             )
         )

@@ -159,8 +159,8 @@ def make_window_contexts(
     reasons = (
         pl.when(foreign).then(
             pl.format(
-                "the window is in {}, which {} does not know; set embedding.provider to gemini, or embedding.model_dir "
-                "to a model that does",
+                "the window is in {}, which {} does not know; set embedding.model to multilingual, or "
+                "embedding.provider to a service that does",
                 english_name(pl.col("language")),
                 pl.lit(embedder_id),
             )

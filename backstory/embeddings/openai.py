@@ -129,15 +129,13 @@ class OpenAIEmbedder(ServiceEmbedder):
         if sorted(by_index, key=str) != sorted(range(len(entries)), key=str):
             raise EmbeddingError(f"{self.id} answered with vectors whose `index` does not count from 0")
         vectors = [by_index[index] for index in range(len(entries))]
-        if not all(_holds_numbers(values) for values in vectors):
-            raise EmbeddingError(f"{self.id} answered with an embedding that is no list of numbers")
-        return vectors
+        return [_read_numbers(values, self.id) for values in vectors]
 
 
-def _holds_numbers(values: object) -> bool:
-    return isinstance(values, list) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values
-    )
+def _read_numbers(values: object, embedder_id: str) -> list[float]:
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+        raise EmbeddingError(f"{embedder_id} answered with an embedding that is no list of numbers")
+    return values
 
 
 def _name_space(settings: EmbeddingSettings, model: str) -> str:

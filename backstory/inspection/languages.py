@@ -8,7 +8,7 @@ from backstory.languages import english_name, is_known
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
-LANGUAGE_REMEDY = "Set embedding.provider to gemini, or embedding.model_dir to a multilingual model."
+LANGUAGE_REMEDY = "Set embedding.model to multilingual, or embedding.provider to gemini."
 """What to do if the model does not know a language."""
 
 _UNCLEAR = "an unclear language"

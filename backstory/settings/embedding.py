@@ -28,15 +28,15 @@ class EmbeddingSettings(SettingsGroup):
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
     """`local`: no key, no network; `gemini`: needs a key; `openai`: any server with that API; `hashing`: dry runs."""
     model: str | None = None
-    """`local`: `english` or `multilingual`, null for `english`; `gemini`: null for gemini-embedding-001; `openai`: a name."""
+    """`local`: `english` (null) or `multilingual`; `gemini`: null for gemini-embedding-001; `openai` needs a name."""
     model_dir: str | None = None
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
     languages: tuple[str, ...] | None = None
-    """Languages that the model knows, such as `[en, de]`; null: those of the shipped models, for all others every one."""
+    """Languages that the model knows, such as `[en, de]`; null: those of the `local` models, else all."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
     dimension: int | None = Field(default=None, ge=8, le=8192)
-    """Width of the vectors; null: 768 for `gemini`, the model's own for `openai`, which is asked only for a width set here."""
+    """Width of the vectors; null: 768 for `gemini`, and for `openai` that of the model, which need not take another."""
     query_prefix: str = ""
     """Text that a model of `openai` expects before a query, such as `"query: "`."""
     document_prefix: str = ""

@@ -41,7 +41,8 @@ documents:
   # drafts: false          # true serves drafts, too
 
 # embedding:
-#   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), hashing (no model, for dry runs)
+#   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), openai (any compatible server)
+#   model: english         # multilingual for other languages: pip install 'backstory[multilingual]'
 
 # rag:
 #   enabled: true

@@ -9,6 +9,7 @@ import pytest
 from backstory.embeddings import make_embedder, resolve_embedder
 from backstory.embeddings.gemini import GeminiEmbedder
 from backstory.embeddings.hashing import HashingEmbedder
+from backstory.embeddings.local.embedder import LocalEmbedder
 from backstory.errors import AuthenticationError, InputError
 from backstory.providers.onnx_sessions import RunModel
 from backstory.settings import EmbeddingSettings
@@ -104,8 +105,8 @@ import sys
 from backstory.embeddings import make_embedder
 from backstory.providers.onnx_sessions import RunModel
 from backstory.settings import EmbeddingSettings
-for provider in ("local", "gemini", "hashing"):
-    make_embedder(EmbeddingSettings(provider=provider))
+for provider in ("local", "gemini", "openai", "hashing"):
+    make_embedder(EmbeddingSettings(provider=provider, model="tiny" if provider == "openai" else None))
 loaded = {"onnx", "onnxruntime", "tokenizers", "google.genai", "safetensors"} & set(sys.modules)
 sys.exit(f"loaded {loaded}" if loaded else 0)
 """
@@ -118,6 +119,21 @@ def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
 
     assert isinstance(embedder, GeminiEmbedder)
     assert api_key not in repr(vars(embedder))
+
+
+def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, tiny_e5: LocalEmbedder) -> None:
+    monkeypatch.setattr("backstory.embeddings.local.e5_pack.read_e5_pack", lambda: tiny_e5._model)
+
+    assert make_embedder(EmbeddingSettings(model="multilingual")).id == tiny_e5.id
+    assert resolve_embedder("multilingual") is resolve_embedder("multilingual")
+    assert make_embedder(EmbeddingSettings(model="english")).id == make_embedder(EmbeddingSettings()).id
+
+
+def test_an_unknown_local_model_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"knows no model 'bge-m3'; write one of english .*, multilingual "):
+        EmbeddingSettings(model="bge-m3")
+    with pytest.raises(ValueError, match="multilingual and model_dir name two models"):
+        EmbeddingSettings(model="multilingual", model_dir="models/mine")
 
 
 def test_batch_jobs_need_a_provider_that_has_them() -> None:

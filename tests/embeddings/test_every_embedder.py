@@ -13,6 +13,7 @@ from backstory.embeddings import Embedder
 from backstory.embeddings.gemini import GeminiEmbedder
 from backstory.embeddings.hashing import HashingEmbedder
 from backstory.embeddings.local.embedder import LocalEmbedder
+from backstory.embeddings.openai import OpenAIEmbedder
 from backstory.errors import EmbeddingInputError
 
 TEXTS = [
@@ -25,17 +26,21 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["local", "openvino", "gemini", "hashing"])
+@pytest.fixture(params=["local", "openvino", "gemini", "openai", "multilingual", "hashing"])
 def embedder(
     request: pytest.FixtureRequest,
     granite: LocalEmbedder,
     openvino: Callable[[], LocalEmbedder],
     connect: Callable[..., GeminiEmbedder],
+    connect_openai: Callable[..., OpenAIEmbedder],
+    tiny_e5: LocalEmbedder,
 ) -> Embedder:
     makers: dict[str, Callable[[], Embedder]] = {
         "local": lambda: granite,
         "openvino": openvino,
         "gemini": connect,
+        "openai": connect_openai,
+        "multilingual": lambda: tiny_e5,
         "hashing": HashingEmbedder,
     }
     return makers[request.param]()
@@ -128,7 +133,7 @@ def test_batches_hold_each_position_exactly_once(embedder: Embedder, counts: lis
 def test_the_id_names_provider_and_width(embedder: Embedder) -> None:
     provider, *_, width = embedder.id.split(":")
 
-    assert provider in ("local", "gemini", "hashing")
+    assert provider in ("local", "gemini", "openai", "hashing")
     assert int(width) == embedder.dimension
     assert embedder.workers >= 1
     assert 0 <= embedder.default_min_similarity < 1

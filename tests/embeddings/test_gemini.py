@@ -255,6 +255,33 @@ def test_unusable_vectors_are_an_error(
     assert len(server.requests) == 1
 
 
+def test_the_refused_text_is_found(server: GeminiServer, connect: Connect) -> None:
+    def refuse_soup(request: Request) -> Any:
+        refused = any("soup" in text for text in request.texts)
+        return (gemini_server.fail(400, "invalid input") if refused else gemini_server.succeed)(request)
+
+    server.always = refuse_soup
+
+    with pytest.raises(
+        EmbeddingInputError, match="the text of 4 characters that begins with 'soup', and takes"
+    ):
+        connect().embed([*TEXTS, *(f"message {number}" for number in range(20))], task="document")
+
+    assert len(server.requests) < 12
+
+
+def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
+    server: GeminiServer, connect: Connect
+) -> None:
+    server.always = gemini_server.fail(400, "no such width")
+
+    with pytest.raises(EmbeddingError, match=r"400.*no such width") as caught:
+        connect().embed(TEXTS, task="document")
+
+    assert not isinstance(caught.value, EmbeddingInputError)
+    assert len(server.requests) == 2
+
+
 INVALID_KEY = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
 
 
@@ -276,7 +303,7 @@ def test_a_bad_key_fails_at_once(server: GeminiServer, connect: Connect, behavio
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status", [400, 404, 413])
+@pytest.mark.parametrize("status", [404, 405])
 def test_other_refusals_fail_at_once(server: GeminiServer, connect: Connect, status: int) -> None:
     server.script.append(gemini_server.fail(status, "no such thing"))
 

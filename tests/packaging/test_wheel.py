@@ -91,6 +91,7 @@ ABSENT = {
     "dagster": "import backstory.orchestration",
     "gemini": "from backstory.embeddings import resolve_embedder as make; make('gemini-embedding-001')",
     "ibis": "from backstory.tables.views import connect; from pathlib import Path; connect(Path())",
+    "multilingual": "from backstory.embeddings import resolve_embedder as make; make('multilingual')",
     "openvino": "from backstory.providers.onnx_sessions import open_model; open_model('x.onnx', 'openvino')",
 }
 

@@ -112,6 +112,10 @@ CHANGES = (
     Change("embedding.runtime", "openvino", NOTHING),
     Change("embedding.model", "gemini-embedding-2", NOTHING),
     Change("embedding.dimension", 256, NOTHING),
+    Change("embedding.query_prefix", "query: ", NOTHING),
+    Change("embedding.document_prefix", "passage: ", NOTHING),
+    Change("embedding.max_input_tokens", 256, NOTHING),
+    Change("embedding.allow_http", True, NOTHING),
     Change("embedding.base_url", "http://127.0.0.1:9", NOTHING),
     Change("embedding.timeout_seconds", 5, NOTHING),
     Change("embedding.max_attempts", 1, NOTHING),
@@ -299,6 +303,11 @@ SPACE = {
     "window_contexts",
 }
 GEMINI = {"embedding.provider": "gemini"}
+OPENAI = {
+    "embedding.provider": "openai",
+    "embedding.model": "bge-m3",
+    "embedding.base_url": "http://127.0.0.1:9/v1",
+}
 LOCAL = {"embedding.provider": "local"}
 TINY_BERT = {**LOCAL, "embedding.model_dir": "models/a"}
 RERANKED = {"decisions", "window_contexts"}
@@ -317,6 +326,13 @@ MODEL_CHANGES = (
             "batch_min_texts": 5,
         }.items()
     ),
+    (OPENAI, "embedding.model", "bge-small", SPACE),
+    (OPENAI, "embedding.base_url", "http://127.0.0.1:9/v2", SPACE),
+    (OPENAI, "embedding.dimension", 256, SPACE),
+    (OPENAI, "embedding.query_prefix", "query: ", SPACE),
+    (OPENAI, "embedding.document_prefix", "passage: ", SPACE),
+    (OPENAI, "embedding.max_input_tokens", 256, {"document_chunks", "window_chunks"}),
+    (OPENAI, "embedding.allow_http", True, set()),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),
     (TINY_BERT, "embedding.runtime", "openvino", set()),
     ({"rerank.model_dir": "models/cross a"}, "rerank.provider", "cross_encoder", RERANKED),

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from backstory.errors import AuthenticationError, QuotaExhaustedError, SettingsError, WriterError
 from backstory.providers.gemini_client import GeminiAccess
 from backstory.settings import WriterSettings
-from backstory.settings.environment import read_writer_key
 from backstory.writing.gemini_model import GeminiModel
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.prompt import load_prompt
@@ -167,16 +166,19 @@ def test_a_service_that_stays_down_is_an_error(
 
 
 def test_the_key_of_openai_goes_to_openai_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_key(address: str) -> SecretStr | None:
+        return read_service_key(WRITER_KEY_VARIABLE, address, "writers.base_url")
+
     monkeypatch.delenv("BACKSTORY_WRITER_KEY", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
-        read_writer_key("https://api.openai.com/v1")
+        read_key("https://api.openai.com/v1")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert read_writer_key("https://api.openai.com/v1") == SecretStr(KEY)
-    assert read_writer_key("http://127.0.0.1:11434/v1") is None
-    assert read_writer_key("https://api.openai.com.evil.example/v1") is None
+    assert read_key("https://api.openai.com/v1") == SecretStr(KEY)
+    assert read_key("http://127.0.0.1:11434/v1") is None
+    assert read_key("https://api.openai.com.evil.example/v1") is None
     monkeypatch.setenv("BACKSTORY_WRITER_KEY", "sk-mine")
-    assert read_writer_key("http://127.0.0.1:11434/v1") == SecretStr("sk-mine")
+    assert read_key("http://127.0.0.1:11434/v1") == SecretStr("sk-mine")
 
 
 @pytest.mark.parametrize(
