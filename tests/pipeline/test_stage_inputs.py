@@ -331,7 +331,7 @@ MODEL_CHANGES = (
     (OPENAI, "embedding.dimension", 256, SPACE),
     (OPENAI, "embedding.query_prefix", "query: ", SPACE),
     (OPENAI, "embedding.document_prefix", "passage: ", SPACE),
-    (OPENAI, "embedding.max_input_tokens", 256, {"document_chunks", "window_chunks"}),
+    (OPENAI, "embedding.max_input_tokens", 256, {"document_chunks", "window_chunks", "window_contexts"}),
     (OPENAI, "embedding.allow_http", True, set()),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),
     (TINY_BERT, "embedding.runtime", "openvino", set()),

@@ -65,7 +65,7 @@ def test_every_commented_setting_of_the_template_is_a_default(tmp_path: Path) ->
         ("rag:\n  as_of: perhaps\n", 2, "rag.as_of is 'perhaps', but must be true or false"),
         ("rag:\n  kinds: post\n", 2, "rag.kinds is 'post', but must be a list of texts in brackets"),
         ("rag:\n  tags:\n  - a\n  - 1\n", 4, "rag.tags.1 is 1, but must be a text (put a number"),
-        ("embedding:\n  dimension: 4\n", 2, "is 4, but must be a whole number, at least 8 and at most 3072"),
+        ("embedding:\n  dimension: 4\n", 2, "is 4, but must be a whole number, at least 8 and at most 8192"),
         ("rag:\n\nindex: {}\n", 1, "rag is empty, but must be a group of settings, one to a line below it"),
         (
             "index:\n  language: klingon\n",

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from backstory.errors import AuthenticationError, QuotaExhaustedError, SettingsError, WriterError
 from backstory.providers.gemini_client import GeminiAccess
 from backstory.settings import WriterSettings
+from backstory.settings.environment import WRITER_KEY_VARIABLE, read_service_key
 from backstory.writing.gemini_model import GeminiModel
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.prompt import load_prompt

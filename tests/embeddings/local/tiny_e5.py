@@ -13,7 +13,24 @@ HIDDEN, WIDE, LAYERS, HEADS, POSITIONS = 32, 64, 2, 4, 512
 EPSILON = 1e-12
 _BLOCK = 32
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-_PIECES = ("▁", "▁train", "▁soup", "▁query", "▁passage", ":", "～", "~", "語", *"abcdefghijklmnopqrstuvwxyz")
+_PIECES = (
+    "▁",
+    "▁word",
+    "▁a",
+    "▁longer",
+    "▁message",
+    "▁about",
+    "▁and",
+    "▁train",
+    "▁soup",
+    "▁query",
+    "▁passage",
+    ":",
+    "～",
+    "~",
+    "語",
+    *"abcdefghijklmnopqrstuvwxyz",
+)
 VOCABULARY = (*_SPECIAL, *_PIECES, "<mask>")
 _SPARE_ROWS = 3
 
