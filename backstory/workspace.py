@@ -135,9 +135,9 @@ class Workspace:
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
         settings = self.located_settings.rerank
-        if settings.provider != "gemini":
+        if settings.paid_model is None:
             return make_reranker(settings)
-        return make_reranker(settings, self.runs.meter(RERANKING, settings.model))
+        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model))
 
     @cached_property
     def writer(self) -> Writer | None:

@@ -22,8 +22,9 @@ from backstory.providers.failures import (
 )
 from backstory.providers.metering import CallMeter, Unmetered, Usage
 from backstory.providers.rate_limit import RateLimiter, default_limits_file
+from backstory.settings.addresses import OPENAI_ADDRESS
 from backstory.settings.environment import OPENAI_KEY_VARIABLE, WRITER_KEY_VARIABLE, read_writer_key
-from backstory.settings.writers import OPENAI_ADDRESS, WriterSettings
+from backstory.settings.writers import WriterSettings
 from backstory.telemetry import observe
 
 require_extra("openai", "The provider openai", "choose another provider in backstory.yaml")

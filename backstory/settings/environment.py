@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from backstory.errors import AuthenticationError, WorkspaceError
 from backstory.settings import SETTINGS_FILE
-from backstory.settings.writers import OPENAI_ADDRESS
+from backstory.settings.addresses import OPENAI_ADDRESS
 
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"

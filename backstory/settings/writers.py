@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import PurePosixPath
 from typing import Final, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from backstory.settings.addresses import clean_address, require_protected
 from backstory.settings.group import SettingsGroup
 
-OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
-"""Address of `provider: openai` if the settings name none."""
-
-_DEFAULT_MODELS: Final = {"gemini": "gemini-2.5-flash"}
+DEFAULT_MODELS: Final = {"gemini": "gemini-2.5-flash"}
+"""Models that are asked if the settings name none, by provider."""
 
 
 class WriterSettings(SettingsGroup):
@@ -64,7 +61,7 @@ class WriterSettings(SettingsGroup):
         """The model of a service that is asked: that of the settings, else the default; None without a service."""
         if self.provider not in ("gemini", "openai"):
             return None
-        return self.model or _DEFAULT_MODELS.get(self.provider)
+        return self.model or DEFAULT_MODELS.get(self.provider)
 
     @field_validator("folder")
     @classmethod
@@ -86,16 +83,7 @@ class WriterSettings(SettingsGroup):
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return value
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("this must be an address that begins with https:// or http://")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError(
-                "this must be an address without user, password, ? or #; keys are read from the environment"
-            )
-        return value.rstrip("/")
+        return clean_address(value)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -103,24 +91,9 @@ class WriterSettings(SettingsGroup):
             raise ValueError("provider: custom needs plugin, such as `plugin: writers/mine.py:MyWriter`")
         if self.provider == "openai" and self.model is None:
             raise ValueError("provider: openai needs model, such as `model: gpt-4.1-mini`")
-        if self.base_url and not self.allow_http and not _is_protected(self.base_url):
-            raise ValueError(
-                "base_url is http:// of another machine, so chats and key would travel unencrypted; write https://, or "
-                "`allow_http: true` if the network between is yours"
-            )
+        require_protected(self.base_url, allow_http=self.allow_http, sent="chats and key")
         if self.min_characters > self.max_characters:
             raise ValueError(
                 f"min_characters {self.min_characters} must not be above max_characters {self.max_characters}"
             )
         return self
-
-
-def _is_protected(address: str) -> bool:
-    """Return whether nobody on a network can read what is sent to an address."""
-    parts = urlsplit(address)
-    if parts.scheme == "https" or parts.hostname == "localhost":
-        return True
-    try:
-        return ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from backstory.chunking.tokens import estimate_tokens
 from backstory.providers.metering import Usage
 from backstory.providers.openai_client import ChatAccess, ChatConnection, read_usage
-from backstory.settings.writers import OPENAI_ADDRESS, WriterSettings
+from backstory.settings.addresses import OPENAI_ADDRESS
+from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
 from backstory.writing.prompt import Messages
 

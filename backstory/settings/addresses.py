@@ -1,0 +1,48 @@
+"""Addresses of services, as settings may name them."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
+"""Address of `provider: openai` if the settings name none."""
+
+
+def clean_address(value: str | None) -> str | None:
+    """Give an address without a slash at its end.
+
+    Raises:
+        ValueError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
+    """
+    if value is None:
+        return value
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this must be an address that begins with https:// or http://")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError(
+            "this must be an address without user, password, ? or #; keys are read from the environment"
+        )
+    return value.rstrip("/")
+
+
+def require_protected(address: str | None, *, allow_http: bool, sent: str) -> None:
+    """Raise ``ValueError`` if what is sent to an address could be read on a network, unless that is allowed."""
+    if address and not allow_http and not _is_protected(address):
+        raise ValueError(
+            f"base_url is http:// of another machine, so {sent} would travel unencrypted; write https://, or "
+            "`allow_http: true` if the network between is yours"
+        )
+
+
+def _is_protected(address: str) -> bool:
+    """Return whether nobody on a network can read what is sent to an address."""
+    parts = urlsplit(address)
+    if parts.scheme == "https" or parts.hostname == "localhost":
+        return True
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
