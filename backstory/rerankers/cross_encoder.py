@@ -161,7 +161,8 @@ def _choose_pairs(request: RerankRequest) -> list[tuple[int, int]]:
 
 
 def _to_probability(scores: Scores) -> Scores:
-    return 0.5 * (1 + np.tanh(scores / 2))
+    probability: Scores = np.exp(-np.logaddexp(0.0, -scores))
+    return probability
 
 
 def _find_files(folder: Path) -> tuple[Path, Path]:
