@@ -70,11 +70,12 @@ def order_judged(judgements: Judgements, listed: Shortlist, count: int, vectors:
 def cover_topics(evidence: Matrix, count: int, *, weights: Matrix) -> NDArray[np.int64]:
     """Choose candidates that serve every topic before any topic twice.
 
-    Each step chooses the candidate that adds most to the best of what is chosen, as in LANCER (ECIR 2026). A rater errs,
-    and among many pairs its errors are as frequent as what is relevant. So of a candidate's gains the largest counts
-    in full and the others by a tenth, since a document that is said to serve many topics is more often misjudged; and
-    the gain is weighted. A topic that is served already adds a tenth, too, so that no better document for it comes
-    before the first one for another topic. When no candidate adds anything, a further round begins.
+    Each step chooses the candidate that adds most to the best of what is chosen, as in LANCER (ECIR 2026). A rater
+    errs, and among many pairs its errors are as frequent as what is relevant. So of a candidate's gains the largest
+    counts in full and the others by a tenth, since a document that is said to serve many topics is more often
+    misjudged; and the gain is weighted. A gain for a topic that is served already counts by a tenth, too, so that no
+    better document for it comes before the first one for another topic. When no candidate adds anything, a further
+    round begins.
 
     Args:
         evidence: Ratings from 0 to 1, 0 where a candidate does not serve a topic, shape ``(topics, candidates)``; no

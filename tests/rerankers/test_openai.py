@@ -59,7 +59,8 @@ def test_asks_for_structured_ratings_and_gives_them(chat: ChatServer, connect: C
     [result] = reranker.judge([request_of("a", "b")])
 
     assert (result.values.tolist(), result.note) == ([[0, 5]], None)
-    assert reranker.id.startswith("openai:127.0.0.1:") and ":tiny:" in reranker.id
+    assert reranker.id.startswith("openai:127.0.0.1:")
+    assert ":tiny:" in reranker.id
     [request] = chat.requests
     assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == f"Bearer {KEY}"
