@@ -20,6 +20,7 @@ from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex
 from backstory.prompt_text import entry_budget, make_entry_counter
 from backstory.rerankers import Reranker, make_reranker
+from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.rerankers.reranking import FindNames, Reranking, hide_no_author
 from backstory.settings import ContextSettings, RAGSettings, RerankSettings, Settings
 from backstory.strategies import FindVectors, VectorSources
@@ -66,6 +67,7 @@ class Retrieval:
         rerank: How much of a window and of each chunk the reranker sees.
         find_names: Gives the real names of all authors, which no label of a topic may hold; None if no author is
             hidden.
+        judgements: Judgements of earlier runs; None keeps none.
     """
 
     index: SearchIndex
@@ -75,6 +77,7 @@ class Retrieval:
     reranker: Reranker | None = None
     rerank: RerankSettings = field(default_factory=RerankSettings)
     find_names: FindNames = hide_no_author
+    judgements: JudgementCache | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
@@ -180,4 +183,5 @@ class Retrieval:
             window_chunks=window_chunks,
             describe=self.index.describe,
             find_names=self.find_names,
+            cache=self.judgements,
         )

@@ -191,6 +191,7 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
         reranker=workspace.reranker,
         rerank=settings.rerank,
         find_names=lambda: _find_names(workspace),
+        judgements=workspace.judgements,
     )
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from backstory.ids import WHOLE_WINDOW
 from backstory.privacy import find_real_names
 from backstory.prompt_text import cut_snippet, cut_to_common_length, name_messages
+from backstory.rerankers.judgement_cache import JudgementCache, hash_request
 from backstory.rerankers.protocol import (
     UNNAMED,
     Candidate,
@@ -56,7 +57,7 @@ class Reranking:
     Attributes:
         candidates: Number of chunks to select for the reranker.
         counts: Numbers of judged windows, of windows among them without usable judgements, of topics that no candidate
-            serves, and of requests sent to a service.
+            serves, of windows whose judgements an earlier run has kept, and of requests sent to a service.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Reranking:
         window_chunks: pl.DataFrame,
         describe: Describe,
         find_names: FindNames = hide_no_author,
+        cache: JudgementCache | None = None,
     ) -> None:
         """Set the reranker and the tables that its requests are made from.
 
@@ -78,12 +80,14 @@ class Reranking:
                 :meth:`backstory.index.SearchIndex.describe`.
             find_names: Gives the real names of all authors, which no label of a topic may hold; None if no author is
                 hidden. Called only if there is a label.
+            cache: Judgements of earlier runs; None keeps none.
         """
         self.candidates = settings.candidates
         self.counts = {
             "reranked_windows": 0,
             "rerank_kept_order": 0,
             "rerank_uncovered_topics": 0,
+            "rerank_recalled": 0,
             "rerank_api_calls": 0,
         }
         self._reranker = reranker
@@ -91,6 +95,7 @@ class Reranking:
         self._window_chunks = window_chunks
         self._describe = describe
         self._find_names = find_names
+        self._cache = cache
 
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
         """Have the candidates of each window judged.
@@ -105,9 +110,7 @@ class Reranking:
             ModelError: The model could not be used.
         """
         asked = {window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1}
-        calls_before = self._reranker.api_calls
-        results = dict(zip(asked, self._reranker.judge(self._make_requests(asked)), strict=True))
-        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        results = self._recall_or_ask({request.window_id: request for request in self._make_requests(asked)})
         self.counts["reranked_windows"] += len(results)
         for window_id, result in results.items():
             self.counts["rerank_uncovered_topics"] += len(result.uncovered)
@@ -116,7 +119,29 @@ class Reranking:
                 logger.warning(
                     "reranker left the order unchanged window=%s answer=%s", window_id, result.note
                 )
-        return self._drop_leaks(results)
+        return results
+
+    def _recall_or_ask(self, requests: Mapping[str, RerankRequest]) -> dict[str, Judgements]:
+        """Take judgements from the cache, and ask about the other windows; answers without judgements are not kept."""
+        hashes = {
+            window_id: hash_request(self._reranker.id, request) for window_id, request in requests.items()
+        }
+        known = self._cache.get(hashes) if self._cache else {}
+        asked = {window_id: request for window_id, request in requests.items() if window_id not in known}
+        calls_before = self._reranker.api_calls
+        answers = dict(zip(asked, self._reranker.judge(list(asked.values())), strict=True))
+        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        self.counts["rerank_recalled"] += len(known)
+        answers = self._drop_leaks(answers)
+        if self._cache:
+            self._cache.put(
+                {
+                    window_id: (hashes[window_id], answer)
+                    for window_id, answer in answers.items()
+                    if answer.note is None
+                }
+            )
+        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
 
     def tell_uncovered(self, judgements: Judgements) -> list[str] | None:
         """Name the topics that no candidate serves, with their messages, from 1.

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,22 @@ def test_a_second_run_asks_nothing(make_workspace: Make, server: GeminiServer, a
 
     assert [report.table for report in reports if not report.unchanged] == []
     assert len(server.requests) == asked
+
+
+def test_the_same_window_and_candidates_are_never_asked_about_twice(
+    make_workspace: Make, server: GeminiServer, api_key: str
+) -> None:
+    assert api_key
+    workspace = make_workspace(gemini(server))
+    run_pipeline(workspace)
+    asked, before = len(server.requests), order_of(workspace)
+    shutil.rmtree(workspace.tables / "decisions")
+
+    reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
+
+    assert reports["decisions"].counts["rerank_recalled"] == asked > 0
+    assert len(server.requests) == asked
+    assert order_of(workspace) == before
 
 
 def test_a_withheld_answer_keeps_the_order_and_is_stated_everywhere(
