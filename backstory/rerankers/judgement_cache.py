@@ -11,7 +11,6 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -145,17 +144,19 @@ class JudgementCache:
 
 def hash_request(reranker_id: str, request: RerankRequest) -> str:
     """Hash what a reranker is asked about a window: its model and prompt, and every text and score that it is shown."""
-    texts = [asdict(chunk) for chunk in (*request.parts, *request.queries, *request.candidates)]
-    sizes = [len(request.parts), len(request.queries), len(request.candidates)]
+    asked = [[chunk.query_chunk_id, chunk.text] for chunk in (*request.parts, *request.queries)]
+    shown = [[chunk.chunk_id, chunk.title, chunk.text] for chunk in request.candidates]
     scores = hashlib.blake2b(np.ascontiguousarray(request.scores).tobytes(), digest_size=16).hexdigest()
-    return digest([reranker_id, digest_json([sizes, texts]), scores])
+    return digest([reranker_id, digest_json([len(request.parts), asked, shown]), scores])
 
 
 def _write(judgements: Judgements) -> str:
     return json.dumps(
         {
             "topics": [[topic.label, *topic.query_chunk_ids] for topic in judgements.topics],
-            "values": np.where(np.isnan(judgements.values), None, judgements.values).tolist(),
+            "values": [
+                [None if np.isnan(value) else value for value in row] for row in judgements.values.tolist()
+            ],
             "unit": judgements.scale.unit,
             "separate": judgements.separate,
         }

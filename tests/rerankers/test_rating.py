@@ -36,7 +36,7 @@ def test_topics_and_ratings_become_a_matrix_with_the_threshold_of_the_rater() ->
         ("soup", ("q2",)),
     ]
     assert judged.values.tolist() == [[5, 0, 2], [0, 4, 3]]
-    assert np.allclose(judged.evidence, [[1, 0, 0], [0, 0.8, 0.6]])
+    assert np.allclose(judged.evidence, [[1.0, 0.0, 0.0], [0.0, 0.8, 0.6]])
     assert judged.uncovered == ()
 
 
