@@ -30,6 +30,7 @@ from backstory.rerankers.protocol import RATING, Topic
 from backstory.retrieval import Retrieval
 from backstory.settings import RerankSettings, Settings
 from backstory.settings.environment import cache_folder
+from benchmarks.assessment import sample_windows
 
 SHIPPED = "no reranker"
 ORACLE = "oracle"
@@ -205,6 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--group", action="append", help="only these groups, such as mtrag-mix-n5 (default: all)"
     )
+    parser.add_argument("--per-group", type=int, help="most windows per group of a set (default: all)")
     parser.add_argument("--candidates", type=int, default=RerankSettings().candidates)
     parser.add_argument("--embedder", choices=["local", "hashing"], default="local")
     given = parser.parse_args(arguments)
@@ -213,7 +215,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     for folder in given.folders:
         labelled = read_labelled_set(folder)
-        scores = judge_set(keep_groups(labelled, given.group) if given.group else labelled, settings)
+        if given.group:
+            labelled = keep_groups(labelled, given.group)
+        if given.per_group is not None:
+            labelled = sample_windows(labelled, given.per_group)
+        scores = judge_set(labelled, settings)
         with pl.Config(
             tbl_rows=-1, float_precision=3, tbl_hide_column_data_types=True, tbl_hide_dataframe_shape=True
         ):
