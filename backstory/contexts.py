@@ -136,7 +136,7 @@ def make_window_contexts(
             maintain_order="left",
         )
         .join(
-            decisions.group_by("window_id").agg(pl.col("rerank_note").first()),
+            decisions.group_by("window_id").agg(pl.col("rerank_note", "uncovered_topics").first()),
             on="window_id",
             how="left",
             maintain_order="left",

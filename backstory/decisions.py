@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.rerankers.protocol import RerankResult
-from backstory.rerankers.reranking import Reranking
+from backstory.judged_selection import Order, keep_order, order_judged
+from backstory.rerankers.reranking import Reranking, Shortlist
 from backstory.settings import RAGSettings
 from backstory.strategies import STRATEGIES, VectorSources, WindowMatrix
 from backstory.tables import schemas
@@ -34,12 +34,12 @@ class _Selection:
     Attributes:
         chunk_ids: All candidates, best score first.
         duplicate_of: The better candidate that each near-duplicate repeats.
-        chosen: The chosen candidates, in the order of the strategy.
+        chosen: The chosen candidates, in the order of the strategy, with the queries that found them.
     """
 
     chunk_ids: list[str]
     duplicate_of: dict[str, str]
-    chosen: list[str]
+    chosen: Shortlist
 
 
 def judge_hits(
@@ -56,7 +56,7 @@ def judge_hits(
 
     The steps are: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
     ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects the reranker's candidates, and
-    the first ``top_k`` of the new order are kept within the budget.
+    ``top_k`` of them are selected by the judgements, whose own threshold then takes the place of the cosine.
 
     Args:
         hits: Table ``hits``.
@@ -65,13 +65,13 @@ def judge_hits(
         vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
-        reranking: Reorders the selection; None keeps the order of the strategy.
+        reranking: Has the candidates judged; None keeps the order of the strategy.
 
     Returns:
         Table ``decisions``, one row per hit, in the order of ``hits``.
 
     Raises:
-        ModelError: The reranker could not be used, or gave no usable answer.
+        ModelError: The reranker could not be used.
     """
     judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
@@ -84,7 +84,13 @@ def judge_hits(
         for (window_id,), group in windows.items()
     }
     chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
-    orders = reranking.reorder(chosen) if reranking else _keep_order(chosen)
+    judgements = reranking.judge(chosen) if reranking else {}
+    orders = {
+        window_id: order_judged(judgements[window_id], listed, settings.top_k, vectors)
+        if window_id in judgements
+        else keep_order(listed)
+        for window_id, listed in chosen.items()
+    }
     verdict = pl.DataFrame(
         [
             row
@@ -96,7 +102,14 @@ def judge_hits(
         schema=_VERDICTS,
         orient="row",
     )
-    notes = {window_id: order.note for window_id, order in orders.items() if order.note is not None}
+    told = pl.DataFrame(
+        [
+            (window_id, result.note, reranking.tell_uncovered(result) if reranking else None)
+            for window_id, result in judgements.items()
+        ],
+        schema={"window_id": pl.String, "rerank_note": pl.String, "uncovered_topics": pl.List(pl.String)},
+        orient="row",
+    )
     keys = ["window_id", "query_chunk_id", "chunk_id"]
     table = (
         judged.join(deduplicated.select(*keys, "duplicate_of"), on=keys, how="left", maintain_order="left")
@@ -110,10 +123,8 @@ def judge_hits(
             because_of=pl.when(pl.col("passed")).then(pl.coalesce("duplicate_of", "gave_way_to")),
         )
         .with_columns(kept=pl.col("cause") == "kept")
-        .with_columns(
-            rank=pl.when("kept").then("rank_in_context"),
-            rerank_note=pl.col("window_id").replace_strict(notes, default=None, return_dtype=pl.String),
-        )
+        .with_columns(rank=pl.when("kept").then("rank_in_context"))
+        .join(told, on="window_id", how="left", maintain_order="left")
     )
     return conform(table, schemas.Decisions)
 
@@ -140,10 +151,6 @@ def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
     )
 
 
-def _keep_order(chosen: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
-    return {window_id: RerankResult(tuple(chunk_ids)) for window_id, chunk_ids in chosen.items()}
-
-
 def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources) -> _Selection:
     near_duplicate_of = _near_duplicates(window, settings, vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
@@ -159,14 +166,23 @@ def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: Ve
             window.chunk_ids[i]: window.chunk_ids[near_duplicate_of[i]]
             for i in np.flatnonzero(near_duplicate_of >= 0)
         },
-        [window.chunk_ids[i] for i in chosen],
+        _list_candidates(window, chosen),
+    )
+
+
+def _list_candidates(window: WindowMatrix, chosen: NDArray[np.int64]) -> Shortlist:
+    """Give the chosen candidates of a window, with those of its queries that found one of them."""
+    scores = window.scores[:, chosen]
+    asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
+    return Shortlist(
+        [window.query_ids[i] for i in asking], [window.chunk_ids[i] for i in chosen], scores[asking]
     )
 
 
 def _judge_window(
     window_id: str,
     selection: _Selection,
-    order: RerankResult,
+    order: Order,
     top_k: int,
     entry_tokens: EntryTokens,
     max_tokens: int,
@@ -177,6 +193,7 @@ def _judge_window(
     kept = [chunk_id for chunk_id, fits in zip(first, within, strict=True) if fits]
     verdicts: dict[str, tuple[str, str | None, int | None]] = {
         **dict.fromkeys(selection.chunk_ids, ("not_selected", None, None)),
+        **dict.fromkeys(order.rejected, ("below_rating", None, None)),
         **dict.fromkeys(first, ("over_budget", None, None)),
         **{chunk_id: ("kept", None, rank) for rank, chunk_id in enumerate(kept, start=1)},
         **{dropped: ("near_duplicate", better, None) for dropped, better in selection.duplicate_of.items()},

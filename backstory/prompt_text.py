@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ HEADING = (
     "You can reference these posts in your writing to maintain conversation continuity.\n\n"
 )
 
-_SEPARATOR = "\n\n"
+_MOST_RUNS: Final = 4
 
 
 def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
@@ -91,27 +91,20 @@ def make_entry_counter(
     return count
 
 
-def join_query_chunks(window_chunks: pl.DataFrame, characters: int) -> dict[str, str]:
-    """Write each window as one text within a budget.
+def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
+    """Shorten the parts of one text to a budget.
 
-    The text joins the query chunks of the first granularity, in order, with blank lines. If it is over the budget, the
-    longest chunks are shortened to one common length, so that every part of the window is still present.
+    If they are over it, the longest parts are shortened to one common length, so that every part is still present.
 
     Args:
-        window_chunks: Table ``window_chunks``.
-        characters: Most characters of a text, without separators and ellipses.
+        texts: At least one part.
+        characters: Most characters of all parts together, without ellipses.
 
     Returns:
-        The text by ``window_id``.
+        The parts in their order.
     """
-    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
-    listed = first.group_by("window_id", maintain_order=True).agg("text")
-    return {window_id: _join_within(texts, characters) for window_id, texts in listed.iter_rows()}
-
-
-def _join_within(texts: Sequence[str], characters: int) -> str:
     limit = _longest_within([len(text) for text in texts], characters)
-    return _SEPARATOR.join(cut_snippet(text, limit) for text in texts) if limit else ""
+    return [cut_snippet(text, limit) if limit else "" for text in texts]
 
 
 def _longest_within(lengths: Sequence[int], total: int) -> int:
@@ -142,6 +135,21 @@ def cut_snippet(text: str, characters: int) -> str:
         shorter = re.sub(r"\S+\Z", "", head).rstrip()
         head = shorter or head
     return head.rstrip() + "…"
+
+
+def name_messages(places: Iterable[int]) -> str:
+    """Name messages by their places in a window, such as ``messages 3 to 9 and 12``; at most four runs of them."""
+    runs: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if runs and runs[-1][1] == place - 1:
+            runs[-1] = (runs[-1][0], place)
+        else:
+            runs.append((place, place))
+    names = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
+    if len(runs) > _MOST_RUNS:
+        names.append("others")
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{'message' if listed.isdigit() else 'messages'} {listed}"
 
 
 def _format_date(value: object) -> str:

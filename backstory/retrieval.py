@@ -20,7 +20,8 @@ from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex
 from backstory.prompt_text import entry_budget, make_entry_counter
 from backstory.rerankers import Reranker, make_reranker
-from backstory.rerankers.reranking import Reranking
+from backstory.rerankers.judgement_cache import JudgementCache
+from backstory.rerankers.reranking import FindNames, Reranking, hide_no_author
 from backstory.settings import ContextSettings, RAGSettings, RerankSettings, Settings
 from backstory.strategies import FindVectors, VectorSources
 
@@ -31,7 +32,7 @@ class Judgement:
 
     Attributes:
         frame: Table ``decisions``, one row per hit, in the order of the hits.
-        counts: Number of windows given to the reranker, and of those whose order it kept; empty without a reranker.
+        counts: Those of :class:`backstory.rerankers.reranking.Reranking`; empty without a reranker.
     """
 
     frame: pl.DataFrame
@@ -62,8 +63,11 @@ class Retrieval:
         rag: Settings of queries and of decisions.
         context: Format of the entries, on which their number of tokens depends.
         min_similarity: Threshold; hits with a lower cosine are dropped.
-        reranker: Orders the kept chunks; None for no reranking.
+        reranker: Judges the candidates; None for no reranking.
         rerank: How much of a window and of each chunk the reranker sees.
+        find_names: Gives the real names of all authors, which no label of a topic may hold; None if no author is
+            hidden.
+        judgements: Judgements of earlier runs; None keeps none.
     """
 
     index: SearchIndex
@@ -72,6 +76,8 @@ class Retrieval:
     min_similarity: float
     reranker: Reranker | None = None
     rerank: RerankSettings = field(default_factory=RerankSettings)
+    find_names: FindNames = hide_no_author
+    judgements: JudgementCache | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
@@ -103,7 +109,7 @@ class Retrieval:
             vectors: Unit vectors of the query chunks, shape ``(len(window_chunks), dimension)``.
 
         Raises:
-            ModelError: The reranker could not be used, or gave no usable answer.
+            ModelError: The reranker could not be used.
         """
         queries = plan_queries(windows, window_chunks, vectors, self.rag)
         hits = self.find_hits(queries).frame
@@ -133,9 +139,9 @@ class Retrieval:
 
         Raises:
             InputError: A hit is not of this index, or not of these queries.
-            ModelError: The reranker could not be used, or gave no usable answer.
+            ModelError: The reranker could not be used.
         """
-        reranking = self._start_reranking(hits, window_chunks)
+        reranking = self._start_reranking(window_chunks)
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
         decisions = judge_hits(
             hits,
@@ -168,9 +174,14 @@ class Retrieval:
             settings=self.context,
         )
 
-    def _start_reranking(self, hits: pl.DataFrame, window_chunks: pl.DataFrame) -> Reranking | None:
+    def _start_reranking(self, window_chunks: pl.DataFrame) -> Reranking | None:
         if self.reranker is None:
             return None
         return Reranking(
-            self.reranker, self.rerank, hits=hits, window_chunks=window_chunks, describe=self.index.describe
+            self.reranker,
+            self.rerank,
+            window_chunks=window_chunks,
+            describe=self.index.describe,
+            find_names=self.find_names,
+            cache=self.judgements,
         )

@@ -102,21 +102,48 @@ def _select_by_coverage(
 ) -> NDArray[np.int64]:
     """Serve every part of the window before serving any part twice.
 
-    Every query chunk is evidence for the candidates that it found. Each step chooses the candidate that adds most
-    evidence (greedy facility location; Nemhauser, Wolsey and Fisher, 1978). The evidence of a query chunk is
-    discounted by its similarity to query chunks that chosen candidates serve. The gain of a candidate is discounted by
-    its similarity to chosen candidates. When no candidate adds evidence, a further round begins with the remaining
-    candidates.
+    Every query chunk is evidence for the candidates that it found, see :func:`cover_evidence`. The gain of a candidate
+    is discounted by its similarity to chosen candidates.
     """
-    evidence = _weigh_evidence(window.scores[:, candidates])
-    served = evidence / evidence.max(axis=1, keepdims=True)
-    queries_alike = _compare_topics(vectors.of_queries(window.query_ids)) ** _QUERY_EXPONENT
     chunk_ids = [window.chunk_ids[i] for i in candidates]
-    chunks_alike = _compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT
-    best = np.zeros(len(evidence))
-    unserved = np.ones(len(evidence))
-    novelty = np.ones(len(candidates))
-    open_ = np.ones(len(candidates), dtype=bool)
+    return cover_evidence(
+        _weigh_evidence(window.scores[:, candidates]),
+        count,
+        rows_alike=compare_queries(vectors.of_queries(window.query_ids)),
+        candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,
+    )
+
+
+def cover_evidence(
+    evidence: NDArray[np.float64],
+    count: int,
+    *,
+    rows_alike: NDArray[np.float64] | None = None,
+    candidates_alike: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """Choose candidates that serve every row before any row twice.
+
+    Each step chooses the candidate that adds most evidence to the best of what is chosen (greedy facility location;
+    Nemhauser, Wolsey and Fisher, 1978). When no candidate adds evidence, a further round begins with the remaining
+    candidates.
+
+    Args:
+        evidence: What each candidate gives to each row, at least 0, shape ``(rows, candidates)``.
+        count: Number of candidates to choose, at most all.
+        rows_alike: Likeness of rows from 0 to 1, shape ``(rows, rows)``: the evidence of a row is discounted by its
+            likeness to rows that chosen candidates serve. None for rows that are about different things.
+        candidates_alike: Likeness of candidates from 0 to 1, shape ``(candidates, candidates)``: the gain of a
+            candidate is discounted by its likeness to chosen ones. None for no discount.
+
+    Returns:
+        Positions of the chosen candidates, in the order of the choice, shape ``(count,)``.
+    """
+    rows, candidates = evidence.shape
+    most = evidence.max(axis=1, keepdims=True)
+    served = np.divide(evidence, most, out=np.zeros_like(evidence), where=most > 0)
+    best, unserved = np.zeros(rows), np.ones(rows)
+    novelty = np.ones(candidates)
+    open_ = np.ones(candidates, dtype=bool)
     chosen: list[int] = []
     while len(chosen) < count:
         added = unserved @ np.maximum(evidence - best[:, None], 0) * novelty
@@ -127,9 +154,16 @@ def _select_by_coverage(
         chosen.append(pick)
         open_[pick] = False
         best = np.maximum(best, evidence[:, pick])
-        unserved = np.minimum(unserved, 1 - (queries_alike * served[:, pick]).max(axis=1))
-        novelty = np.minimum(novelty, 1 - chunks_alike[pick])
+        if rows_alike is not None:
+            unserved = np.minimum(unserved, 1 - (rows_alike * served[:, pick]).max(axis=1))
+        if candidates_alike is not None:
+            novelty = np.minimum(novelty, 1 - candidates_alike[pick])
     return np.array(chosen, dtype=np.int64)
+
+
+def compare_queries(vectors: Vectors) -> NDArray[np.float64]:
+    """Compare query chunks for :func:`cover_evidence` by their unit vectors, shape ``(queries, queries)``."""
+    return _compare_topics(vectors) ** _QUERY_EXPONENT
 
 
 def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:

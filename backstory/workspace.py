@@ -13,6 +13,7 @@ from backstory.embeddings.protocol import Embedder
 from backstory.errors import SettingsError, WorkspaceError
 from backstory.messages import LastReading
 from backstory.rerankers import Reranker, make_reranker
+from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.runs import RunHistory
 from backstory.runs.record import EMBEDDING, RERANKING, WRITING
 from backstory.settings import SETTINGS_FILE, Settings
@@ -135,9 +136,9 @@ class Workspace:
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
         settings = self.located_settings.rerank
-        if settings.provider != "gemini":
+        if settings.paid_model is None:
             return make_reranker(settings)
-        return make_reranker(settings, self.runs.meter(RERANKING, settings.model))
+        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model))
 
     @cached_property
     def writer(self) -> Writer | None:
@@ -146,6 +147,11 @@ class Workspace:
         if settings.paid_model is None:
             return make_writer(settings, self.root)
         return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
+
+    @cached_property
+    def judgements(self) -> JudgementCache:
+        """The judgements that rerankers have given."""
+        return JudgementCache(self.tables / "judgements.sqlite")
 
     @cached_property
     def drafts(self) -> DraftCache:

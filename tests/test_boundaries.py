@@ -58,9 +58,9 @@ ROOMS = (
     "prompt_formats",
     "windows", "window_chunks", "documents",
     "forgotten", "document_chunks", "providers", "runs", "embeddings", "index", "hits", "rerankers", "strategies",
-    "passages", "contexts", "decisions", "assessment", "retrieval", "writing", "workspace", "backup", "pipeline",
-    "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report", "site", "orchestration",
-    "original", "cli",
+    "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing", "workspace",
+    "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report", "site",
+    "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
 

@@ -59,6 +59,7 @@ def decision_rows() -> pl.DataFrame:
             "cause": ["kept", "kept", "kept", "below_threshold"],
             "because_of": [None] * 4,
             "rerank_note": [None] * 4,
+            "uncovered_topics": [["frost (message 2)"]] * 4,
         },
         schema_overrides={"because_of": pl.String, "rerank_note": pl.String},
     )
@@ -188,6 +189,7 @@ def test_every_window_gets_a_row_with_the_counts_of_every_stage() -> None:
         0,
     )
     assert (first["error"], second["error"]) == (None, None)
+    assert (first["uncovered_topics"], second["uncovered_topics"]) == (["frost (message 2)"], None)
 
 
 def test_a_window_that_was_not_reranked_as_set_says_so() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ from markdown_it.token import Token
 
 from backstory.prompt_escaping import escape_block, escape_line
 from backstory.prompt_text import format_markdown
-from backstory.rerankers.gemini import write_prompt
-from backstory.rerankers.protocol import Candidate, RerankRequest
+from backstory.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.rerankers.rating import write_prompt
 from backstory.settings import ContextSettings
 from tests.injections import HARMLESS, INJECTIONS
 
@@ -175,9 +176,10 @@ def test_escaping_drops_no_visible_character(text: str) -> None:
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_a_reranker_is_given_the_texts_as_data_of_one_line(text: str) -> None:
-    prompt = write_prompt(RerankRequest("w", text, (Candidate("c", text, text, asked_by=text),)))
+    asked = (QueryChunk("q", text),)
+    prompt = write_prompt(RerankRequest("w", asked, asked, (Candidate("c", text, text),), np.ones((1, 1))))
     assert json.loads(prompt) == {
-        "conversation": text,
+        "parts": [{"id": 1, "text": text}],
         "documents": [{"id": 1, "title": text, "text": text}],
     }
     assert len(prompt.splitlines()) == 1

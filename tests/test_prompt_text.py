@@ -13,10 +13,10 @@ from backstory.chunking.tokens import estimate_tokens
 from backstory.prompt_escaping import escape_block, escape_line
 from backstory.prompt_text import (
     cut_snippet,
+    cut_to_common_length,
     entry_budget,
     format_entry,
     format_markdown,
-    join_query_chunks,
     make_entry_counter,
 )
 from backstory.settings import ContextSettings
@@ -153,20 +153,8 @@ def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
     assert estimate_tokens([text])[0] <= settings.max_tokens
 
 
-def window_of(texts: dict[str, str], granularity: str = "messages:1") -> pl.DataFrame:
-    frame = pl.DataFrame({"chunk_id": list(texts), "text": list(texts.values())})
-    return frame.with_columns(window_id=pl.lit("w"), granularity=pl.lit(granularity))
-
-
-def test_of_several_granularities_the_first_makes_the_text() -> None:
-    chunks = pl.concat([window_of({"q": "one"}), window_of({"r": "one two"}, "messages:2")])
-    assert join_query_chunks(chunks, 1000) == {"w": "one"}
-
-
 def test_a_long_window_keeps_every_part_of_it() -> None:
-    texts = {"q1": "soup " * 100, "q2": "short", "q3": "train " * 50}
-    text = join_query_chunks(window_of(texts), 105)["w"]
-    first, second, third = text.split("\n\n")
+    first, second, third = cut_to_common_length(["soup " * 100, "short", "train " * 50], 105)
     assert second == "short"
     assert first == " ".join(["soup"] * 10) + "…"
     assert third == " ".join(["train"] * 8) + "…"
@@ -177,8 +165,7 @@ def test_a_long_window_keeps_every_part_of_it() -> None:
     st.integers(0, 300),
 )
 def test_a_window_is_within_the_budget_and_whole_where_it_fits(texts: list[str], budget: int) -> None:
-    chunks = window_of({str(place): text for place, text in enumerate(texts)})
-    text = join_query_chunks(chunks, budget)["w"]
-    assert sum(len(part.removesuffix("…")) for part in text.split("\n\n")) <= budget
+    cut = cut_to_common_length(texts, budget)
+    assert sum(len(part.removesuffix("…")) for part in cut) <= budget
     if sum(map(len, texts)) <= budget:
-        assert text == "\n\n".join(texts)
+        assert cut == texts

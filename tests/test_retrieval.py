@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -10,7 +11,8 @@ from backstory.embeddings import embed_texts
 from backstory.embeddings.protocol import Vectors
 from backstory.index import open_index
 from backstory.pipeline.run import run_pipeline
-from backstory.rerankers import RerankRequest, RerankResult
+from backstory.rerankers import Judgements, RerankRequest
+from backstory.rerankers.protocol import RATING, Topic
 from backstory.retrieval import Retrieval
 from backstory.settings import RAGSettings
 from backstory.tables import read_table
@@ -22,14 +24,17 @@ RERANKED = SETTINGS.replace(
 )
 
 
-class ReversingReranker:
-    """Turns every order round."""
+class LastOnlyReranker:
+    """Rates the last candidate well, and no other."""
 
-    id = "reversing"
+    id = "last only"
     api_calls = 0
 
-    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
-        return [RerankResult(tuple(c.chunk_id for c in request.candidates)[::-1]) for request in requests]
+    def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
+        return [
+            Judgements((Topic("all", ()),), np.eye(len(request.candidates))[-1:] * 5, RATING, separate=True)
+            for request in requests
+        ]
 
 
 def tables_of(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame, Vectors]:
@@ -61,20 +66,20 @@ def test_all_steps_in_memory_give_what_the_stages_write(
         )
 
 
-def test_the_reranker_has_the_last_word_and_is_counted(
-    made_workspace: Workspace, retrieval: Retrieval
-) -> None:
+def test_the_reranker_selects_and_is_counted(made_workspace: Workspace, retrieval: Retrieval) -> None:
     by_similarity = replace(retrieval, rag=RAGSettings(strategy="similarity", top_k=3))
     windows, chunks, vectors = tables_of(made_workspace)
     plain = by_similarity.run(windows, chunks, vectors)
-    reranked = replace(by_similarity, reranker=ReversingReranker()).run(windows, chunks, vectors)
-    orders = [
+    judging = replace(by_similarity, reranker=LastOnlyReranker())
+    reranked = judging.run(windows, chunks, vectors)
+    before, after = (
         dict(found.contexts.group_by("window_id").agg("chunk_id").iter_rows()) for found in (plain, reranked)
-    ]
-    changed = [window_id for window_id, order in orders[0].items() if orders[1][window_id] != order]
-    assert changed
-    judged = replace(by_similarity, reranker=ReversingReranker()).judge(plain.hits, chunks, lambda _: vectors)
-    assert judged.counts["reranked_windows"] >= len(changed)
+    )
+    judged = {window_id for window_id, chunk_ids in before.items() if len(chunk_ids) > 1}
+    assert judged
+    assert all(len(after[window_id]) == 1 for window_id in judged)
+    counts = judging.judge(plain.hits, chunks, lambda _: vectors).counts
+    assert counts["reranked_windows"] >= len(judged)
     assert by_similarity.judge(plain.hits, chunks, lambda _: vectors).counts == {}
 
 

@@ -24,6 +24,7 @@ _CAUSES = {
     "below_threshold": "not similar enough",
     "duplicate_document": "a better chunk of the same document was used",
     "near_duplicate": "almost the same text as another chunk",
+    "below_rating": "serves no topic, as the reranker rated it",
     "not_selected": "other documents add more",
     "over_budget": "no room left in the token budget",
 }
@@ -173,6 +174,8 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     console.print(
         f"\n{context['coverage']:.0%} of the window's parts are served by a document of the context."
     )
+    if context["uncovered_topics"]:
+        console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
     _print_verdict(console, context)
 
 

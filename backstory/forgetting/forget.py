@@ -121,6 +121,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     left = find_holding_posts(workspace, wanted).of_people
     keys = _list_keys(workspace)
     workspace.job_book.keep_only(keys)
+    workspace.judgements.keep_only(_list_windows(workspace))
     # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
     workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
     return Forgetting(

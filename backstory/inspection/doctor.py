@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from backstory.errors import (
@@ -43,7 +44,7 @@ from backstory.pipeline.corpus import find_manifest_damage
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
 from backstory.pipeline.pending import find_outdated
-from backstory.rerankers import Candidate, RerankRequest
+from backstory.rerankers import Candidate, QueryChunk, RerankRequest
 from backstory.runs.standing import describe_standing, find_trouble
 from backstory.settings.environment import cache_folder
 from backstory.tables import list_partitions
@@ -175,11 +176,13 @@ def _try_reranker(workspace: Workspace) -> str:
     if reranker is None:
         return "none is configured"
     texts = ("Trains to Lisbon.", "Soup with beans.")
-    candidates = tuple(Candidate(text, "", text, asked_by=texts[1]) for text in texts)
-    [result] = reranker.rerank([RerankRequest("", texts[1], candidates)])
+    candidates = tuple(Candidate(text, "", text) for text in texts)
+    asked = (QueryChunk("soup", texts[1]),)
+    [result] = reranker.judge([RerankRequest("", asked, asked, candidates, np.ones((1, len(texts))))])
     if result.note is not None:
-        raise BackstoryError(f"{reranker.id} could not order two short texts: {result.note}")
-    return f"{reranker.id} works: for the query soup, it ranked {result.chunk_ids[0]!r} first"
+        raise BackstoryError(f"{reranker.id} could not judge two short texts: {result.note}")
+    best = texts[int(result.evidence.sum(axis=0).argmax())]
+    return f"{reranker.id} works: for the query soup, it rated {best!r} best"
 
 
 def _describe_index(workspace: Workspace) -> str:

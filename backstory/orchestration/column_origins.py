@@ -138,6 +138,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "cause": _JUDGED,
         "because_of": f"hits.chunk_id {_JUDGED}",
         "rerank_note": "window_chunks.text document_chunks.text",
+        "uncovered_topics": "window_chunks.text document_chunks.text",
     },
     "contexts": {
         "window_id": "decisions.window_id",
@@ -186,6 +187,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "verdict": "window_chunks.text decisions.kept decisions.similarity contexts.content",
         "confidence": "window_chunks.text decisions.kept decisions.similarity contexts.content",
         "recommendation": "window_chunks.text decisions.kept decisions.similarity decisions.cause contexts.content",
+        "uncovered_topics": "decisions.uncovered_topics",
         "embedder_id": "",
         "engine": "hits.engine",
         "index_version": "document_chunks.chunk_id document_chunks.text documents.revision",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
 
 from backstory.ids import WHOLE_WINDOW
-from backstory.prompt_text import cut_snippet
+from backstory.prompt_text import cut_snippet, name_messages
 
-_MOST_RUNS: Final = 4
 _QUOTED_CHARACTERS: Final = 80
 
 
@@ -38,19 +36,5 @@ def tell_served(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
             continue
         places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
         quoted = cut_snippet(" ".join(parts[0][2].split()), _QUOTED_CHARACTERS)
-        told.append(f'{_name_messages(places)}, such as "{quoted}"')
+        told.append(f'{name_messages(places)}, such as "{quoted}"')
     return pl.Series("serves", told, dtype=pl.String)
-
-
-def _name_messages(places: Iterable[int]) -> str:
-    runs: list[tuple[int, int]] = []
-    for place in sorted(places):
-        if runs and runs[-1][1] == place - 1:
-            runs[-1] = (runs[-1][0], place)
-        else:
-            runs.append((place, place))
-    names = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
-    if len(runs) > _MOST_RUNS:
-        names.append("others")
-    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"{'message' if listed.isdigit() else 'messages'} {listed}"

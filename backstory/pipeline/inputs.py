@@ -30,9 +30,9 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 2,
         "search_index": FORMAT,
         "hits": 1,
-        "decisions": 1,
+        "decisions": 2,
         "contexts": 2,
-        "window_contexts": 5,
+        "window_contexts": 6,
         "posts": 2,
     }
 )

@@ -76,7 +76,7 @@ def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageRe
 
 
 def materialize_decisions(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Keep or drop every hit, and let the reranker decide the final order if one is configured."""
+    """Keep or drop every hit, by the judgements of the reranker if one is configured."""
     settings = workspace.settings
     reranker = workspace.reranker
     counts: dict[str, int | float | str] = {}
@@ -190,7 +190,17 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
         min_similarity=workspace.min_similarity,
         reranker=workspace.reranker,
         rerank=settings.rerank,
+        find_names=lambda: _find_names(workspace),
+        judgements=workspace.judgements,
     )
+
+
+def _find_names(workspace: Workspace) -> Sequence[str] | None:
+    """Read the real names of all authors from the exports; None if no author is hidden."""
+    settings = workspace.settings
+    if not settings.privacy.pseudonyms:
+        return None
+    return workspace.last_reading.read_names(workspace.exports, settings.conversations).to_list()
 
 
 def _ask(workspace: Workspace, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:

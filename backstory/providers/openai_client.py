@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from backstory.errors import (
@@ -13,6 +13,7 @@ from backstory.errors import (
     EmbeddingError,
     ModelError,
     QuotaExhaustedError,
+    RerankError,
     WriterError,
 )
 from backstory.extras import require_extra
@@ -31,7 +32,6 @@ from backstory.settings.environment import (
     WRITER_KEY_VARIABLE,
     read_service_key,
 )
-from backstory.settings.writers import WriterSettings
 
 require_extra("openai", "The provider openai", "choose another provider in backstory.yaml")
 import httpx2  # noqa: E402 - if it is not installed, the line above names the extra to install
@@ -72,6 +72,7 @@ class Stage:
     failure: type[ModelError]
 
 
+RERANKING: Final = Stage("rerank", WRITER_KEY_VARIABLE, "chats, documents and key", RerankError)
 WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats and key", WriterError)
 EMBEDDING: Final = Stage("embedding", EMBEDDING_KEY_VARIABLE, "chats, documents and key", EmbeddingError)
 
@@ -204,6 +205,20 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
         return mark_refused_content(refusal, code)
 
 
+class ChatSettings(CallSettings, Protocol):
+    """The settings that a stage needs to ask for chat completions."""
+
+    @property
+    def paid_model(self) -> str | None:
+        """Name of the model at its service."""
+        ...
+
+    @property
+    def requests_per_minute(self) -> int | None:
+        """Most requests per minute; None for the service's default."""
+        ...
+
+
 class ChatConnection:
     """Asks for chat completions.
 
@@ -211,18 +226,19 @@ class ChatConnection:
         connection: Sends the requests.
     """
 
-    def __init__(self, settings: WriterSettings, access: ServiceAccess) -> None:
+    def __init__(self, settings: ChatSettings, stage: Stage, access: ServiceAccess) -> None:
         """Prepare calls. The first call reads the key.
 
         Args:
             settings: Model, address, time-out, attempts and limits.
+            stage: The stage that asks, which errors name.
             access: Key, shared limits, meter and time.
         """
         self.connection = OpenAIConnection(
             settings,
             model=settings.paid_model or "",
             units_per_minute=settings.requests_per_minute,
-            stage=WRITERS,
+            stage=stage,
             access=access,
         )
 
@@ -246,7 +262,7 @@ class ChatConnection:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A quota or the credit is used up.
             BudgetExhaustedError: The next attempt would exceed a budget.
-            WriterError: Every attempt failed, or the request was refused.
+            ModelError: Every attempt failed, or the request was refused. The type is that of the stage.
         """
         return self.connection.post(
             "/chat/completions", body, _require_choices, units=1, tokens=tokens, most=most

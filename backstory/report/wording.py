@@ -14,6 +14,7 @@ CAUSE_WORDS = {
     "below_threshold": "dropped: no part of the window is similar enough to it",
     "duplicate_document": "dropped: a better chunk of the same document was preferred",
     "near_duplicate": "dropped: nearly the same text as another chunk",
+    "below_rating": "dropped: serves no topic, as the reranker rated it",
     "not_selected": "dropped: other documents add more",
     "over_budget": "dropped: chosen, but the token budget was used up",
 }

@@ -1,8 +1,9 @@
 """A user's cross-encoder as a reranker: an ONNX model that reads two texts at once and scores the pair.
 
-Such a model reads a few hundred tokens, and a window is far longer. So each candidate is paired with the query chunk
-that found it with the best score, and the candidates are ordered by the scores of these pairs. A pair over the limit
-is truncated, the longer text first, as these models are trained.
+Such a model reads a few hundred tokens, and a window is far longer. So each candidate is paired with the query chunks
+that found it with the best scores, at most three, and the judgement of a pair is the logistic function of the model's
+score: these models are trained with a logistic loss, for which that is the probability that the pair is relevant. A
+pair over the limit is truncated, the longer text first, as these models are trained.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from backstory.embeddings.batches import group_by_length
 from backstory.errors import ModelFileError, RerankError
 from backstory.providers.onnx_sessions import open_session
 from backstory.providers.text_tokenizers import TextTokenizer, load_text_tokenizer
-from backstory.rerankers.protocol import RerankRequest, RerankResult
+from backstory.rerankers.protocol import PROBABILITY, Judgements, RerankRequest, Topic
 from backstory.settings import RerankSettings
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ MODEL_FILES = ("model.onnx", "onnx/model.onnx")
 TOKENIZER_FILE = "tokenizer.json"
 
 _MAX_PADDED_TOKENS = 4096
+_MOST_QUERIES = 3
+"""Most query chunks that each candidate is scored with."""
+
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 Scores = NDArray[np.float64]
@@ -45,7 +49,7 @@ class _Tokens(NamedTuple):
 
 
 class CrossEncoderReranker:
-    """Scores every pair of query chunk and candidate. Constructing it loads neither onnxruntime nor the tokenizer."""
+    """Scores pairs of query chunk and candidate. Constructing it loads neither onnxruntime nor the tokenizer."""
 
     def __init__(self, settings: RerankSettings) -> None:
         """Find the model's files and hash them.
@@ -71,34 +75,35 @@ class CrossEncoderReranker:
         self._loading = threading.Lock()
         self._loaded: tuple[InferenceSession, TextTokenizer, int] | None = None
 
-    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
-        """Order the candidates of every window by their scores; equal scores keep the old order.
+    def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
+        """Judge every candidate for the query chunks that found it best.
 
         Args:
             requests: One request per window.
 
         Returns:
-            One result per request, in the same order.
+            One result per request, in the same order: a row per query, in the order of the request.
 
         Raises:
             ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.
             RerankError: The model failed, or its output is not one score per pair.
         """
+        asked = [_choose_pairs(request) for request in requests]
         pairs = [
-            (candidate.asked_by, f"{candidate.title}\n\n{candidate.text}".strip())
-            for request in requests
-            for candidate in request.candidates
+            (request.queries[row].text, f"{candidate.title}\n\n{candidate.text}".strip())
+            for request, places in zip(requests, asked, strict=True)
+            for row, column in places
+            for candidate in [request.candidates[column]]
         ]
-        if not pairs:
-            return [RerankResult(()) for _ in requests]
-        sizes = [len(request.candidates) for request in requests]
-        by_window = np.split(self._score(pairs), np.cumsum(sizes)[:-1])
-        return [
-            RerankResult(
-                tuple(request.candidates[place].chunk_id for place in np.argsort(-scores, kind="stable"))
-            )
-            for request, scores in zip(requests, by_window, strict=True)
-        ]
+        scores = iter(_to_probability(self._score(pairs)).tolist() if pairs else ())
+        results = []
+        for request, places in zip(requests, asked, strict=True):
+            values = np.full((len(request.queries), len(request.candidates)), np.nan)
+            for place in places:
+                values[place] = next(scores)
+            topics = tuple(Topic("", (query.query_chunk_id,)) for query in request.queries)
+            results.append(Judgements(topics, values, PROBABILITY, separate=False))
+        return results
 
     def _score(self, pairs: list[tuple[str, str]]) -> Scores:
         """Score pairs of texts, shape ``(pairs,)``."""
@@ -142,6 +147,22 @@ class CrossEncoderReranker:
                 tokenizer, padding = _load_tokenizer(self._tokenizer_file, self._max_tokens)
                 self._loaded = (_load_model(self._model), tokenizer, padding)
             return self._loaded
+
+
+def _choose_pairs(request: RerankRequest) -> list[tuple[int, int]]:
+    """Give row and column of the pairs to score: for each candidate the queries that found it with the best scores."""
+    ranked = np.argsort(-request.scores, axis=0, kind="stable")[:_MOST_QUERIES]
+    return [
+        (int(row), column)
+        for column in range(len(request.candidates))
+        for row in ranked[:, column]
+        if np.isfinite(request.scores[row, column])
+    ]
+
+
+def _to_probability(scores: Scores) -> Scores:
+    probability: Scores = np.exp(-np.logaddexp(0.0, -scores))
+    return probability
 
 
 def _find_files(folder: Path) -> tuple[Path, Path]:

@@ -1,10 +1,31 @@
-"""The protocol of rerankers, the same for every provider."""
+"""The protocol of rerankers: what a rater is shown of a window, and the matrix of judgements that it gives back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+UNNAMED: Final = "a topic"
+"""Label of a topic without a usable one."""
+
+
+@dataclass(frozen=True)
+class QueryChunk:
+    """A part of a window.
+
+    Attributes:
+        query_chunk_id: Its id.
+        text: Its text.
+    """
+
+    query_chunk_id: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -15,13 +36,11 @@ class Candidate:
         chunk_id: Id of the chunk.
         title: Title of its document.
         text: Text of the chunk, cut to ``rerank.text_characters``.
-        asked_by: Text of the window's query chunk that found it with the best score.
     """
 
     chunk_id: str
     title: str
     text: str
-    asked_by: str
 
 
 @dataclass(frozen=True)
@@ -30,34 +49,101 @@ class RerankRequest:
 
     Attributes:
         window_id: Id of the window.
-        query: Text of the window, cut to ``rerank.query_characters``.
+        parts: The whole window in order, cut to ``rerank.query_characters``.
+        queries: The queries of the window that found a candidate, not cut.
         candidates: In the order of the selection, each chunk once.
+        scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not
+            find the candidate.
     """
 
     window_id: str
-    query: str
+    parts: tuple[QueryChunk, ...]
+    queries: tuple[QueryChunk, ...]
     candidates: tuple[Candidate, ...]
+    scores: Matrix
 
 
 @dataclass(frozen=True)
-class RerankResult:
-    """The new order of one request's candidates.
+class Scale:
+    """The unit of judgements.
 
     Attributes:
-        chunk_ids: Every candidate exactly once.
-        note: Why the order is unchanged, such as ``blocked (SAFETY)``; None if the model gave an order.
+        unit: What a value means.
+        most: Largest value.
+        serves_from: Smallest value with which a candidate serves a topic; every lower one counts as nothing.
     """
 
-    chunk_ids: tuple[str, ...]
+    unit: str
+    most: float
+    serves_from: float
+
+
+RATING: Final = Scale("rating from 0 (has nothing to do with it) to 5 (is about it)", 5.0, 3.0)
+"""The scale of language models, with the threshold of LANCER (ECIR 2026)."""
+
+PROBABILITY: Final = Scale("probability that the candidate is relevant to the query chunk", 1.0, 0.0)
+"""The scale of cross-encoders. What such a model calls probable depends on the texts that it was trained on, so there
+is no threshold: on chats, which are unlike questions to a search engine, it would often leave nothing."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a row of judgements is about.
+
+    Attributes:
+        label: A few words that name it, untrusted; empty if the row is a single query chunk.
+        query_chunk_ids: The query chunks that it consists of.
+    """
+
+    label: str
+    query_chunk_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What a rater says about one window.
+
+    Attributes:
+        topics: The rows.
+        values: Judgement of each candidate for each topic in the unit of ``scale``, shape ``(topics, candidates)``; NaN
+            where the rater was not asked.
+        scale: Unit and threshold of the values.
+        separate: Whether the rows are separate topics. Rows that are single query chunks may be about the same.
+        note: Why there are no judgements, such as ``blocked (SAFETY)``; None if there are.
+    """
+
+    topics: tuple[Topic, ...]
+    values: Matrix
+    scale: Scale
+    separate: bool
     note: str | None = None
+
+    @classmethod
+    def withheld(cls, candidates: int, scale: Scale, note: str) -> Self:
+        """Make the result of a rater that gave no judgements about a number of candidates, and say why."""
+        return cls((), np.empty((0, candidates)), scale, separate=True, note=note)
+
+    @property
+    def evidence(self) -> Matrix:
+        """Share of the largest value, 0 below the threshold and where not asked, shape ``(topics, candidates)``."""
+        asked = np.nan_to_num(self.values, nan=0.0)
+        return np.where(asked >= self.scale.serves_from, asked / self.scale.most, 0.0)
+
+    @property
+    def uncovered(self) -> tuple[Topic, ...]:
+        """The topics that no candidate serves, of those that the rater has named."""
+        reached = self.evidence.max(axis=1, initial=0.0) > 0
+        return tuple(
+            topic for topic, served in zip(self.topics, reached, strict=True) if topic.label and not served
+        )
 
 
 class Reranker(Protocol):
-    """Orders candidates by how much they help to write about a window."""
+    """Judges how much each candidate helps to write about each topic of a window."""
 
     @property
     def id(self) -> str:
-        """Name of the provider, the model, and everything else that the order depends on."""
+        """Name of the provider, the model, and everything else that the judgements depend on."""
         ...
 
     @property
@@ -65,32 +151,17 @@ class Reranker(Protocol):
         """Requests sent to a service so far, retries included; 0 for a local model."""
         ...
 
-    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
-        """Order the candidates of any number of windows.
+    def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
+        """Judge the candidates of any number of windows.
 
         Args:
             requests: One request per window.
 
         Returns:
-            One result per request, in the same order. If a provider blocks or truncates an answer, the result keeps
-            the order of the request and has a note; this is no error.
+            One result per request, in the same order. If an answer is blocked, cut, broken or not complete, its result
+            holds no judgements but a note; this is no error.
 
         Raises:
-            ModelError: The model could not be used, or gave no usable answer.
+            ModelError: The model could not be used.
         """
         ...
-
-
-def restore_candidates(given: Sequence[str], answered: Sequence[str]) -> tuple[str, ...]:
-    """Complete a model's answer to an order of all candidates.
-
-    Args:
-        given: Ids in the old order, each once.
-        answered: Ids in the order of the answer; they may be unknown, repeated or incomplete.
-
-    Returns:
-        The known ids of the answer in its order, each once, then the missing ids in their old order.
-    """
-    known = set(given)
-    named = dict.fromkeys(chunk_id for chunk_id in answered if chunk_id in known)
-    return tuple(dict.fromkeys([*named, *given]))

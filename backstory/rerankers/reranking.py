@@ -1,29 +1,63 @@
-"""Reranking, the optional last step of selection: the requests to a reranker, and the order that it returns."""
+"""Reranking, an optional step of selection: the requests to a reranker, and its judgements."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import polars as pl
 
 from backstory.ids import WHOLE_WINDOW
-from backstory.prompt_text import cut_snippet, join_query_chunks
-from backstory.rerankers import Candidate, Reranker, RerankRequest, RerankResult
+from backstory.privacy import find_real_names
+from backstory.prompt_text import cut_snippet, cut_to_common_length, name_messages
+from backstory.rerankers.judgement_cache import JudgementCache, hash_request
+from backstory.rerankers.protocol import (
+    UNNAMED,
+    Candidate,
+    Judgements,
+    Matrix,
+    QueryChunk,
+    Reranker,
+    RerankRequest,
+    Topic,
+)
 from backstory.settings import RerankSettings
 
 logger = logging.getLogger(__name__)
 
 Describe = Callable[[Sequence[str]], pl.DataFrame]
+FindNames = Callable[[], Sequence[str] | None]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The candidates of one window.
+
+    Attributes:
+        query_ids: Queries that found one of them.
+        chunk_ids: The candidates, in the order of the selection.
+        scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not
+            find the candidate.
+    """
+
+    query_ids: list[str]
+    chunk_ids: list[str]
+    scores: Matrix
+
+
+def hide_no_author() -> None:
+    """Give no names: the authors of the windows are not hidden."""
 
 
 class Reranking:
-    """Orders the selected chunks of a batch of windows.
+    """Has the candidates of a batch of windows judged.
 
     Attributes:
         candidates: Number of chunks to select for the reranker.
-        counts: Numbers of reranked windows, of windows among them whose order the reranker left unchanged, and of
-            requests sent to a service.
+        counts: Numbers of judged windows, of windows among them without usable judgements, of topics that no candidate
+            serves, of windows whose judgements an earlier run has kept, and of requests sent to a service.
     """
 
     def __init__(
@@ -31,88 +65,159 @@ class Reranking:
         reranker: Reranker,
         settings: RerankSettings,
         *,
-        hits: pl.DataFrame,
         window_chunks: pl.DataFrame,
         describe: Describe,
+        find_names: FindNames = hide_no_author,
+        cache: JudgementCache | None = None,
     ) -> None:
         """Set the reranker and the tables that its requests are made from.
 
         Args:
-            reranker: Orders the candidates.
+            reranker: Judges the candidates.
             settings: How many candidates and characters the reranker is shown.
-            hits: Table ``hits`` of the windows.
-            window_chunks: Table ``window_chunks`` of the same windows.
+            window_chunks: Table ``window_chunks`` of the windows.
             describe: Gives ``chunk_id``, ``title`` and ``text`` of stored chunks, such as
                 :meth:`backstory.index.SearchIndex.describe`.
+            find_names: Gives the real names of all authors, which no label of a topic may hold; None if no author is
+                hidden. Called only if there is a label.
+            cache: Judgements of earlier runs; None keeps none.
         """
         self.candidates = settings.candidates
-        self.counts = {"reranked_windows": 0, "rerank_kept_order": 0, "rerank_api_calls": 0}
+        self.counts = {
+            "reranked_windows": 0,
+            "rerank_kept_order": 0,
+            "rerank_uncovered_topics": 0,
+            "rerank_recalled": 0,
+            "rerank_api_calls": 0,
+        }
         self._reranker = reranker
         self._settings = settings
-        self._hits = hits
         self._window_chunks = window_chunks
         self._describe = describe
+        self._find_names = find_names
+        self._cache = cache
 
-    def reorder(self, selected: Mapping[str, Sequence[str]]) -> dict[str, RerankResult]:
-        """Ask for a new order of each window's chunks.
+    def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
+        """Have the candidates of each window judged.
 
         Args:
-            selected: Chunks of each window, in the order of the selection.
+            shortlists: Candidates by window.
 
         Returns:
-            The new order by window. A window with fewer than two chunks is not reranked.
+            The judgements by window; windows with fewer than two candidates are not judged.
 
         Raises:
-            ModelError: The model could not be used, or gave no usable answer.
+            ModelError: The model could not be used.
         """
-        asked = {window_id: chunk_ids for window_id, chunk_ids in selected.items() if len(chunk_ids) > 1}
-        calls_before = self._reranker.api_calls
-        results = dict(zip(asked, self._reranker.rerank(self._make_requests(asked)), strict=True))
-        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        asked = {window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1}
+        results = self._recall_or_ask({request.window_id: request for request in self._make_requests(asked)})
         self.counts["reranked_windows"] += len(results)
         for window_id, result in results.items():
+            self.counts["rerank_uncovered_topics"] += len(result.uncovered)
             if result.note is not None:
                 self.counts["rerank_kept_order"] += 1
                 logger.warning(
                     "reranker left the order unchanged window=%s answer=%s", window_id, result.note
                 )
-        return {
-            window_id: results.get(window_id, RerankResult(tuple(chunk_ids)))
-            for window_id, chunk_ids in selected.items()
-        }
+        return results
 
-    def _make_requests(self, selected: Mapping[str, Sequence[str]]) -> list[RerankRequest]:
-        queries = join_query_chunks(self._window_chunks, self._settings.query_characters)
-        best_queries = self._find_best_queries(queries)
-        wanted = list(dict.fromkeys(chunk_id for chunk_ids in selected.values() for chunk_id in chunk_ids))
-        known = self._describe(wanted)
+    def _recall_or_ask(self, requests: Mapping[str, RerankRequest]) -> dict[str, Judgements]:
+        """Take judgements from the cache, and ask about the other windows; answers without judgements are not kept."""
+        hashes = {
+            window_id: hash_request(self._reranker.id, request) for window_id, request in requests.items()
+        }
+        known = self._cache.get(hashes) if self._cache else {}
+        asked = {window_id: request for window_id, request in requests.items() if window_id not in known}
+        calls_before = self._reranker.api_calls
+        answers = dict(zip(asked, self._reranker.judge(list(asked.values())), strict=True))
+        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        self.counts["rerank_recalled"] += len(known)
+        answers = self._drop_leaks(answers)
+        if self._cache:
+            self._cache.put(
+                {
+                    window_id: (hashes[window_id], answer)
+                    for window_id, answer in answers.items()
+                    if answer.note is None
+                }
+            )
+        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
+
+    def tell_uncovered(self, judgements: Judgements) -> list[str] | None:
+        """Name the topics that no candidate serves, with their messages, from 1.
+
+        Returns:
+            Texts such as ``the frost in March (messages 3 to 9)``; None without judgements of topics.
+        """
+        if judgements.note is not None or not judgements.separate:
+            return None
+        return [self._tell(topic) for topic in judgements.uncovered]
+
+    def _tell(self, topic: Topic) -> str:
+        spans = (self._messages_of[query_chunk_id] for query_chunk_id in topic.query_chunk_ids)
+        places = {place for first, last in spans for place in range(first + 1, last + 2)}
+        return f"{topic.label} ({name_messages(places)})" if places else topic.label
+
+    @cached_property
+    def _messages_of(self) -> dict[str, tuple[int, int]]:
+        columns = self._window_chunks.select("chunk_id", "first_message", "last_message")
+        return {chunk_id: (first, last) for chunk_id, first, last in columns.iter_rows()}
+
+    def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
+        chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
+        parts = _list_parts(chunks, self._settings.query_characters)
+        query_texts = dict(chunks.select("chunk_id", "text").iter_rows())
+        wanted = list(
+            dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
+        )
         texts = {
             chunk_id: (title, cut_snippet(text, self._settings.text_characters))
-            for chunk_id, title, text in known.select("chunk_id", "title", "text").iter_rows()
+            for chunk_id, title, text in self._describe(wanted)
+            .select("chunk_id", "title", "text")
+            .iter_rows()
         }
-        return [
-            RerankRequest(
-                window_id,
-                queries[window_id],
-                tuple(
-                    Candidate(chunk_id, *texts[chunk_id], asked_by=best_queries[window_id, chunk_id])
-                    for chunk_id in chunk_ids
-                ),
+        requests = []
+        for window_id, listed in shortlists.items():
+            window = {f"{window_id}#{WHOLE_WINDOW}": "\n\n".join(part.text for part in parts[window_id])}
+            queries = (
+                QueryChunk(query_id, window[query_id] if query_id in window else query_texts[query_id])
+                for query_id in listed.query_ids
             )
-            for window_id, chunk_ids in selected.items()
-        ]
+            candidates = (Candidate(chunk_id, *texts[chunk_id]) for chunk_id in listed.chunk_ids)
+            requests.append(
+                RerankRequest(window_id, parts[window_id], tuple(queries), tuple(candidates), listed.scores)
+            )
+        return requests
 
-    def _find_best_queries(self, queries: Mapping[str, str]) -> dict[tuple[str, str], str]:
-        """Give, for each window and stored chunk, the text of the query that found the chunk with the best score."""
-        best = self._hits.sort(
-            ["score", "query_chunk_id"], descending=[True, False], maintain_order=True
-        ).unique(["window_id", "chunk_id"], keep="first", maintain_order=True)
-        chunk_texts = dict(self._window_chunks.select("chunk_id", "text").iter_rows())
+    def _drop_leaks(self, results: dict[str, Judgements]) -> dict[str, Judgements]:
+        """Take the label away from topics whose label holds a real name; their messages still tell what is meant."""
+        labels = pl.DataFrame(
+            {"text": [topic.label for result in results.values() for topic in result.topics if topic.label]},
+            schema={"text": pl.String},
+        ).unique()
+        names = None if labels.is_empty() else self._find_names()
+        if names is None:
+            return results
+        found = find_real_names(labels.with_columns(message_id="text"), names)
+        leaking = set(found["message_id"])
+
+        def clean(topic: Topic) -> Topic:
+            return replace(topic, label=UNNAMED) if topic.label in leaking else topic
+
         return {
-            (window_id, chunk_id): queries[window_id]
-            if query_chunk_id.endswith(f"#{WHOLE_WINDOW}")
-            else chunk_texts[query_chunk_id]
-            for window_id, chunk_id, query_chunk_id in best.select(
-                "window_id", "chunk_id", "query_chunk_id"
-            ).iter_rows()
+            window_id: replace(result, topics=tuple(clean(topic) for topic in result.topics))
+            for window_id, result in results.items()
         }
+
+
+def _list_parts(window_chunks: pl.DataFrame, characters: int) -> dict[str, tuple[QueryChunk, ...]]:
+    """Give the query chunks of the first granularity of each window, cut to a common length within a budget."""
+    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
+    listed = first.group_by("window_id", maintain_order=True).agg("chunk_id", "text")
+    return {
+        window_id: tuple(
+            QueryChunk(chunk_id, text)
+            for chunk_id, text in zip(chunk_ids, cut_to_common_length(texts, characters), strict=True)
+        )
+        for window_id, chunk_ids, texts in listed.iter_rows()
+    }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from backstory.settings.addresses import clean_address, require_protected
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from backstory.settings.writers import WriterSettings
+from backstory.settings.writers import DEFAULT_MODELS, WriterSettings
 
 SETTINGS_FILE = "backstory.yaml"
 
@@ -190,34 +191,57 @@ class RAGSettings(SettingsGroup):
 
 
 class RerankSettings(SettingsGroup):
-    """An optional last step: a model reorders the selected chunks, and the first ``rag.top_k`` are kept."""
+    """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
 
-    provider: Literal["none", "gemini", "cross_encoder"] = "none"
-    """`gemini` makes one call per window and needs a key; `cross_encoder` runs an ONNX model of yours."""
+    provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
+    """`gemini` or `openai` (any server with that API): one call per window; `cross_encoder`: an ONNX model of yours."""
     candidates: int = Field(default=20, ge=1)
     """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
     query_characters: int = Field(default=24_000, ge=100)
-    """Most characters of a window shown to the reranker; the longest query chunks are shortened first."""
+    """Most characters of a window shown to a language model; the longest query chunks are shortened first."""
     text_characters: int = Field(default=2000, ge=1)
     """Most characters of each candidate shown to the reranker."""
     model_dir: str | None = None
     """Folder of `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`, relative to the workspace."""
     max_tokens: int = Field(default=512, ge=8)
     """Most tokens of a query chunk and a candidate together for `cross_encoder`; the longer text is cut first."""
-    model: str = "gemini-2.5-flash"
-    """Name of the model for `gemini`."""
+    model: str | None = None
+    """Name of the model; null: gemini-2.5-flash for `gemini`. `openai` needs one."""
     base_url: str | None = None
-    """Address of the Gemini API; null for the public one."""
+    """Address of the API; null for the public one of the provider."""
+    allow_http: bool = False
+    """Whether `base_url` may be http:// of another machine, to which chats would travel unencrypted."""
+    temperature: float | None = Field(default=0.0, ge=0, le=2)
+    """Randomness of a language model; null for its own default, which some models insist on."""
     timeout_seconds: float = Field(default=120.0, gt=0)
-    """Time-out of one call to `gemini`."""
+    """Time-out of one call."""
     max_attempts: int = Field(default=6, ge=1)
     """Most attempts of one call, the first included."""
     requests_per_minute: int = Field(default=10, ge=1)
-    """Most calls to `gemini` per minute."""
+    """Most calls per minute."""
     tokens_per_minute: int = Field(default=250_000, ge=1)
     """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
-    """Most calls to `gemini` at once; as many partitions are finished before any is written."""
+    """Most calls at once; as many partitions are finished before any is written."""
+
+    @property
+    def paid_model(self) -> str | None:
+        """The model of a service that is asked: that of the settings, else the default; None without a service."""
+        if self.provider not in ("gemini", "openai"):
+            return None
+        return self.model or DEFAULT_MODELS.get(self.provider)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return clean_address(value)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.provider == "openai" and self.model is None:
+            raise ValueError("provider: openai needs model, such as `model: gpt-4.1-mini`")
+        require_protected(self.base_url, allow_http=self.allow_http, sent="chats and key")
+        return self
 
 
 class ContextSettings(SettingsGroup):

@@ -61,7 +61,9 @@ documents:
 #   prompt: null           # your own prompt, such as prompts/post.md.j2; `backstory prompt` prints the shipped one
 
 # rerank:
-#   provider: none         # none, gemini (one call per window), cross_encoder (an ONNX model of yours)
+#   provider: none         # none, gemini or openai (one call per window), cross_encoder (an ONNX model of yours)
+#   model: null            # such as gemini-2.5-flash; needed for openai
+#   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
 """
 
 

@@ -21,6 +21,7 @@ CAUSES = (
     "below_threshold",
     "duplicate_document",
     "near_duplicate",
+    "below_rating",
     "not_selected",
     "over_budget",
 )
@@ -231,8 +232,13 @@ class Decisions(Table):
     )
     rerank_note: str = pa.Field(
         nullable=True,
-        description="Why the reranker kept the old order of this window's chunks; null if it reordered them, or if "
+        description="Why the old order of this window's chunks was kept; null if the reranker judged them, or if "
         "there is no reranker.",
+    )
+    uncovered_topics: StringList = pa.Field(
+        nullable=True,
+        description="Topics of this window that no candidate serves, as a language model judged; null without such "
+        "judgements.",
     )
 
     class Config:
@@ -330,6 +336,11 @@ class WindowContexts(Table):
         "verdict unknown.",
     )
     recommendation: str = pa.Field(description="What to do to cover more of the window.")
+    uncovered_topics: StringList = pa.Field(
+        nullable=True,
+        description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "
+        "from 1; null without such judgements.",
+    )
     embedder_id: str = pa.Field(description="Embedding space that was searched.")
     engine: str = pa.Field(description="Engine that searched.")
     index_version: str = pa.Field(description="Snapshot that was searched.")

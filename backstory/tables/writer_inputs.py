@@ -33,6 +33,7 @@ COLUMNS: Final = MappingProxyType(
         "status": "Status of the window's context.",
         "error": "Why the status is degraded; null otherwise.",
         "verdict": "Whether the context covers the window: sufficient, insufficient or unknown.",
+        "uncovered_topics": "Topics that no document serves, as the language model of rerank judged; null without one.",
         "embedder_id": "Embedding space that was searched.",
         "index_version": "Snapshot that was searched.",
         "settings_hash": "Hash of the settings that the context depends on.",
@@ -94,7 +95,7 @@ SELECT
         WHEN x.status = 'disabled' THEN 'rag.enabled is false'
         ELSE x.error
     END AS reason,
-    x.status, x.error, x.verdict, x.embedder_id, x.index_version, x.settings_hash
+    x.status, x.error, x.verdict, x.uncovered_topics, x.embedder_id, x.index_version, x.settings_hash
 FROM windows w
 LEFT JOIN window_contexts x USING (window_id)
 LEFT JOIN (

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from backstory.chunking.tokens import estimate_tokens
 from backstory.providers.connection import ServiceAccess
 from backstory.providers.metering import Usage
-from backstory.providers.openai_client import ChatConnection, read_usage
+from backstory.providers.openai_client import WRITERS, ChatConnection, read_usage
 from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
 from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
@@ -31,7 +31,7 @@ class OpenAIModel:
         """
         self._settings = settings
         self._model = settings.paid_model or ""
-        self._connection = ChatConnection(settings, access)
+        self._connection = ChatConnection(settings, WRITERS, access)
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.
         parameters = f"t{settings.temperature}:o{settings.max_output_tokens}"

@@ -1,6 +1,8 @@
 """A reranker in the settings acts on the whole path, says what it could not do, and loses no finished work."""
 
 import logging
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def adopt_secret(workspace: Workspace, other: Workspace) -> None:
     workspace.secret.chmod(0o600)
 
 
-def test_gemini_changes_the_order_of_every_context(
+def test_gemini_selects_and_tells_what_nothing_serves(
     make_workspace: Make, plain: Workspace, server: GeminiServer, api_key: str
 ) -> None:
     workspace = make_workspace(gemini(server), "reranked")
@@ -65,6 +67,13 @@ def test_gemini_changes_the_order_of_every_context(
     assert reports["decisions"].counts["rerank_kept_order"] == 0
     summary = read_table(workspace.tables, "window_contexts")
     assert set(summary["status"]) == {"ok"}
+    uncovered = summary["uncovered_topics"].explode()
+    assert reports["decisions"].counts["rerank_uncovered_topics"] == len(uncovered) == len(windows)
+    assert all(re.fullmatch(r"the frost \(messages? [\d ,a-z]+\)", told) for told in uncovered)
+    assert read_table(plain.tables, "window_contexts")["uncovered_topics"].null_count() == len(windows)
+    console = Console(record=True, width=200)
+    print_context(console, read_window_context(workspace, windows["window_id"][0]))
+    assert "Topics that no document serves: the frost (message" in console.export_text()
     assert summary["settings_hash"][0] != read_table(plain.tables, "window_contexts")["settings_hash"][0]
     assert api_key not in str(reports)
 
@@ -81,6 +90,22 @@ def test_a_second_run_asks_nothing(make_workspace: Make, server: GeminiServer, a
     assert len(server.requests) == asked
 
 
+def test_the_same_window_and_candidates_are_never_asked_about_twice(
+    make_workspace: Make, server: GeminiServer, api_key: str
+) -> None:
+    assert api_key
+    workspace = make_workspace(gemini(server))
+    run_pipeline(workspace)
+    asked, before = len(server.requests), order_of(workspace)
+    shutil.rmtree(workspace.tables / "decisions")
+
+    reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
+
+    assert reports["decisions"].counts["rerank_recalled"] == asked > 0
+    assert len(server.requests) == asked
+    assert order_of(workspace) == before
+
+
 def test_a_withheld_answer_keeps_the_order_and_is_stated_everywhere(
     make_workspace: Make,
     plain: Workspace,
@@ -92,7 +117,7 @@ def test_a_withheld_answer_keeps_the_order_and_is_stated_everywhere(
     workspace = make_workspace(gemini(server, ", threads: 1"), "reranked")
     adopt_secret(workspace, plain)
     server.script.append(gemini_server.block("SAFETY"))
-    server.script.append(lambda _: answer_text('{"order": [1', "MAX_TOKENS"))
+    server.script.append(lambda _: answer_text('{"topics": [', "MAX_TOKENS"))
 
     with caplog.at_level(logging.WARNING):
         reports = {report.table: report for report in run_pipeline(workspace)}

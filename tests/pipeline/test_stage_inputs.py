@@ -172,6 +172,7 @@ CHANGES = (
             "candidates": 30, "query_characters": 100, "text_characters": 10, "model_dir": "models/mine",
             "max_tokens": 8, "model": "gemini-2.5-pro", "base_url": "http://127.0.0.1:9", "timeout_seconds": 5,
             "max_attempts": 1, "requests_per_minute": 1, "tokens_per_minute": 1, "threads": 1,
+            "allow_http": True, "temperature": 1.0,
         }.items()
     ),
     Change("context.max_tokens", 150, SHOWN),
@@ -344,11 +345,13 @@ MODEL_CHANGES = (
     (CROSS, "rerank.text_characters", 10, RERANKED),
     (CROSS, "rerank.model", "gemini-2.5-pro", set()),
     (GEMINI_RERANKED, "rerank.model", "gemini-2.5-pro", RERANKED),
+    (GEMINI_RERANKED, "rerank.temperature", None, RERANKED),
+    ({"rerank.model": "tiny"}, "rerank.provider", "openai", RERANKED),
     *(
         (GEMINI_RERANKED, f"rerank.{name}", value, set())
         for name, value in {
             "base_url": "http://127.0.0.1:9", "timeout_seconds": 5, "max_attempts": 1, "requests_per_minute": 1,
-            "tokens_per_minute": 1, "threads": 1, "max_tokens": 8,
+            "tokens_per_minute": 1, "threads": 1, "max_tokens": 8, "allow_http": True,
         }.items()
     ),
 )  # fmt: skip

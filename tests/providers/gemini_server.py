@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.providers.batch_jobs import BatchJobs
+from tests.rerankers.rerank_requests import rate_later_half
 
 SENT_TOKENS, WRITTEN_TOKENS, THOUGHT_TOKENS = 1000, 40, 60
 """What the server says that every ``generateContent`` call used."""
@@ -85,7 +86,7 @@ def embed_entry(entry: dict[str, Any]) -> list[float]:
 
 def succeed(request: Request) -> Answer:
     if request.path.endswith(":generateContent"):
-        return answer_order(list(reversed(request.labels)))
+        return rate(request)
     return answer_vectors([embed_entry(entry) for entry in request.entries])
 
 
@@ -103,8 +104,9 @@ def answer_text(text: str | None, finish_reason: str = "STOP") -> Answer:
     return Answer(200, json.dumps(body).encode())
 
 
-def answer_order(labels: list[Any]) -> Answer:
-    return answer_text(json.dumps({"order": labels}))
+def rate(request: Request) -> Answer:
+    """Answer like a model that rates the later half of the documents well and the others not at all."""
+    return answer_text(json.dumps(rate_later_half(request.prompt)))
 
 
 def block(reason: str) -> Behaviour:

@@ -1,10 +1,11 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
 from backstory.errors import ModelFileError, RerankError
-from backstory.rerankers import Candidate, RerankRequest
+from backstory.rerankers import Candidate, QueryChunk, RerankRequest
 from backstory.rerankers.cross_encoder import CrossEncoderReranker
 from backstory.settings import RerankSettings
 from tests.rerankers.tiny_cross_encoder import write_cross_encoder
@@ -19,52 +20,82 @@ def connect(folder: Path, **settings: int) -> CrossEncoderReranker:
 
 
 def request_of(*texts: str, asked_by: str = "rust") -> RerankRequest:
-    return RerankRequest(
-        "w", "a whole window", tuple(Candidate(text, "title", text, asked_by=asked_by) for text in texts)
-    )
+    asked = (QueryChunk("q", asked_by),)
+    candidates = tuple(Candidate(text, "title", text) for text in texts)
+    return RerankRequest("w", asked, asked, candidates, np.ones((1, len(texts))))
+
+
+def order(reranker: CrossEncoderReranker, *requests: RerankRequest) -> list[tuple[str, ...]]:
+    """Give the candidates of windows with a single query chunk, the most probable first."""
+    return [
+        tuple(request.candidates[place].chunk_id for place in np.argsort(-judged.values[0], kind="stable"))
+        for request, judged in zip(requests, reranker.judge(requests), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("classes", [0, 1, 2])
-def test_candidates_are_ordered_by_their_scores(tmp_path: Path, classes: int) -> None:
+def test_scores_become_probabilities(tmp_path: Path, classes: int) -> None:
     write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS, classes=classes)
 
-    [result] = connect(tmp_path / "model").rerank([request_of("rust", "trains", "text", "soup")])
+    [result] = connect(tmp_path / "model").judge([request_of("rust", "trains", "text", "soup")])
 
-    assert (result.chunk_ids, result.note) == (("soup", "trains", "text", "rust"), None)
+    scores = np.array([[-1.0, 1.0, 0.0, 2.0]]) * (0.9 if classes == 2 else 1.0)
+    assert np.allclose(result.values, 1 / (1 + np.exp(-scores)))
+    assert result.note is None
+    assert [topic.query_chunk_ids for topic in result.topics] == [("q",)]
+
+
+def test_each_candidate_is_scored_for_the_three_queries_that_found_it_best(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
+    queries = tuple(QueryChunk(f"q{place}", "rust") for place in range(5))
+    scores = np.array(
+        [[0.1, -np.inf], [0.5, -np.inf], [0.4, 0.2], [0.2, -np.inf], [0.3, -np.inf]], np.float64
+    )
+    candidates = (Candidate("a", "", "soup"), Candidate("b", "", "trains"))
+
+    [result] = connect(tmp_path / "model").judge([RerankRequest("w", queries, queries, candidates, scores)])
+
+    asked = ~np.isnan(result.values)
+    assert asked[:, 0].tolist() == [False, True, True, False, True]
+    assert asked[:, 1].tolist() == [False, False, True, False, False]
+
+
+def test_a_score_far_below_all_others_is_still_evidence(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path / "model", {"soup": -60.0})
+    [result] = connect(tmp_path / "model").judge([request_of("soup", "rust")])
+    assert (result.evidence > 0).all()
 
 
 def test_equal_scores_keep_their_order_and_windows_are_apart(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
     requests = [request_of("of", "title", "soup"), request_of(), request_of("rust", "trains")]
 
-    results = connect(tmp_path / "model").rerank(requests)
-
-    assert [result.chunk_ids for result in results] == [
+    assert order(connect(tmp_path / "model"), *requests) == [
         ("soup", "of", "title"),
         (),
         ("trains", "rust"),
     ]
-    assert connect(tmp_path / "model").rerank([]) == []
+    assert connect(tmp_path / "model").judge([]) == []
 
 
 def test_many_pairs_of_different_lengths_are_scored_like_each_alone(tmp_path: Path) -> None:
-    write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
+    write_cross_encoder(tmp_path / "model", {"soup": 0.2})
     texts = [" ".join(["soup"] * count + ["of"] * (400 - 7 * count)) for count in range(40)]
 
-    [result] = connect(tmp_path / "model").rerank([request_of(*texts)])
+    [result] = order(connect(tmp_path / "model"), request_of(*texts))
 
-    assert list(result.chunk_ids) == texts[::-1]
+    assert list(result) == texts[::-1]
 
 
 def test_the_longer_text_of_a_pair_is_cut_first(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "model", SOUP_OVER_TRAINS)
     late, early = "of of of of of of of of soup", "of trains of of of of of of of"
 
-    [short] = connect(tmp_path / "model", max_tokens=10).rerank([request_of(late, early)])
-    [long] = connect(tmp_path / "model").rerank([request_of(late, early)])
+    [short] = order(connect(tmp_path / "model", max_tokens=10), request_of(late, early))
+    [long] = order(connect(tmp_path / "model"), request_of(late, early))
 
-    assert short.chunk_ids == (early, late)
-    assert long.chunk_ids == (late, early)
+    assert short == (early, late)
+    assert long == (late, early)
 
 
 def test_a_model_without_token_types_in_a_folder_of_its_own_is_run(tmp_path: Path) -> None:
@@ -72,9 +103,9 @@ def test_a_model_without_token_types_in_a_folder_of_its_own_is_run(tmp_path: Pat
         tmp_path / "model", {"soup": 1.0}, model="onnx/model.onnx", inputs=("input_ids", "attention_mask")
     )
 
-    [result] = connect(tmp_path / "model").rerank([request_of("rust", "soup")])
+    [result] = order(connect(tmp_path / "model"), request_of("rust", "soup"))
 
-    assert result.chunk_ids == ("soup", "rust")
+    assert result == ("soup", "rust")
 
 
 def test_the_id_changes_with_the_model_and_its_limit(tmp_path: Path) -> None:
@@ -105,23 +136,23 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, message: str) -> Non
     (tmp_path / "model" / name).write_bytes(b"{}")
 
     with pytest.raises(ModelFileError, match=rf"{name} {message}"):
-        connect(tmp_path / "model").rerank([request_of("soup", "rust")])
+        connect(tmp_path / "model").judge([request_of("soup", "rust")])
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "three", {"soup": 1.0}, classes=3)
     with pytest.raises(RerankError, match=r"shape \(2, 3\); a cross-encoder gives one score per pair"):
-        connect(tmp_path / "three").rerank([request_of("soup", "rust")])
+        connect(tmp_path / "three").judge([request_of("soup", "rust")])
 
     write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
     with pytest.raises(ModelFileError, match="needs the input pixel_values"):
-        connect(tmp_path / "pixels").rerank([request_of("soup", "rust")])
+        connect(tmp_path / "pixels").judge([request_of("soup", "rust")])
 
 
 def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "model", {"soup": float("nan")})
     with pytest.raises(RerankError, match="not finite"):
-        connect(tmp_path / "model").rerank([request_of("soup", "rust")])
+        connect(tmp_path / "model").judge([request_of("soup", "rust")])
 
 
 def test_a_separator_in_a_text_is_a_word(tmp_path: Path) -> None:
@@ -132,6 +163,6 @@ def test_a_separator_in_a_text_is_a_word(tmp_path: Path) -> None:
     tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
     tokenizer.save(str(path))
 
-    [result] = connect(tmp_path / "model").rerank([request_of("rust [SEP] of [SEP]", "soup")])
+    [result] = order(connect(tmp_path / "model"), request_of("rust [SEP] of [SEP]", "soup"))
 
-    assert result.chunk_ids == ("soup", "rust [SEP] of [SEP]")
+    assert result == ("soup", "rust [SEP] of [SEP]")

@@ -1,37 +1,31 @@
-from collections.abc import Sequence
-
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from backstory.errors import ModelFileError
-from backstory.rerankers import make_reranker
-from backstory.rerankers.protocol import restore_candidates
+from backstory.rerankers import Judgements, make_reranker
+from backstory.rerankers.protocol import PROBABILITY, RATING, Topic
 from backstory.settings import RerankSettings
 
-
-@pytest.mark.parametrize(
-    ("answered", "expected"),
-    [
-        (["c", "b", "a"], ("c", "b", "a")),
-        (["c", "x", "b", "a"], ("c", "b", "a")),
-        (["c"], ("c", "a", "b")),
-        (["c", "c", "b", "c", "a"], ("c", "b", "a")),
-        ([], ("a", "b", "c")),
-        (["x", "y"], ("a", "b", "c")),
-    ],
-    ids=["whole", "unknown", "missing", "repeated", "empty", "nothing known"],
-)
-def test_an_answer_becomes_an_order_of_all_candidates(answered: list[str], expected: Sequence[str]) -> None:
-    assert restore_candidates(["a", "b", "c"], answered) == expected
+ROWS = (Topic("soup", ("q1",)), Topic("trains", ("q2",)))
 
 
-@given(st.lists(st.integers(0, 9).map(str), unique=True), st.lists(st.integers(0, 19).map(str)))
-def test_no_answer_adds_or_loses_a_candidate(given_ids: list[str], answered: list[str]) -> None:
-    order = restore_candidates(given_ids, answered)
-    assert sorted(order) == sorted(given_ids)
-    named = [chunk_id for chunk_id in dict.fromkeys(answered) if chunk_id in given_ids]
-    assert list(order[: len(named)]) == named
+def test_what_was_not_asked_or_is_below_the_threshold_is_no_evidence() -> None:
+    values = np.array([[np.nan, 5.0, 3.0], [2.0, 0.0, np.nan]])
+    rated = Judgements(ROWS, values, RATING, separate=True)
+    assert np.allclose(rated.evidence, [[0.0, 1.0, 0.6], [0.0, 0.0, 0.0]])
+    assert rated.uncovered == (ROWS[1],)
+
+    probable = Judgements(ROWS, values / 10, PROBABILITY, separate=False)
+    assert np.allclose(probable.evidence, [[0.0, 0.5, 0.3], [0.2, 0.0, 0.0]])
+
+
+def test_rows_without_a_label_are_not_listed_as_uncovered() -> None:
+    assert Judgements((Topic("", ("q1",)),), np.zeros((1, 2)), RATING, separate=False).uncovered == ()
+
+
+def test_withheld_judgements_hold_nothing() -> None:
+    withheld = Judgements.withheld(3, RATING, "blocked (SAFETY)")
+    assert (withheld.values.shape, withheld.uncovered, withheld.note) == ((0, 3), (), "blocked (SAFETY)")
 
 
 def test_by_default_nothing_is_reranked() -> None:
@@ -39,8 +33,13 @@ def test_by_default_nothing_is_reranked() -> None:
 
 
 def test_the_settings_choose_the_provider() -> None:
-    reranker = make_reranker(RerankSettings(provider="gemini", model="models/gemini-2.5-flash-lite"))
-    assert reranker is not None
-    assert reranker.id.startswith("gemini:gemini-2.5-flash-lite:")
+    gemini = make_reranker(RerankSettings(provider="gemini", model="models/gemini-2.5-flash-lite"))
+    assert gemini is not None
+    assert gemini.id.startswith("gemini:gemini-2.5-flash-lite:")
+    local = make_reranker(
+        RerankSettings(provider="openai", model="tiny", base_url="http://127.0.0.1:11434/v1")
+    )
+    assert local is not None
+    assert local.id.startswith("openai:127.0.0.1:11434:tiny:")
     with pytest.raises(ModelFileError, match=r"rerank\.model_dir names no folder"):
         make_reranker(RerankSettings(provider="cross_encoder"))

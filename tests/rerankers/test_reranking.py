@@ -1,7 +1,7 @@
 """The last step of selection: what the reranker is shown, and what becomes of its answer."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from backstory.decisions import judge_hits
 from backstory.embeddings.protocol import Vectors
-from backstory.rerankers import RerankRequest, RerankResult
+from backstory.rerankers import Judgements, RerankRequest
+from backstory.rerankers.protocol import RATING, Topic
 from backstory.rerankers.reranking import Reranking
 from backstory.settings import RAGSettings, RerankSettings
 from backstory.strategies import VectorSources
@@ -30,20 +31,38 @@ HITS: list[Hit] = [
 ]
 
 
-class ReversingReranker:
-    """Turns every order round, or leaves it with a note."""
+Ratings = Mapping[str, Mapping[str, float]]
+"""Rating of each chunk by topic; 0 for a chunk that is not named."""
 
-    id = "reversing"
+
+class FixedRater:
+    """Gives ratings that a test has set, or withholds them with a note. Every topic consists of the first two parts."""
+
+    id = "fixed"
     api_calls = 0
 
-    def __init__(self, note: str | None = None) -> None:
-        self.note = note
+    def __init__(self, ratings: Ratings, note: str | None = None) -> None:
         self.requests: list[RerankRequest] = []
+        self._ratings = ratings
+        self._note = note
 
-    def rerank(self, requests: Sequence[RerankRequest]) -> list[RerankResult]:
+    def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         self.requests.extend(requests)
-        orders = [tuple(candidate.chunk_id for candidate in request.candidates) for request in requests]
-        return [RerankResult(order if self.note else order[::-1], self.note) for order in orders]
+        return [self._judge(request) for request in requests]
+
+    def _judge(self, request: RerankRequest) -> Judgements:
+        if self._note is not None:
+            return Judgements.withheld(len(request.candidates), RATING, self._note)
+        parts = tuple(part.query_chunk_id for part in request.parts[:2])
+        values = [
+            [rated.get(candidate.chunk_id, 0.0) for candidate in request.candidates]
+            for rated in self._ratings.values()
+        ]
+        topics = tuple(Topic(label, parts) for label in self._ratings)
+        return Judgements(topics, np.array(values, np.float64), RATING, separate=True)
+
+
+SOUP_BEST: Ratings = {"soup": {"c": 5}, "trains": {"b": 5, "a": 3}}
 
 
 def hits_of(rows: Sequence[Hit]) -> pl.DataFrame:
@@ -92,21 +111,22 @@ def ten_tokens(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
 
 
 def judge(
-    reranker: ReversingReranker | None,
+    reranker: FixedRater | None,
     rag: RAGSettings,
     *,
     rows: Sequence[Hit] = HITS,
     max_tokens: int = 1000,
-    chunks: pl.DataFrame = CHUNKS,
+    names: Sequence[str] | None = None,
     **settings: int,
 ) -> pl.DataFrame:
-    hits = hits_of(rows)
     reranking = None
     if reranker is not None:
         shown = RerankSettings.model_validate(settings)
-        reranking = Reranking(reranker, shown, hits=hits, window_chunks=chunks, describe=describe)
+        reranking = Reranking(
+            reranker, shown, window_chunks=CHUNKS, describe=describe, find_names=lambda: names
+        )
     decisions = judge_hits(
-        hits,
+        hits_of(rows),
         rag,
         min_similarity=0.0,
         vectors=VectorSources(same_direction, same_direction),
@@ -125,25 +145,26 @@ def kept(decisions: pl.DataFrame, window: str = "w") -> list[str]:
 BEST_TWO = RAGSettings(top_k=2, strategy="similarity")
 
 
-def test_the_first_of_the_new_order_are_kept_and_the_others_are_not_selected() -> None:
-    decisions = judge(ReversingReranker(), BEST_TWO, candidates=3)
-    assert kept(decisions) == ["c", "b"]
+def test_the_judgements_select_and_say_what_serves_nothing() -> None:
+    decisions = judge(FixedRater(SOUP_BEST), BEST_TWO, candidates=4)
+    assert kept(decisions) == ["b", "c"]
     causes = dict(decisions.filter(pl.col("window_id") == "w").select("chunk_id", "cause").iter_rows())
-    assert causes == {"a": "not_selected", "b": "kept", "c": "kept", "d": "not_selected"}
+    assert causes == {"a": "not_selected", "b": "kept", "c": "kept", "d": "below_rating"}
     assert decisions["rerank_note"].null_count() == len(decisions)
 
 
 def test_the_number_of_candidates_bounds_what_the_reranker_sees() -> None:
-    reranker = ReversingReranker()
-    assert kept(judge(reranker, BEST_TWO, candidates=4)) == ["d", "c"]
-    assert [candidate.chunk_id for candidate in reranker.requests[0].candidates] == ["a", "b", "c", "d"]
-    assert kept(judge(ReversingReranker(), BEST_TWO, candidates=1)) == ["b", "a"]
+    rater = FixedRater(SOUP_BEST)
+    judge(rater, BEST_TWO, candidates=4)
+    judge(rater, BEST_TWO, candidates=1)
+    shown = [[candidate.chunk_id for candidate in request.candidates] for request in rater.requests]
+    assert shown == [["a", "b", "c", "d"], ["a", "b"]]
 
 
 def test_the_budget_applies_to_the_new_order() -> None:
-    decisions = judge(ReversingReranker(), BEST_TWO, candidates=3, max_tokens=15)
-    assert kept(decisions) == ["c"]
-    assert set(decisions.filter(chunk_id="b")["cause"]) == {"over_budget"}
+    decisions = judge(FixedRater(SOUP_BEST), BEST_TWO, candidates=3, max_tokens=15)
+    assert kept(decisions) == ["b"]
+    assert set(decisions.filter(chunk_id="c")["cause"]) == {"over_budget"}
 
 
 @pytest.mark.parametrize("strategy", ["coverage", "similarity", "mmr"])
@@ -152,7 +173,7 @@ def test_an_answer_that_is_withheld_gives_what_no_reranker_gives_and_a_note(
 ) -> None:
     rag = RAGSettings.model_validate({"top_k": 2, "strategy": strategy})
     with caplog.at_level(logging.WARNING):
-        degraded = judge(ReversingReranker("blocked (SAFETY)"), rag, candidates=4)
+        degraded = judge(FixedRater({}, "blocked (SAFETY)"), rag, candidates=4)
     plain = judge(None, rag)
     assert degraded.drop("rerank_note").equals(plain.drop("rerank_note"))
     notes = dict(degraded.select("window_id", "rerank_note").iter_rows())
@@ -161,30 +182,42 @@ def test_an_answer_that_is_withheld_gives_what_no_reranker_gives_and_a_note(
 
 
 def test_a_window_with_one_candidate_is_not_asked_about() -> None:
-    reranker = ReversingReranker()
-    decisions = judge(reranker, BEST_TWO, candidates=4)
-    assert [request.window_id for request in reranker.requests] == ["w"]
+    rater = FixedRater(SOUP_BEST)
+    decisions = judge(rater, BEST_TWO, candidates=4)
+    assert [request.window_id for request in rater.requests] == ["w"]
     assert kept(decisions, "v") == ["a"]
+    assert decisions.filter(window_id="v")["uncovered_topics"].to_list() == [None]
 
 
-def test_the_reranker_sees_the_window_and_what_asked_best_for_each_candidate() -> None:
-    reranker = ReversingReranker()
-    judge(reranker, BEST_TWO, candidates=4, text_characters=4)
-    [request] = reranker.requests
-    assert request.query == "the night train\n\nthe bean soup\n\nthe border"
-    assert [candidate.asked_by for candidate in request.candidates] == [
-        "the night train",
-        "the night train",
-        "the bean soup",
-        "the border",
-    ]
+def test_the_reranker_sees_the_window_and_what_found_each_candidate() -> None:
+    rater = FixedRater(SOUP_BEST)
+    judge(rater, BEST_TWO, candidates=4, text_characters=4, query_characters=100)
+    [request] = rater.requests
+    assert [(part.query_chunk_id, part.text) for part in request.parts] == list(QUERY_TEXTS.items())
+    assert [query.query_chunk_id for query in request.queries] == ["q1", "q2", "q3"]
+    found = np.where(np.isfinite(request.scores), request.scores, 0)
+    assert np.allclose(found, [[0.9, 0.8, 0, 0], [0.5, 0, 0.7, 0], [0, 0, 0, 0.6]])
     assert (request.candidates[0].title, request.candidates[0].text) == ("Title of a", "Text…")
 
 
 def test_a_query_of_the_whole_window_asks_with_its_text() -> None:
-    reranker = ReversingReranker()
+    rater = FixedRater(SOUP_BEST)
     rows: list[Hit] = [("w", "w#window", "a", 0.9), ("w", "q2", "b", 0.8)]
-    judge(reranker, BEST_TWO, rows=rows)
-    first, second = reranker.requests[0].candidates
-    assert first.asked_by == reranker.requests[0].query
-    assert second.asked_by == "the bean soup"
+    judge(rater, BEST_TWO, rows=rows)
+    whole, part = rater.requests[0].queries
+    assert whole.text == "the night train\n\nthe bean soup\n\nthe border"
+    assert part.text == "the bean soup"
+
+
+def test_topics_that_no_candidate_reaches_are_told_with_their_messages() -> None:
+    decisions = judge(FixedRater({**SOUP_BEST, "the frost": {"a": 2.0}}), BEST_TWO, candidates=4)
+    assert decisions.filter(window_id="w")["uncovered_topics"].unique().to_list() == [
+        ["the frost (message 1)"]
+    ]
+    assert judge(FixedRater(SOUP_BEST), BEST_TWO)["uncovered_topics"][0].to_list() == []
+
+
+def test_a_label_with_a_real_name_is_not_kept() -> None:
+    rater = FixedRater({**SOUP_BEST, "the frost of Brunhilde Meyer": {}, "the garden": {}})
+    told = judge(rater, BEST_TWO, names=["Brunhilde Meyer"], candidates=4)["uncovered_topics"][0].to_list()
+    assert told == ["a topic (message 1)", "the garden (message 1)"]
