@@ -81,8 +81,8 @@ def find_phrases(
 ) -> list[Phrase]:
     """Find the phrases that name a topic best.
 
-    A phrase occurs in the messages as it is. Its strongest word mostly stands where nouns stand: after an introducer or,
-    inside a sentence, with a capital letter. In a language without known introducers, any word may be the strongest.
+    A phrase occurs in the messages as it is. Its strongest word mostly stands where nouns stand: after an introducer,
+    or inside a sentence with a capital letter. In a language without known introducers, any word may be the strongest.
 
     Args:
         sentences: Sentences of the topic's messages.
