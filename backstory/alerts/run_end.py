@@ -12,7 +12,10 @@ from backstory.errors import BackstoryError
 from backstory.pipeline import STAGES
 from backstory.runner import Outcome
 
-COST_FIGURES: Final = ("embedding_computed", "embedding_tokens", "embedding_api_calls", "rerank_api_calls")
+COST_FIGURES: Final = (
+    *("embedding_computed", "embedding_tokens"),
+    *("embedding_api_calls", "rerank_api_calls", "writing_api_calls"),
+)
 """Counts of stages that an alert reports as the cost of a run."""
 
 

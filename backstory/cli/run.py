@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 _NOTE = "notice"
 """Key of the count of a stage that holds a sentence for the user."""
 
+_USES = ("embedding", "rerank", "writing")
+_POST_FIGURES = (
+    ("writing_asked", "draft asked for", "drafts asked for"),
+    ("writing_found", "found as drafts from before", "found as drafts from before"),
+    ("status_written", "written", "written"),
+    ("status_edited", "edited by a person, whose text stays", "edited by people, whose texts stay"),
+    ("status_rejected", "rejected by a check", "rejected by checks"),
+    ("status_failed", "failed", "failed"),
+    ("status_waiting", "waiting for a later run", "waiting for a later run"),
+    ("removed_citations", "link or citation removed", "links or citations removed"),
+)
 
 FirstOption = Annotated[
     date | None,
@@ -161,7 +172,7 @@ def print_progress(console: Console, told: StageReport | Finding) -> None:
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """Print which files were read and which were not, the failures, and the cost of the run."""
-    for line in describe_sources(outcome):
+    for line in [*describe_sources(outcome), *describe_posts(outcome)]:
         console.print(plain(line), soft_wrap=True)
     for failure in outcome.execution.failures:
         console.print(Text.assemble(("failed: ", "red"), plain(failure)), soft_wrap=True)
@@ -197,6 +208,15 @@ def describe_sources(outcome: Outcome) -> list[str]:
     return lines
 
 
+def describe_posts(outcome: Outcome) -> list[str]:
+    """Describe in a line what became of the posts that the run made; no line if it made none."""
+    if not any(report.table == "posts" and report.computed for report in outcome.execution.reports):
+        return []
+    figures = [(outcome.total(name), one, many) for name, one, many in _POST_FIGURES]
+    told = [f"{count:,} {one if count == 1 else many}" for count, one, many in figures if count]
+    return [f"Posts: {', '.join(told)}"] if told else []
+
+
 def describe_cost(outcome: Outcome) -> str:
     """Describe in one or two sentences what a run built and what it cost."""
     if outcome.fresh:
@@ -205,7 +225,7 @@ def describe_cost(outcome: Outcome) -> str:
     cost = (
         f"{outcome.total('embedding_computed'):,} texts embedded ({outcome.total('embedding_tokens'):,} tokens), "
         f"{outcome.total('embedding_cached'):,} found in the cache, "
-        f"{outcome.total('embedding_api_calls') + outcome.total('rerank_api_calls'):,} API calls."
+        f"{sum(outcome.total(f'{use}_api_calls') for use in _USES):,} API calls."
     )
     if outcome.execution.stopped is not None:
         cost += " What the stage that was stopped used is in `backstory runs`."

@@ -42,14 +42,14 @@ class MadeApart(NamedTuple):
     Attributes:
         reports: One report per group of partitions that was built together.
         failures: The partitions that could not be built.
-        left: The partitions that were not tried to the end, since a budget or a limit was reached.
-        stopped: That stop; None if there was none.
+        left: The partitions that were not made to the end, since a budget or a limit was reached.
+        stopped: Which one; None if none was.
     """
 
     reports: list[StageReport]
     failures: Reasons
     left: Sequence[str] = ()
-    stopped: StoppedError | None = None
+    stopped: str | None = None
 
 
 def make_apart(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> MadeApart:
@@ -103,12 +103,15 @@ def _divide(workspace: Workspace, stage: Stage, partitions: Sequence[str], faile
 
 def _try(workspace: Workspace, stage: Stage, partitions: Sequence[str]) -> _Tried:
     try:
-        return _Tried(MadeApart([stage.make(workspace, partitions)], {}))
+        report = stage.make(workspace, partitions)
+        if report.stopped is None:
+            return _Tried(MadeApart([report], {}))
+        return _Tried(MadeApart([report], {}, stage.find_pending(workspace, partitions), report.stopped))
     except (RemovalError, BatchesPendingError):
         raise  # the one forbids writing any partition; for the other, all texts are ordered and wait together
     except StoppedError as error:
         reports, left = _keep_made(workspace, stage, partitions)
-        return _Tried(MadeApart(reports, {}, left, error), str(error), of_every_partition=True)
+        return _Tried(MadeApart(reports, {}, left, str(error)), str(error), of_every_partition=True)
     except _OF_EVERY_PARTITION as error:
         reports, left = _keep_made(workspace, stage, partitions)
         failures = dict.fromkeys(left, str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,18 +10,18 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.documents.written import DRAFT_SUFFIX, WRITTEN_PREFIX, locate
+from backstory.documents.written import DRAFT_SUFFIX, WRITTEN_PREFIX
 from backstory.ids import digest
 from backstory.pipeline.corpus import find_pending_documents
 from backstory.pipeline.incremental import (
     content_of,
     find_pending,
     materialize_partitions,
-    read_made,
     rows_of,
 )
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.stage_report import StageReport, add_counts
+from backstory.pipeline.writer_material import TABLES_READ, read_material
 from backstory.providers.metering import Usage
 from backstory.runs.prices import estimate_cost, find_price
 from backstory.settings import ModelPrice
@@ -33,7 +32,7 @@ from backstory.tables.partitions import partition_range, previous_partition
 from backstory.tables.schemas import Posts
 from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
-from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
+from backstory.writing.model_writer import count_requests
 from backstory.writing.post_files import draft_path, hash_file, inspect_file, place_post, remove_post
 from backstory.writing.posts import (
     PUBLISHED,
@@ -44,7 +43,7 @@ from backstory.writing.posts import (
     write_post,
     write_posts,
 )
-from backstory.writing.standstill import Standstill
+from backstory.writing.writer_calls import WriterCalls
 
 POSTS: Final = "posts"
 FILES: Final = "post_files"
@@ -58,40 +57,46 @@ _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
 _FOLDERS: Final = "post_folders"
 _NAMED: Final = 3
-_TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
 
 
 def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
     """Write a post for each window whose messages, context, prompt or writer have changed.
 
-    Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it.
+    Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it. Where a
+    budget or a quota of the writer is used up, the windows that are left wait, and the report says so.
     """
     writer = workspace.writer
     counts: dict[str, int | float | str] = {}
+    calls = WriterCalls()
     workspace.ledger.forget(POSTS, _find_unfinished(workspace, partitions))
     left = _remove_leftovers(workspace)
+    others = [*_describe_other_files(workspace), *_describe_earlier(workspace, partitions)]
+
+    def note() -> None:
+        if left or others:
+            counts["notice"] = " ".join([*left, *others])
 
     def compute(pending: list[str]) -> Mapping[str, pl.DataFrame]:
         if writer is None:
             return dict.fromkeys(pending, empty(Posts))
         names = cache(lambda: _read_names(workspace))
-        ready = {} if workspace.feeds_back else _write_at_once(workspace, writer, pending, names)
-        written = {key: _write(workspace, writer, key, names, ready, left) for key in pending}
+        requests = count_requests(writer)
+        ready = {} if workspace.feeds_back else _write_at_once(workspace, writer, pending, names, calls)
+        written = {key: _write(workspace, writer, key, names, ready, left, calls) for key in pending}
         for key, rows in written.items():
             add_counts(counts, _count(rows))
-            again = count_unfinished(rows, writer, workspace.settings.writers)
-            if again:
-                workspace.ledger.record(_ASKED_AGAIN, {key: Entry("", "", again)})
-            else:
-                workspace.ledger.forget(_ASKED_AGAIN, [key])
+            _remember_unfinished(workspace, writer, key, rows)
+        add_counts(counts, {"writing_api_calls": count_requests(writer) - requests})
+        counts.update(calls.counts)
+        note()
         return written
 
+    note()
     weigh = rows_of(workspace, "window_chunks")
     report = materialize_partitions(
         workspace, POSTS, _inputs(workspace, partitions), compute, weigh=weigh, counts=counts
     )
-    notice = " ".join([*left, *_describe_other_files(workspace), *_describe_earlier(workspace, partitions)])
-    return replace(report, counts={**report.counts, "notice": notice}) if notice else report
+    return replace(report, stopped=calls.limit)
 
 
 def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
@@ -121,7 +126,7 @@ def _inputs(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
     depends = hash_dependencies(workspace, POSTS)
     if workspace.writer is None:
         return dict.fromkeys(partitions, depends)
-    contents = [content_of(workspace, table, partitions) for table in _TABLES_READ]
+    contents = [content_of(workspace, table, partitions) for table in TABLES_READ]
     return {key: digest([*(content[key] for content in contents), depends]) for key in partitions}
 
 
@@ -138,12 +143,24 @@ def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[st
     return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
 
 
+def _remember_unfinished(workspace: Workspace, writer: Writer, partition: str, rows: pl.DataFrame) -> None:
+    again = count_unfinished(rows, writer, workspace.settings.writers)
+    if again:
+        workspace.ledger.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
+    else:
+        workspace.ledger.forget(_ASKED_AGAIN, [partition])
+
+
 def _write_at_once(
-    workspace: Workspace, writer: Writer, partitions: Sequence[str], names: Callable[[], Sequence[str] | None]
+    workspace: Workspace,
+    writer: Writer,
+    partitions: Sequence[str],
+    names: Callable[[], Sequence[str] | None],
+    calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
     """Make the rows of all windows, which do not wait for each other without feedback."""
     material = [pair for partition in partitions for pair in read_material(workspace, partition)]
-    return write_posts(material, writer, workspace.settings.writers, names(), workspace.drafts)
+    return write_posts(material, writer, workspace.settings.writers, names(), workspace.drafts, calls)
 
 
 def _write(
@@ -153,12 +170,13 @@ def _write(
     names: Callable[[], Sequence[str] | None],
     ready: Mapping[str, dict[str, Any]],
     left: list[str],
+    calls: WriterCalls,
 ) -> pl.DataFrame:
     """Write the posts of a partition and their files, and remove the files of windows that are gone.
 
     Sentences about files that stay are added to ``left``.
     """
-    settings, standstill = workspace.settings.writers, Standstill()
+    settings = workspace.settings.writers
     served = _read_served_posts(workspace)
     before = workspace.ledger.read(FILES)
     # A post is in its place also if it cannot be a document, such as one that a person has made a draft.
@@ -184,7 +202,7 @@ def _write(
             rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
             continue
         row = ready.get(window.window_id) or write_post(
-            window, context, writer, settings, names(), workspace.drafts, standstill
+            window, context, writer, settings, names(), workspace.drafts, calls
         )
         if row["status"] in PUBLISHED:
             row, placed[row["slug"]] = _place(workspace, partition, row)
@@ -220,65 +238,6 @@ def _read_names(workspace: Workspace) -> list[str] | None:
     return workspace.last_reading.read_names(workspace.exports, settings.conversations).to_list()
 
 
-def read_material(workspace: Workspace, partition: str) -> list[tuple[WindowMaterial, ContextMaterial]]:
-    """Read what a writer is shown of each window of a partition.
-
-    Args:
-        workspace: A workspace whose tables of this partition are made.
-        partition: Key of the partition.
-
-    Raises:
-        WorkspaceError: A table of the partition was never built.
-    """
-    windows, chunks, contexts, summaries = (
-        read_made(workspace, table, [partition]) for table in _TABLES_READ
-    )
-    gathered = gather_windows(windows, _read_messages(workspace, partition), summaries)
-    statuses = dict(summaries.select("window_id", "status").iter_rows())
-    rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in contexts.sort("window_id", "rank").iter_rows(named=True):
-        rows_of_window[row["window_id"]].append(
-            {**row, "path": locate(row["uri"], workspace.settings.documents.folder)}
-        )
-    ids = dict(windows.select("window_id", "message_ids").iter_rows())
-    spans = {
-        key: (first, last)
-        for key, first, last in chunks.select("chunk_id", "first_message", "last_message").iter_rows()
-    }
-    material = []
-    for window in gathered:
-        rows = rows_of_window[window.window_id]
-        places = {message: place for place, message in enumerate(window.message_ids)}
-        served = {row["chunk_id"]: _find_served(row, ids[window.window_id], places, spans) for row in rows}
-        material.append((window, gather_context(statuses[window.window_id], rows, served)))
-    return material
-
-
-def _find_served(
-    row: Mapping[str, Any],
-    message_ids: Sequence[str],
-    places: Mapping[str, int],
-    spans: Mapping[str, tuple[int, int]],
-) -> tuple[int, ...]:
-    """Give the positions of the messages whose query chunks found a stored chunk."""
-    found = {
-        message_ids[place]
-        for chunk_id in row["matched_query_chunks"]
-        if chunk_id in spans
-        for place in range(spans[chunk_id][0], spans[chunk_id][1] + 1)
-    }
-    return tuple(sorted(places[message] for message in found if message in places))
-
-
-def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
-    """Read the messages of a partition and, since windows may overlap, of the one before."""
-    before = previous_partition(partition, workspace.settings.partitions.grain)
-    made = workspace.ledger.read("messages")
-    return read_made(
-        workspace, "messages", [key for key in (before, partition) if key in made or key == partition]
-    )
-
-
 def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[dict[str, Any], Entry]:
     """Write the file of a post.
 
@@ -300,8 +259,8 @@ def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[d
 
 def _count(rows: pl.DataFrame) -> dict[str, int]:
     counts = {f"status_{status}": count for status, count in rows["status"].value_counts().iter_rows()}
-    tokens = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out")}
-    return counts | tokens | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
+    sums = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out", "removed_citations")}
+    return counts | sums | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
 
 
 def _remove_leftovers(workspace: Workspace) -> list[str]:

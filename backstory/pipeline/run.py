@@ -27,7 +27,8 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         partitions: Keys of the wanted partitions, or None for all that the chat exports span.
 
     Returns:
-        The reports of the stages, in the order in which they were made.
+        The reports of the stages, in the order in which they were made. One that has ``stopped`` set says which budget
+        of the writer is used up; with feedback, later partitions are left then.
 
     Raises:
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
@@ -35,15 +36,20 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
     reports: list[StageReport] = []
 
+    stopped: list[str] = []
+
     def make(stage: Stage, wanted: Sequence[str]) -> StageReport:
         workspace.runs.enter(stage.table)
-        reports.append(stage.make(workspace, wanted))
-        return reports[-1]
+        report = stage.make(workspace, wanted)
+        reports.append(report)
+        stopped.extend([report.stopped] if report.stopped else [])
+        return report
 
     with running(workspace.tables):
         with workspace.runs.record(BY_LIBRARY, keys) as finish:
-            make_in_order(workspace, keys, make)
-            finish(RunEnd(changed=any(report.computed for report in reports)))
+            make_in_order(workspace, keys, make, lambda: not stopped)
+            changed = any(report.computed for report in reports)
+            finish(RunEnd(changed=changed, failure=next(iter(stopped), None), stopped=bool(stopped)))
         write_views(workspace.tables)
     logger.info(
         "pipeline done partitions=%d computed=%d seconds=%.2f",

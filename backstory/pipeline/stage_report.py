@@ -22,8 +22,8 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 
 _CELL_CHARACTERS = 60
 
-_SPENT: Final = "embedding_"
-"""Beginning of the names of the counts of work, not of rows."""
+_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost")
+"""Beginnings of the names of the counts of work, not of rows."""
 
 _ARE_PARTS: Final[ContextVar[bool]] = ContextVar("are_parts", default=False)
 
@@ -42,6 +42,7 @@ class StageReport:
         seconds: Wall-clock time.
         counts: Further figures by name.
         preview: Some of the rebuilt rows.
+        stopped: Which budget or limit left rows that wait for a later run; None if none did.
     """
 
     table: str
@@ -51,6 +52,7 @@ class StageReport:
     seconds: float
     counts: Mapping[str, int | float | str] = field(default_factory=dict)
     preview: pl.DataFrame = field(default_factory=pl.DataFrame)
+    stopped: str | None = None
 
     @property
     def figures(self) -> dict[str, int | float | str]:
@@ -82,6 +84,7 @@ def join_reports(reports: Sequence[StageReport]) -> StageReport:
         seconds=sum(report.seconds for report in reports),
         counts=counts,
         preview=next((report.preview for report in reports if len(report.preview)), reports[0].preview),
+        stopped=next((report.stopped for report in reports if report.stopped is not None), None),
     )
 
 
@@ -125,6 +128,7 @@ def join_rounds(rounds: Sequence[tuple[Sequence[str], StageReport]], *, rows: in
         partitions=len({key for keys, _ in rounds for key in keys}),
         seconds=sum(report.seconds for _, report in rounds),
         counts={**joined.counts, **texts, **spent},
+        stopped=rounds[-1][1].stopped,
     )
 
 

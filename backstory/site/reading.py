@@ -11,7 +11,7 @@ from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.errors import DocumentError, InputError
-from backstory.pipeline.posts import read_material
+from backstory.pipeline.writer_material import read_material
 from backstory.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.site.markdown import list_topics
 from backstory.tables import read_table, scan_table

@@ -13,6 +13,7 @@ from typing import Final
 from backstory.prompt_escaping import escape_line
 from backstory.writing.draft import Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
+from backstory.writing.introducers import list_introducers
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
 from backstory.writing.people import ShortNames
 from backstory.writing.sentences import (
@@ -34,7 +35,10 @@ _TOPICS: Final = 10
 """Most topics of a digest."""
 _TITLE_TOPICS: Final = 3
 _TAGS: Final = 5
-_NAMING_WORDS: Final = 3
+_NAMES: Final = 2
+"""Most names of a topic that no document names."""
+_SECOND_NAME: Final = 0.5
+"""Share of the weight of the first name from which on a topic has a second one."""
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
@@ -79,6 +83,7 @@ class _Digest:
         self._window = window
         self._context = context
         self._words = choose_words(window.language)
+        self._introducers = list_introducers(window.language)
         self._names = ShortNames(
             text for message in window.messages for text in (message.author or "", message.text)
         )
@@ -127,7 +132,8 @@ class _Digest:
             [citation.title for citation in topic.citations],
             apart,
             self._words,
-            _NAMING_WORDS,
+            self._introducers,
+            _NAMES,
         )
         held = Counter(term for place in topic.places for term in terms[place])
         shared = frozenset[str]().union(*(_join(self._passages[one.number]) for one in topic.citations))
@@ -168,8 +174,7 @@ class _Digest:
         for citation in section.topic.citations[:1]:
             if any(section.weights.get(term) for term in self._words.split(citation.title)):
                 return _escape(citation.title)
-        own = self._names.shorten(", ".join(phrase.text for phrase in section.phrases))
-        return _escape(capitalize(own)) or "In short"
+        return _escape(capitalize(_enumerate(_choose_names(section.phrases)))) or "In short"
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]
@@ -233,6 +238,14 @@ class _Digest:
     def _write_citation(self, citation: Citation) -> str:
         dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
         return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
+
+
+def _choose_names(phrases: Sequence[Phrase]) -> list[str]:
+    """Choose one name of several words, or two of one word if the second is nearly as good."""
+    first = phrases[:1]
+    if any(" " in phrase.text for phrase in first):
+        return [phrase.text for phrase in first]
+    return [phrase.text for phrase in phrases if phrase.weight >= _SECOND_NAME * phrases[0].weight]
 
 
 def _choose_tags(citations: Sequence[Citation]) -> tuple[str, ...]:

@@ -1,29 +1,40 @@
-"""Names of topics: the words that set a topic apart from the rest of its window."""
+"""Names of topics: the things that the messages of a topic talk about, in their own words."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import regex
 
 from backstory.index.engines.words import Words
+from backstory.writing.introducers import HOLLOW
+from backstory.writing.people import is_pseudonym
 
 _SURFACE: Final = regex.compile(
     r"(?V1)[\p{Han}\p{Katakana}ー]{2,}"
-    r"|(?<![\p{N}])\p{L}[[\p{L}\p{M}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]{2,}(?:['’\-][\p{L}\p{N}]{3,})*"
+    r"|\p{L}[[\p{L}\p{M}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]*(?:['’\-][\p{L}\p{N}]+)*"
 )
-_ADDRESS: Final = regex.compile(r"\S*(?:://|www\.|@)\S*")
+_ADDRESS: Final = regex.compile(r"\S*(?:://|www\.|@)\S*|\S*\p{N}\p{L}\S*")
+_ELISION: Final = regex.compile(r"(?<!\p{L})(\p{L}{1,2})['’](?=\p{L})")
+_LETTERS: Final = 3
+_MOST_WORDS: Final = 3
 _TITLE_FACTOR: Final = 2.0
 """How much more a word counts that the title of the topic's document holds, too."""
+_DESCRIBED: Final = 0.5
+"""What a place counts in which a word may describe a noun, beside 1 for one in which it must be a noun."""
+_NOUN_SHARE: Final = 0.3
+"""Share of a word's places that are those of nouns, from which on it is taken for one."""
+_LESS_LONELY: Final = 2
+"""Sentences of a topic that hold a word, from which on it may describe another word in a name."""
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A word, or two neighbouring words.
+    """One to three neighbouring words.
 
     Attributes:
         text: As most messages write it.
@@ -36,37 +47,72 @@ class Phrase:
     weight: float
 
 
+@dataclass(frozen=True)
+class _Word:
+    """A word of a sentence that has terms.
+
+    Attributes:
+        text: As it is written.
+        terms: Its terms.
+        joined: Whether only a space separates it from the word with terms before it.
+        introduced: Whether an introducer stands before it, or before the words to which it is joined.
+        first: Whether it begins the sentence, or a part of it.
+    """
+
+    text: str
+    terms: frozenset[str]
+    joined: bool
+    introduced: bool
+    first: bool
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it has a capital letter that is its own."""
+        return self.text[0].isupper() and not self.first and not self.text.isupper()
+
+
 def find_phrases(
-    sentences: Sequence[str], titles: Iterable[str], weights: Mapping[str, float], words: Words, most: int
+    sentences: Sequence[str],
+    titles: Iterable[str],
+    weights: Mapping[str, float],
+    words: Words,
+    introducers: frozenset[str],
+    most: int,
 ) -> list[Phrase]:
     """Find the phrases that name a topic best.
+
+    A phrase occurs in the messages as it is. Its strongest word mostly stands where nouns stand: after an introducer,
+    or inside a sentence with a capital letter. In a language without known introducers, any word may be the strongest.
 
     Args:
         sentences: Sentences of the topic's messages.
         titles: Titles of the documents that serve it.
         weights: How rare each term is among the topics of the window.
         words: Splits texts into terms.
+        introducers: Words that stand before nouns, from :func:`backstory.writing.introducers.list_introducers`.
         most: Most phrases.
 
     Returns:
         Phrases without a term in common, best first.
     """
+    split = [_split(sentence, words, introducers) for sentence in sentences]
     in_titles = {term for title in titles for term in words.split(title)}
-    surfaces: dict[frozenset[str], Counter[str]] = {}
-    held: Counter[frozenset[str]] = Counter()
-    for sentence in sentences:
-        found = _split(sentence, words)
-        held.update({terms for terms, _ in found})
-        for terms, surface in found:
-            surfaces.setdefault(terms, Counter())[surface] += 1
-    phrases = [
-        Phrase(_choose_surface(surfaces[terms]), terms, _weigh(terms, count, in_titles, weights))
-        for terms, count in held.items()
-    ]
+    counts = Counter(terms for sentence in split for terms in {word.terms for word in sentence})
+    shares = _share_of_nouns(split) if introducers else dict.fromkeys(counts, 1.0)
+
+    def weigh(terms: frozenset[str]) -> float:
+        rarity = sum(weights.get(term, 0.0) for term in sorted(terms)) / math.sqrt(len(terms))
+        factor = _TITLE_FACTOR if terms & in_titles else 1.0
+        certainty = min(shares[terms] / _NOUN_SHARE, 1.0) ** 2
+        return rarity * factor * certainty * math.log(1 + counts[terms])
+
+    runs = _count_runs(split, counts, shares)
     chosen: list[Phrase] = []
-    for phrase in sorted(phrases, key=lambda phrase: (-phrase.weight, phrase.text)):
-        if len(chosen) < most and all(phrase.terms.isdisjoint(other.terms) for other in chosen):
-            chosen.append(phrase)
+    for terms in sorted(counts, key=lambda terms: (-weigh(terms), sorted(terms))):
+        if len(chosen) == most or (chosen and not weigh(terms)):
+            break
+        if all(terms.isdisjoint(other.terms) for other in chosen):
+            chosen.append(_choose_phrase(terms, runs, weigh(terms), chosen))
     return chosen
 
 
@@ -75,32 +121,88 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _split(sentence: str, words: Words) -> list[tuple[frozenset[str], str]]:
-    """Give the words of a sentence that have terms, and the pairs of neighbours among them."""
-    plain = _ADDRESS.sub(" | ", sentence)
-    found: list[tuple[frozenset[str], str]] = []
-    before: tuple[int, frozenset[str], str] | None = None
+def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Word]:
+    """Give the words of a sentence that have terms."""
+    plain = _ELISION.sub(r"\1 ", _ADDRESS.sub(" | ", sentence))
+    found: list[_Word] = []
+    before: regex.Match[str] | None = None
+    joins = False
     for match in _SURFACE.finditer(plain):
-        terms, surface = frozenset(words.split(match[0])), match[0]
-        if not terms:
-            before = None
-            continue
-        if surface.istitle() and not plain[: match.start()].strip():
-            surface = surface.lower()  # the capital letter is that of the sentence
-        found.append((terms, surface))
-        if before is not None and plain[before[0] : match.start()] == " " and before[1].isdisjoint(terms):
-            found.append((before[1] | terms, f"{before[2]} {surface}"))
-        before = (match.end(), terms, surface)
+        follows = before is not None and plain[before.end() : match.start()] == " "
+        terms = frozenset(words.split(match[0])) if len(match[0]) >= _LETTERS else frozenset[str]()
+        if match[0].casefold() in introducers | HOLLOW or is_pseudonym(match[0]):
+            terms = frozenset()
+        if terms:
+            is_joined = joins and follows
+            introduced = (is_joined and found[-1].introduced) or (
+                follows and before is not None and before[0].casefold() in introducers
+            )
+            found.append(_Word(match[0], terms, is_joined, introduced, first=not follows))
+        before, joins = match, bool(terms)
     return found
 
 
-def _weigh(terms: frozenset[str], count: int, in_titles: set[str], weights: Mapping[str, float]) -> float:
-    rarity = sum(weights.get(term, 0.0) for term in sorted(terms)) / math.sqrt(len(terms))
-    factor = _TITLE_FACTOR if terms & in_titles else 1.0
-    # A pair that was written once is chance; a word that was written once is an aside.
-    return rarity * factor * math.log(count + (0.2 if len(terms) > 1 else 1))
+def _share_of_nouns(split: Sequence[Sequence[_Word]]) -> dict[frozenset[str], float]:
+    """Give the share of the places of each word in which it must be, or may be, a noun."""
+    held: Counter[frozenset[str]] = Counter()
+    nouns: dict[frozenset[str], float] = {}
+    for sentence in split:
+        for place, word in enumerate(sentence):
+            held[word.terms] += 1
+            goes_on = place + 1 < len(sentence) and sentence[place + 1].joined
+            alone = not word.joined and not goes_on
+            value = 1.0 if word.is_name or (word.introduced and alone) else _DESCRIBED * word.introduced
+            nouns[word.terms] = nouns.get(word.terms, 0.0) + value
+    return {terms: value / held[terms] for terms, value in nouns.items()}
 
 
-def _choose_surface(written: Counter[str]) -> str:
-    """Choose the way most messages write a phrase; of equally many the one in small letters."""
-    return max(written, key=lambda surface: (written[surface], surface.islower(), surface))
+def _count_runs(
+    split: Sequence[Sequence[_Word]],
+    counts: Mapping[frozenset[str], int],
+    shares: Mapping[frozenset[str], float],
+) -> dict[tuple[frozenset[str], ...], Counter[str]]:
+    """Count how each run of neighbouring words is written.
+
+    Of several words, each must occur in several sentences of the topic, and mostly where nouns stand.
+    """
+    runs: dict[tuple[frozenset[str], ...], Counter[str]] = {}
+    for sentence in split:
+        for run in _list_runs(sentence):
+            if len(run) == 1 or all(
+                counts[word.terms] >= _LESS_LONELY and shares[word.terms] >= _NOUN_SHARE for word in run
+            ):
+                written = " ".join(word.text for word in run)
+                if run[0].first and run[0].text.istitle():
+                    written = written[0].lower() + written[1:]  # the capital letter is that of the sentence
+                runs.setdefault(tuple(word.terms for word in run), Counter())[written] += 1
+    return runs
+
+
+def _list_runs(sentence: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
+    for start in range(len(sentence)):
+        for end in range(start + 1, min(start + _MOST_WORDS, len(sentence)) + 1):
+            if end - start > 1 and not sentence[end - 1].joined:
+                break
+            yield sentence[start:end]
+
+
+def _choose_phrase(
+    terms: frozenset[str],
+    runs: Mapping[tuple[frozenset[str], ...], Counter[str]],
+    weight: float,
+    chosen: Sequence[Phrase],
+) -> Phrase:
+    """Choose the longest run that holds a word and was written more than once, or else the word alone."""
+    taken = frozenset[str]().union(*(phrase.terms for phrase in chosen))
+    fitting = [
+        run
+        for run, written in runs.items()
+        if terms in run
+        and (len(run) == 1 or written.total() > 1)
+        and taken.isdisjoint(frozenset().union(*run))
+        and len(set(run)) == len(run)
+    ]
+    best = max(fitting, key=lambda run: (len(run), runs[run].total(), [sorted(terms) for terms in run]))
+    written = runs[best]
+    text = max(written, key=lambda surface: (written[surface], surface.islower(), surface))
+    return Phrase(text, frozenset[str]().union(*best), weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backstory.ids import digest
 from backstory.writing.chat_model import ChatModel, read_draft
-from backstory.writing.draft import Draft
+from backstory.writing.draft import Draft, Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial
 from backstory.writing.prompt import Messages, Prompt
 
@@ -55,3 +55,8 @@ class ModelWriter:
 
     def _fill_in(self, window: WindowMaterial, context: ContextMaterial) -> Messages:
         return self._prompt.fill_in(window, context, max_characters=self._max_characters)
+
+
+def count_requests(writer: Writer) -> int:
+    """Return the requests that a writer has sent to a service so far; 0 for one that sends none, or does not say."""
+    return writer.api_calls if isinstance(writer, ModelWriter) else 0

@@ -30,3 +30,8 @@ class ShortNames:
     def shorten(self, text: str) -> str:
         """Shorten the pseudonyms in a text. Other names are unchanged."""
         return _PSEUDONYM.sub(lambda found: found[1][: self._length], text)
+
+
+def is_pseudonym(text: str) -> bool:
+    """Return whether a text is the pseudonym of a person."""
+    return _PSEUDONYM.fullmatch(text) is not None

@@ -102,21 +102,23 @@ def place_post(path: Path, post: Post) -> bool:
         _replace(path, content)
         draft_path(path).unlink(missing_ok=True)
         return True
-    if _stated_checksum(path.read_bytes()) != _stated_checksum(content):  # else this very draft was edited
+    if _stated_checksum(path.read_bytes()) == _stated_checksum(content):  # this very draft was edited
+        draft_path(path).unlink(missing_ok=True)
+    else:
         _replace(draft_path(path), content)
     return False
 
 
 def remove_post(path: Path) -> bool:
-    """Remove the file of a post, and the draft beside it, unless a person has edited the file.
+    """Remove the file of a post, unless a person has edited it, and the draft beside it in any case.
 
     Returns:
         Whether the file is gone.
     """
+    draft_path(path).unlink(missing_ok=True)
     if inspect_file(path) == "edited":
         return False
     path.unlink(missing_ok=True)
-    draft_path(path).unlink(missing_ok=True)
     return True
 
 

@@ -19,7 +19,7 @@ from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 from backstory.writing.post_files import Post, make_slug
-from backstory.writing.standstill import Standstill
+from backstory.writing.writer_calls import WriterCalls
 
 PUBLISHED: Final = ("written", "edited")
 """Statuses of rows with a post."""
@@ -69,10 +69,9 @@ def write_posts(
     settings: WriterSettings,
     names: Sequence[str] | None,
     drafts: DraftCache,
+    calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
     """Ask the writer for posts of windows that do not depend on each other, ``writers.threads`` at once.
-
-    At a :class:`Standstill`, no further window is asked about.
 
     Args:
         material: Windows and their contexts.
@@ -80,14 +79,14 @@ def write_posts(
         settings: Folder of the posts and limits.
         names: Real names of all authors, which no post may hold; None if no author is hidden.
         drafts: Drafts of earlier runs.
+        calls: What the run asks. At its end, no further window is asked about.
 
     Returns:
         The rows of table ``posts`` by window, in the order of the windows.
     """
-    standstill = Standstill()
 
     def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-        return write_post(window, context, writer, settings, names, drafts, standstill)
+        return write_post(window, context, writer, settings, names, drafts, calls)
 
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
         answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
@@ -105,7 +104,7 @@ def write_post(
     settings: WriterSettings,
     names: Sequence[str] | None,
     drafts: DraftCache,
-    standstill: Standstill,
+    calls: WriterCalls,
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
@@ -116,7 +115,7 @@ def write_post(
         settings: Folder of the posts, limits, and whether windows without context get a post.
         names: Real names of all authors, which no post may hold; None if no author is hidden.
         drafts: Drafts of earlier runs. If all of a window were rejected, one more is asked for.
-        standstill: Whether the run still asks.
+        calls: What the run asks, and whether it still asks.
 
     Returns:
         The row of table ``posts``, with status ``written`` if there is a post.
@@ -139,19 +138,21 @@ def write_post(
     made = drafts.get(request) if request else []
     judged = [judge(draft) for draft in made]
     accepted = next((found for found in judged if found["status"] == "written"), None)
-    if accepted is None and len(made) < settings.max_attempts_per_window:
-        if standstill.reason is not None:
-            return row | _add_up(made) | {"status": "waiting", "reason": standstill.reason}
+    if accepted is not None or len(made) >= settings.max_attempts_per_window:
+        calls.note_found()
+    else:
+        if calls.end is not None:
+            return row | _add_up(made) | {"status": "waiting", "reason": calls.end}
         try:
             draft = _drop_leak(writer.write(window, context), names)
         except AuthenticationError:
             raise
         except (ModelError, BudgetExhaustedError) as error:
-            standstill.note_failure(error)
+            calls.note_failure(error)
             waits = isinstance(error, (BudgetExhaustedError, QuotaExhaustedError))
             status = "waiting" if waits else "failed"
             return row | _add_up(made) | {"status": status, "reason": str(error)}
-        standstill.note_answer()
+        calls.note_answer()
         if request:
             drafts.put(request, row["context_hash"], draft)
         made = [*made, draft]

@@ -35,8 +35,8 @@ COMPARED = (
 )
 
 
-def write_chat(folder: Path, days: int, *, windows: int, edited: str | None = None) -> None:
-    """Write two messages for each window of each day; each window begins after the one before it has ended."""
+def list_lines(days: int, *, windows: int) -> list[str]:
+    """List two messages for each window of each day; each window begins after the one before it has ended."""
     lines = []
     for day in range(days):
         when = (date(2025, 1, 1) + timedelta(days=day)).strftime("%d/%m/%Y")
@@ -46,6 +46,12 @@ def write_chat(folder: Path, days: int, *, windows: int, edited: str | None = No
                 f"{when}, {9 * window + 1:02}:00 - Ada Lind: How is the {topic} of day {day}?",
                 f"{when}, {9 * window + 1:02}:05 - Ben Okri: Worse than the {other}, number {day * 7 + window}",
             ]
+    return lines
+
+
+def write_chat(folder: Path, days: int, *, windows: int, edited: str | None = None) -> None:
+    """Write the messages into a chat, the first of the third day with another text if one is given."""
+    lines = list_lines(days, windows=windows)
     if edited:
         lines[windows * 4] = f"{lines[windows * 4].partition(': ')[0]}: {edited}"
     folder.mkdir(exist_ok=True)

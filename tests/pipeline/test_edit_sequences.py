@@ -3,10 +3,9 @@
 ``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 10 steps each, or 15 in the long tests.
 """
 
-import contextlib
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -15,10 +14,10 @@ import pytest
 from backstory.pipeline.stage_report import StageReport
 from backstory.runner import execute_stages, find_wanted, run_workspace
 from backstory.tables import read_table
-from backstory.tables.ledger import Entry, Ledger
 from backstory.workspace import open_workspace
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
+from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
 from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
 from tests.workspaces import CHAT, replace_recorded
 
@@ -136,33 +135,6 @@ def edited(inputs: Inputs, rng: random.Random) -> Inputs:
         restore_posts(after, rng)
     rng.choice(EDITS)(after, rng)
     return after
-
-
-class Killed(BaseException):
-    """Ends a run between the writing of files and their recording, as a kill does."""
-
-
-def run_and_kill(root: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = rng.randrange(30)
-    record = Ledger.record
-
-    def record_or_die(self: Ledger, table: str, entries: Mapping[str, Entry]) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Killed
-        record(self, table, entries)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "record", record_or_die)
-        with contextlib.suppress(Killed):
-            run(root)
-
-
-def run_one_day(root: Path, rng: random.Random) -> None:
-    workspace = open_workspace(root)
-    day = rng.choice(find_wanted(workspace, None, None))
-    run_workspace(workspace, [day], lambda _: None, execute_stages)
 
 
 def run_and_edit(root: Path, rng: random.Random, after: Inputs) -> None:

@@ -13,8 +13,10 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
+from backstory.cli.run import describe_cost, describe_posts, exit_code
 from backstory.forgetting import forget
 from backstory.inspection.audit import audit
+from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
 from tests.providers import chat_server
@@ -25,6 +27,7 @@ WRITERS = """\
 writers: {{provider: openai, model: tiny, base_url: '{url}', max_attempts: 1, requests_per_minute: 10000{more}}}
 """
 SMALL = SETTINGS.replace("size: 6, overlap: 2", "size: 2")
+UNFINISHED = 4
 REFUSAL = chat_server.complete(None, refusal="I will not.")
 
 
@@ -133,6 +136,50 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
     runs = read_table(unwritten.tables, "runs").filter(pl.col("writing_calls") > 0)
     assert set(runs["writing_model"]) == {"tiny"}
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
+
+
+def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[Outcome, list[str]]:
+    """Do what `backstory run` does, and give the lines of its summary about posts."""
+    settings = workspace.root / "backstory.yaml"
+    unlimited = settings.read_text(encoding="utf-8").partition("costs:")[0]
+    limit = f"costs: {{run: {{calls: {budget}}}}}\n" if budget else ""
+    settings.write_text(unlimited + limit, encoding="utf-8")
+    opened = open_workspace(workspace.root)
+    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_stages)
+    return outcome, describe_posts(outcome)
+
+
+def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: Workspace) -> None:
+    settings = unwritten.root / "backstory.yaml"
+    one_by_one = settings.read_text(encoding="utf-8").replace("tiny", "tiny, threads: 1")
+    settings.write_text(one_by_one, encoding="utf-8")
+    linked = chat_server.post(f"{chat_server.TEXT} See [this](https://unknown.example) and [9].")
+    chat.script.extend([linked, chat_server.refuse(400, "too long"), REFUSAL])
+    stopped, lines = run_by_command(unwritten, budget=4)
+    windows = read_table(unwritten.tables, "posts").height
+    [line] = lines
+    assert line == (
+        "Posts: 4 drafts asked for, 2 written, 1 rejected by a check, 1 failed, "
+        f"{windows - 4} waiting for a later run, 2 links or citations removed"
+    )
+    assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 4)
+    assert "Left: 2 of 3 partitions of posts" in str(stopped.execution.stopped)
+    assert describe_cost(stopped).split(" found in the cache, ")[1].startswith("4 API calls.")
+
+    finished, lines = run_by_command(unwritten)
+    [line] = lines
+    assert line == (
+        f"Posts: {windows - 2} drafts asked for, 2 found as drafts from before, {windows} written, "
+        "2 links or citations removed"
+    )
+    assert exit_code(finished) == 0
+    edited = min(unwritten.written.glob("*.md"))
+    edited.write_text(edited.read_text(encoding="utf-8") + "\nBy a person.\n", encoding="utf-8")
+    _, lines = run_by_command(unwritten)
+    assert ", 1 edited by a person, whose text stays" in lines[0]
+    assert "asked for" not in lines[0]
+    outcome, lines = run_by_command(unwritten)
+    assert (outcome.fresh, lines) == (True, [])
 
 
 def test_a_killed_run_has_kept_its_drafts(

@@ -18,6 +18,10 @@ from tests.workspaces import SETTINGS, write_workspace
 
 NEWSLETTER = ROOT / "examples" / "newsletter"
 QUERY = json.dumps({"query": "{ version }"})
+LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError {
+    __typename ... on PythonError { message } } } } } }"""
+ASSETS = """{ assetNodes { assetKey { path } isMaterializable dependencyKeys { path } dependedByKeys { path }
+    repository { location { name } } } }"""
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +104,25 @@ def test_a_mistake_in_the_settings_is_an_asset_until_it_is_corrected(
     assert "did you mean top_k?" in description
     settings.write_text(SETTINGS, encoding="utf-8")
     assert "window_contexts" in list_assets()
+
+
+@pytest.mark.long
+def test_both_code_locations_load_and_the_newsletter_depends_on_the_tables(
+    workspace_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSLETTER_FOLDER", str(tmp_path / "letters"))
+    with run_ui(workspace_root, "--locations", str(NEWSLETTER / "workspace.yaml")) as ui:
+        entries = ui.query(LOCATIONS)["workspaceOrError"]["locationEntries"]
+        assert {entry["name"]: entry["locationOrLoadError"]["__typename"] for entry in entries} == {
+            "backstory": "RepositoryLocation",
+            "newsletter": "RepositoryLocation",
+        }
+        nodes = {node["assetKey"]["path"][-1]: node for node in ui.query(ASSETS)["assetNodes"]}
+        letter = nodes["newsletter"]
+        assert letter["repository"]["location"]["name"] == "newsletter"
+        assert {key["path"][-1] for key in letter["dependencyKeys"]} == {"window_contexts", "posts"}
+        for table in ("window_contexts", "posts"):
+            upstream = nodes[table]
+            assert upstream["repository"]["location"]["name"] == "backstory"
+            assert upstream["isMaterializable"]
+            assert letter["assetKey"] in upstream["dependedByKeys"]

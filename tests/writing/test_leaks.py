@@ -10,7 +10,7 @@ from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
 from backstory.writing.posts import write_post
-from backstory.writing.standstill import Standstill
+from backstory.writing.writer_calls import WriterCalls
 
 NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
 NAME = "Ada Lind"
@@ -48,7 +48,7 @@ def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_pat
         WriterSettings(min_characters=1),
         [NAME],
         drafts,
-        Standstill(),
+        WriterCalls(),
     )
     assert row["status"] == status
     assert NAME not in str(row)

@@ -12,6 +12,7 @@ from backstory.settings import WriterSettings
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts
+from backstory.writing.writer_calls import WriterCalls
 from tests.providers import chat_server
 from tests.providers.chat_server import ChatReply, ChatRequest, ChatServer
 from tests.writing.material import make_context, make_window
@@ -33,7 +34,7 @@ def rows_of(ask_chat: Callable[..., ModelWriter], tmp_path: Path) -> Rows:
         given = WriterSettings.model_validate(settings)
         drafts = DraftCache(tmp_path / "drafts.sqlite")
         writer = ask_chat(max_attempts=1)
-        rows = write_posts(WINDOWS, writer, given, ["Ada Lind"], drafts)
+        rows = write_posts(WINDOWS, writer, given, ["Ada Lind"], drafts, WriterCalls())
         assert list(rows) == [window.window_id for window, _ in WINDOWS]
         return list(rows.values())
 

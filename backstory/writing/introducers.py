@@ -1,0 +1,66 @@
+"""Words that stand before a noun, by language: articles, possessives, and prepositions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INTRODUCERS: Final = {
+    "en": (
+        "a an the my our your his her its their this these those some any no every each another of in on at "
+        "by for from with without about into onto over under behind between near through"
+    ),
+    "de": (
+        "der die das den dem des ein eine einen einem einer eines mein meine meinen unser unsere euer eure "
+        "ihr ihre sein seine dieser diese dieses kein keine keinen jeder jede jedes im am zum zur vom beim "
+        "ins in an auf mit von für ohne über unter vor nach bei aus zwischen"
+    ),
+    "nl": (
+        "de het een mijn onze ons jouw jullie zijn haar hun deze dit die dat geen elke elk van in op aan bij "
+        "voor met zonder over onder naar uit door tussen"
+    ),
+    "fr": (
+        "le la les un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce "
+        "cet cette ces chaque de d l en dans sur sous avec sans pour par chez entre"
+    ),
+    "es": (
+        "el la los las un una unos unas mi mis tu tus su sus nuestro nuestra nuestros nuestras este esta "
+        "estos estas ese esa cada del al de en con sin para por sobre entre desde"
+    ),
+    "it": (
+        "il lo la i gli le un uno una l mio mia miei mie tuo tua suo sua nostro nostra loro questo questa "
+        "ogni del dello della dei degli delle nel nella sul sulla al alla dal dalla di in con senza per su "
+        "tra"
+    ),
+    "pt": (
+        "o a os as um uma uns umas meu minha meus minhas seu sua nosso nossa este esta esse essa cada do da "
+        "dos das no na nos nas ao à de em com sem para por sobre entre"
+    ),
+    "sv": (
+        "en ett den det de min mitt mina din ditt vår vårt våra hans hennes deras denna detta i på av med "
+        "utan för om från till vid under över"
+    ),
+    "da": (
+        "en et den det de min mit mine din dit vores hans hendes deres denne dette i på af med uden for om "
+        "fra til ved under over"
+    ),
+    "no": (
+        "en ei et den det de min mitt mine din ditt vår vårt våre hans hennes deres denne dette i på av med "
+        "uten for om fra til ved under over"
+    ),
+}
+"""By language, ISO 639-1. What follows one of them, up to the next function word, is a noun with what describes it."""
+
+_HOLLOW: Final = (
+    "one ones two three four five six seven eight nine ten first second third next last thing things lot "
+    "lots bit way kind sort stuff everyone someone anyone something anything everything nothing yeah yes "
+    "okay ding dinge sache sachen alles nichts etwas jemand chose choses truc rien tout cosa cosas algo "
+    "todo nada cose niente tutto coisa coisas tudo dingen iets niets sak saker ting noget noe"
+)
+
+HOLLOW: Final = frozenset(_HOLLOW.split())
+"""Words that stand where nouns stand, and name nothing."""
+
+
+def list_introducers(language: str | None) -> frozenset[str]:
+    """List the words that stand before a noun, in small letters; none for a language without a list."""
+    return frozenset(INTRODUCERS.get(language or "", "").split())

@@ -1,0 +1,41 @@
+"""Runs that do not end as a run should: killed, or over a single day."""
+
+import contextlib
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from backstory.runner import execute_stages, find_wanted, run_workspace
+from backstory.tables.ledger import Entry, Ledger
+from backstory.workspace import open_workspace
+from tests.pipeline.workspace_states import run
+
+
+class Killed(BaseException):
+    """Ends a run between the writing of files and their recording, as a kill does."""
+
+
+def run_and_kill(root: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run until something is to be recorded in the ledger for the nth time."""
+    left = rng.randrange(30)
+    record = Ledger.record
+
+    def record_or_die(self: Ledger, table: str, entries: Mapping[str, Entry]) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        record(self, table, entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record", record_or_die)
+        with contextlib.suppress(Killed):
+            run(root)
+
+
+def run_one_day(root: Path, rng: random.Random) -> None:
+    workspace = open_workspace(root)
+    day = rng.choice(find_wanted(workspace, None, None))
+    run_workspace(workspace, [day], lambda _: None, execute_stages)

@@ -1,0 +1,137 @@
+"""Runs with feedback that a budget stops or a batch job lets wait: they go on, and end as an uninterrupted run."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.cli.run import exit_code
+from backstory.runner import Execute, Outcome, execute_stages, find_wanted, run_workspace
+from backstory.tables import read_table
+from backstory.workspace import Workspace, open_workspace
+from pipelines.materialization import execute_job
+from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
+from tests.providers import chat_server
+from tests.providers.chat_server import ChatReply, ChatRequest, ChatServer, run_chat_server
+from tests.providers.gemini_server import GeminiServer
+
+DAYS, WINDOWS = 3, 2
+BUDGET = 3
+WRITER = (
+    "{{provider: openai, feedback: 'on', model: tiny, base_url: '{url}', max_attempts: 1, "
+    "requests_per_minute: 10000}}"
+)
+BATCHED = (
+    "{{provider: gemini, base_url: '{url}', dimension: 16, texts_per_minute: 100000, tokens_per_minute: 10000000, "
+    "batch: {batch}, batch_min_texts: 1}}"
+)
+UNFINISHED = 4
+
+
+def echo(request: ChatRequest) -> ChatReply | None:
+    """Write a post about what was asked in the window, so that later windows find it."""
+    questions = re.findall(r"How is the [^?]*\?", request.user)
+    return chat_server.post(f"They asked each other: {questions[-1]} And they had an answer to it.")(request)
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_chat_server() as running:
+        running.always = echo
+        yield running
+
+
+def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:
+    """Write a workspace of several days; all workspaces of a test have the same secret."""
+    workspace = write_workspace(root)
+    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    write_chat(workspace.exports, DAYS, windows=windows)
+    secret = root.with_name("secret.key")
+    if secret.exists():
+        workspace.secret.parent.mkdir()
+        shutil.copyfile(secret, workspace.secret)
+    return open_workspace(root)
+
+
+def run(workspace: Workspace, execute: Execute = execute_stages) -> Outcome:
+    opened = open_workspace(workspace.root)
+    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
+    shutil.copyfile(workspace.secret, workspace.root.with_name("secret.key"))
+    return outcome
+
+
+def assert_equal(one: Workspace, other: Workspace) -> None:
+    tables = read_all(other)
+    assert {name for name, frame in read_all(one).items() if not frame.equals(tables[name])} == set()
+    assert read_files(one) == read_files(other)
+
+
+@pytest.mark.parametrize("execute", [execute_stages, pytest.param(execute_job, marks=pytest.mark.long)])
+def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
+    execute: Execute, chat: ChatServer, tmp_path: Path
+) -> None:
+    settings = SETTINGS.replace('{provider: digest, feedback: "on"}', WRITER.format(url=chat.url))
+    workspace = make(tmp_path / "in parts", f"{settings}costs: {{run: {{calls: {BUDGET}}}}}\n")
+    outcomes = [run(workspace, execute)]
+    assert len(chat.requests) == BUDGET
+    posts = read_table(workspace.tables, "posts")
+    assert [*posts.sort("published_at")["status"]] == ["written"] * BUDGET + ["waiting"]
+    stopped = str(outcomes[0].execution.stopped)
+    assert "(costs.run.calls), is used up" in stopped
+    assert stopped.endswith(f"Left: 1 of 1 partitions of posts; and {DAYS - 2} later partitions")
+    while outcomes[-1].execution.stopped:
+        assert exit_code(outcomes[-1]) == UNFINISHED
+        outcomes.append(run(workspace, execute))
+        assert outcomes[-1].success, outcomes[-1].execution.failures
+    assert exit_code(outcomes[-1]) == 0
+    assert len(chat.requests) == DAYS * WINDOWS
+    assert len(outcomes) == -(-DAYS * WINDOWS // BUDGET)
+    runs = read_table(workspace.tables, "runs")["status"].to_list()
+    assert runs == ["stopped"] * (len(outcomes) - 1) + ["succeeded"]
+
+    whole = make(tmp_path / "whole", settings)
+    assert exit_code(run(whole)) == 0
+    assert_equal(workspace, whole)
+    assert run(workspace, execute).fresh
+
+
+def test_batch_jobs_let_the_loop_wait_and_the_next_runs_go_on(
+    make_batched: Callable[[str, str], Workspace], server: GeminiServer
+) -> None:
+    workspace = make_batched("batched", "true")
+    outcome = run(workspace)
+    waits = 0
+    while exit_code(outcome) == UNFINISHED:
+        assert "batch job" in outcome.execution.waiting
+        if waits == 1:  # a run that comes too early waits for the same jobs
+            jobs = len(server.jobs.all)
+            assert exit_code(run(workspace)) == UNFINISHED
+            assert len(server.jobs.all) == jobs
+        server.jobs.finish()
+        waits += 1
+        outcome = run(workspace)
+    assert exit_code(outcome) == 0, outcome.execution.failures
+    assert waits > 1
+    assert len(server.jobs.texts) == len(set(server.jobs.texts))
+    assert server.requests == []
+    whole = make_batched("whole", "false")
+    assert exit_code(run(whole)) == 0
+    assert_equal(workspace, whole)
+    assert run(workspace).fresh
+
+
+@pytest.fixture
+def make_batched(server: GeminiServer, api_key: str, tmp_path: Path) -> Callable[[str, str], Workspace]:
+    assert api_key
+
+    def write(name: str, batch: str) -> Workspace:
+        embedding = BATCHED.format(url=server.url, batch=batch)
+        settings = SETTINGS.replace("{provider: hashing}", embedding).replace(
+            "min_similarity: 0.05", "min_similarity: -1"
+        )
+        return make(tmp_path / name, settings, windows=1)
+
+    return write
