@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from backstory.pipeline.posts import WAITING, is_made_in_turn
 from backstory.pipeline.stage_report import StageReport
-from backstory.pipeline.stages import STAGES, Stage
+from backstory.pipeline.stages import INTERIM_STAGES, STAGES, Stage
 from backstory.workspace import Workspace
 
 Make: TypeAlias = Callable[[Stage, Sequence[str]], StageReport | None]
@@ -23,6 +23,8 @@ CHATS: Final = tuple(stage for stage in STAGES if stage.table in ("messages", "w
 
 CORPUS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
 """Stages of the documents and their index."""
+
+_INTERIM_CORPUS: Final = tuple(stage for stage in INTERIM_STAGES if not stage.partitioned)
 
 ANSWERS: Final = tuple(stage for stage in STAGES if stage not in (*CHATS, *CORPUS))
 """Stages that search the documents for windows, and write posts."""
@@ -57,7 +59,7 @@ def make_in_order(
         make(stage, partitions)
     left = list(partitions)
     while left and goes_on():
-        _make_all(CORPUS, left, make)
+        _make_all(_INTERIM_CORPUS, left, make)
         if not goes_on():
             break
         place = _find_first_pending(workspace, left)
@@ -97,7 +99,7 @@ def _make_with_posts(partition: str, make: Make, goes_on: GoesOn) -> None:
         if not still or still == waiting or not goes_on():
             return
         waiting = still
-        _make_all(CORPUS, [partition], make)
+        _make_all(_INTERIM_CORPUS, [partition], make)
 
 
 def _make_all(stages: Sequence[Stage], partitions: Sequence[str], make: Make) -> StageReport | None:

@@ -185,7 +185,7 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
     settings = workspace.settings
     return Retrieval(
         index=index,
-        rag=settings.rag,
+        rag=workspace.rag,
         context=settings.context,
         min_similarity=workspace.min_similarity,
         reranker=workspace.reranker,

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -221,6 +222,7 @@ class Ledger:
         return f"the ledger {self._path} is damaged ({what}); `backstory run` makes it and every table again."
 
 
+@lru_cache(maxsize=16384)
 def _checksum(table: str, key: str, entry: Entry) -> str:
     # Damage can turn a text into bytes.
     return digest(map(str, (table, key, entry.inputs, entry.content, entry.rows)), length=16)
