@@ -40,7 +40,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         reports.append(stage.make(workspace, wanted))
         return reports[-1]
 
-    with running(workspace.tables):
+    with running(workspace.tables), workspace.ledger.kept_open():
         with workspace.runs.record(BY_LIBRARY, keys) as finish:
             make_in_order(workspace, keys, make)
             finish(RunEnd(changed=any(report.computed for report in reports)))

@@ -47,6 +47,12 @@ def describe_table(model: type[Table]) -> list[Column]:
 
 def empty(model: type[Table]) -> pl.DataFrame:
     """Make a frame of no rows with the columns of a table."""
+    return _empty(model).clone()
+
+
+@cache
+def _empty(model: type[Table]) -> pl.DataFrame:
+    # Polars takes milliseconds for the types of the columns.
     return pl.DataFrame(schema=polars_schema(model))
 
 
