@@ -163,7 +163,7 @@ def _run(
     workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, run_id: str
 ) -> Outcome:
     started = perf_counter()
-    with naming_full_disk(workspace.root), running(workspace.tables):
+    with naming_full_disk(workspace.root), running(workspace.tables), workspace.ledger.kept_open():
         fresh = pipeline.is_fresh(workspace, partitions)
         execution = Execution() if fresh else execute(workspace, partitions, tell)
         # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.

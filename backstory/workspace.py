@@ -16,7 +16,7 @@ from backstory.rerankers import Reranker, make_reranker
 from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.runs import RunHistory
 from backstory.runs.record import EMBEDDING, RERANKING, WRITING
-from backstory.settings import SETTINGS_FILE, Settings
+from backstory.settings import SETTINGS_FILE, RAGSettings, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.ledger import LEDGER_FILE, Ledger
@@ -61,6 +61,16 @@ class Workspace:
     def feeds_back(self) -> bool:
         """Whether written posts are documents for later windows."""
         return self.settings.writers.feedback == "on"
+
+    @property
+    def rag(self) -> RAGSettings:
+        """The settings of the retrieval for windows.
+
+        Where posts are documents, windows are searched exactly. A graph over all posts would lead a window past other
+        chunks once posts of later windows are in it, and would have to be built for each window with a post.
+        """
+        rag = self.settings.rag
+        return rag.model_copy(update={"mode": "exact"}) if self.feeds_back else rag
 
     @property
     def tables(self) -> Path:

@@ -118,7 +118,7 @@ def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     console.print(
         "\nEach day of the chat is a window. The table counts how many of its topics a\n"
         "method covers: it finds at least one document about the topic. All methods find\n"
-        "the same number of documents, none newer than the window.\n",
+        "the same number of documents, none newer than the window. Posts do not count.\n",
         highlight=False,
     )
     headings = [_HEADINGS[method] for method in METHODS]

@@ -28,8 +28,9 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
 
     The methods are ``backstory``, the stored contexts; ``one vector``, a search by the mean of the vectors of a
     window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
-    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. They give
-    no post that Backstory wrote, and under ``rag.as_of`` no document that was published after the window began.
+    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. Under
+    ``rag.as_of`` they give none that was published after the window began. Posts that Backstory wrote count for none of
+    the methods.
 
     Args:
         workspace: A workspace after a run.
@@ -53,7 +54,6 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
         .join(windows.select("window_id", "started_at"), on="window_id", maintain_order="left")
         .join(_join_texts(workspace, windows), on="window_id", maintain_order="left")
     )
-    kept = contexts.group_by("window_id").agg(places=pl.col("document_id").n_unique())
     as_of = workspace.settings.rag.as_of
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         by_vector = _ask_once(index, asked, means, "dense", as_of=as_of)
@@ -61,14 +61,15 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     documents = read_table(workspace.tables, "documents").filter(status="ok")
     # A post is a mixture of topics as a window is, so one query for the whole window finds little else.
     of_people = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+    contexts, by_vector, by_keywords = (
+        found.join(of_people, on="document_id", how="semi", maintain_order="left")
+        for found in (contexts, by_vector, by_keywords)
+    )
+    kept = contexts.group_by("window_id").agg(places=pl.col("document_id").n_unique())
     answers = [
         _rank_documents(contexts, BACKSTORY),
-        *(
-            _rank_documents(
-                found.join(of_people, on="document_id", how="semi", maintain_order="left"), method
-            )
-            for found, method in ((by_vector, ONE_VECTOR), (by_keywords, ONE_KEYWORD_QUERY))
-        ),
+        _rank_documents(by_vector, ONE_VECTOR),
+        _rank_documents(by_keywords, ONE_KEYWORD_QUERY),
     ]
     return (
         windows.select("window_id")

@@ -41,7 +41,7 @@ from backstory.pipeline.posts_fingerprint import hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report, log_unread
 from backstory.progress import show_progress
-from backstory.settings import SETTINGS_FILE, EmbeddingSettings
+from backstory.settings import SETTINGS_FILE, EmbeddingSettings, IndexSettings
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
@@ -240,18 +240,23 @@ def _inputs_of_document_chunks(workspace: Workspace) -> str:
     return digest([hash_dependencies(workspace, "document_chunks"), contents[WHOLE]])
 
 
-def materialize_search_index(workspace: Workspace) -> StageReport:
+def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> StageReport:
     """Embed the chunks that are not in the cache, and publish a snapshot if anything changed.
 
     Earlier snapshots that hold a deleted document are dropped.
+
+    Args:
+        workspace: An open workspace.
+        interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
+            longest to build, and which windows are not searched with where posts are documents.
     """
     started = time.perf_counter()
     embedder = workspace.embedder
-    inputs = _inputs_of_index(workspace)
+    inputs = _inputs_of_index(workspace, interim=interim)
     documents = read_made(workspace, "documents", [WHOLE])
     deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
     known = workspace.ledger.read("search_index").get(WHOLE)
-    if known is not None and not find_pending_index(workspace):
+    if known is not None and not find_pending_index(workspace, interim=interim):
         counts = _describe_snapshot(workspace, known.content)
         prune_documents(workspace.index, deleted)
         report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
@@ -283,7 +288,7 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
         chunks,
         embedded.vectors,
         embedder_id=embedder.id,
-        settings=effective_index_settings(workspace.settings.index, len(chunks)),
+        settings=_settings_of_index(workspace, len(chunks), interim=interim),
         languages={ids[uri]: language for uri, language in languages.items()},
     )
     manifest = Entry(build.version, hash_manifest(build.folder), 1)
@@ -305,10 +310,12 @@ def materialize_search_index(workspace: Workspace) -> StageReport:
     return report
 
 
-def find_pending_index(workspace: Workspace) -> list[str]:
+def find_pending_index(workspace: Workspace, *, interim: bool = False) -> list[str]:
     """Check whether :func:`materialize_search_index` would publish a snapshot. Hashes every file of the snapshot."""
     known = workspace.ledger.read("search_index").get(WHOLE)
-    if known is None or known.inputs != _inputs_of_index(workspace):
+    # A whole snapshot serves as an interim one, too.
+    fitting = {_inputs_of_index(workspace), _inputs_of_index(workspace, interim=interim)}
+    if known is None or known.inputs not in fitting:
         return [WHOLE]
     if current_version(workspace.index) != known.content:
         return [WHOLE]
@@ -346,9 +353,24 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
         return None
 
 
-def _inputs_of_index(workspace: Workspace) -> str:
+def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    return digest([hash_dependencies(workspace, "search_index"), _REVISION_OF_LANGUAGES, *contents])
+    chunks = workspace.ledger.read("document_chunks").get(WHOLE)
+    has_graph = chunks is not None and 0 < chunks.rows >= workspace.settings.index.ann_min_rows
+    return digest(
+        [
+            *(hash_dependencies(workspace, "search_index"), _REVISION_OF_LANGUAGES, *contents),
+            *(["interim"] if interim and has_graph else []),
+        ]
+    )
+
+
+def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> IndexSettings:
+    """Return the settings of a snapshot. An interim one has more rows than it may have for an HNSW index."""
+    settings = workspace.settings.index
+    if interim and 0 < rows >= settings.ann_min_rows:
+        settings = settings.model_copy(update={"ann_min_rows": rows + 1})
+    return effective_index_settings(settings, rows)
 
 
 def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:

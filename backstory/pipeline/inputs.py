@@ -151,7 +151,7 @@ def _search_index(workspace: Workspace) -> SettingsRead:
 
 
 def _hits(workspace: Workspace) -> SettingsRead:
-    settings = workspace.settings.rag
+    settings = workspace.rag
     if not settings.enabled:
         return _rag(workspace, "enabled")
     approximate = settings.mode == "ann" and settings.ranking != "keyword" and _has_hnsw(workspace)

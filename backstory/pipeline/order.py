@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from backstory.pipeline.posts import WAITING, is_made_in_turn
+from backstory.pipeline.retrieval import sharing_index
 from backstory.pipeline.stage_report import StageReport
-from backstory.pipeline.stages import STAGES, Stage
+from backstory.pipeline.stages import INTERIM_STAGES, STAGES, Stage
 from backstory.workspace import Workspace
 
 Make: TypeAlias = Callable[[Stage, Sequence[str]], StageReport | None]
@@ -23,6 +24,8 @@ CHATS: Final = tuple(stage for stage in STAGES if stage.table in ("messages", "w
 
 CORPUS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
 """Stages of the documents and their index."""
+
+_INTERIM_CORPUS: Final = tuple(stage for stage in INTERIM_STAGES if not stage.partitioned)
 
 ANSWERS: Final = tuple(stage for stage in STAGES if stage not in (*CHATS, *CORPUS))
 """Stages that search the documents for windows, and write posts."""
@@ -57,14 +60,12 @@ def make_in_order(
         make(stage, partitions)
     left = list(partitions)
     while left and goes_on():
-        _make_all(CORPUS, left, make)
+        _make_all(_INTERIM_CORPUS, left, make)
         if not goes_on():
             break
         place = _find_first_pending(workspace, left)
-        if place:
-            _make_all(ANSWERS, left[:place], make)
-        if place < len(left):
-            _make_with_posts(left[place], make, goes_on)
+        # The partitions before it have nothing to search, or nothing that has changed.
+        _make_with_posts(workspace, left[: place + 1], make, goes_on)
         left = left[place + 1 :]
     if goes_on():
         _make_all(CORPUS, partitions, make)
@@ -88,16 +89,18 @@ def _find_first_pending(workspace: Workspace, partitions: Sequence[str]) -> int:
     return len(partitions)
 
 
-def _make_with_posts(partition: str, make: Make, goes_on: GoesOn) -> None:
-    """Search and write one partition, until no window waits for the post of another."""
+def _make_with_posts(workspace: Workspace, partitions: Sequence[str], make: Make, goes_on: GoesOn) -> None:
+    """Search and write partitions of which the last is pending, until no window waits for the post of another."""
     waiting = None
     while True:
-        posts = _make_all(ANSWERS, [partition], make)
+        with sharing_index(workspace):
+            posts = _make_all(ANSWERS, partitions, make)
+        partitions = partitions[-1:]
         still = posts.counts.get(WAITING, 0) if posts else 0
         if not still or still == waiting or not goes_on():
             return
         waiting = still
-        _make_all(CORPUS, [partition], make)
+        _make_all(_INTERIM_CORPUS, partitions, make)
 
 
 def _make_all(stages: Sequence[Stage], partitions: Sequence[str], make: Make) -> StageReport | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import ceil
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -45,6 +47,11 @@ _TABLES_READ: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     }
 )
 """The tables whose content counts as an input of each stage."""
+
+_SHARED: Final[ContextVar[tuple[Path, Callable[[], SearchIndex]] | tuple[None, None]]] = ContextVar(
+    "shared_index", default=(None, None)
+)
+"""Folder of the index that stages share at the moment, and the function that opens it."""
 
 
 def materialize_hits(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
@@ -185,7 +192,7 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
     settings = workspace.settings
     return Retrieval(
         index=index,
-        rag=settings.rag,
+        rag=workspace.rag,
         context=settings.context,
         min_similarity=workspace.min_similarity,
         reranker=workspace.reranker,
@@ -233,8 +240,29 @@ def _materialize(
 
 
 @contextmanager
+def sharing_index(workspace: Workspace) -> Iterator[None]:
+    """Let the stages of a workspace use one open index. Nothing may publish another snapshot meanwhile."""
+    with _opening(workspace) as index:
+        token = _SHARED.set((workspace.index, index))
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+
+@contextmanager
 def _index_of(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
     """Yield a function that opens the index on first use, once for all groups of a stage."""
+    folder, shared = _SHARED.get()
+    if shared is not None and folder == workspace.index:
+        yield shared
+        return
+    with _opening(workspace) as index:
+        yield index
+
+
+@contextmanager
+def _opening(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
     with ExitStack() as stack:
 
         @cache

@@ -45,7 +45,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         stopped.extend([report.stopped] if report.stopped else [])
         return report
 
-    with running(workspace.tables):
+    with running(workspace.tables), workspace.ledger.kept_open():
         with workspace.runs.record(BY_LIBRARY, keys) as finish:
             make_in_order(workspace, keys, make, lambda: not stopped)
             changed = any(report.computed for report in reports)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from backstory.full_disks import naming_full_disk
@@ -43,7 +44,7 @@ FindPending = Callable[[Workspace, Sequence[str]], list[str]]
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage.
+    """One stage. Two ways to make the same table are equal.
 
     Attributes:
         table: The table that it writes, or ``search_index``.
@@ -57,8 +58,8 @@ class Stage:
     """
 
     table: str
-    make: MakePartitions
-    find_pending: FindPending
+    make: MakePartitions = field(compare=False)
+    find_pending: FindPending = field(compare=False)
     reads: tuple[str, ...] = ()
     partitioned: bool = True
     reads_previous: tuple[str, ...] = ()
@@ -177,3 +178,17 @@ _STAGES: Final = (
 
 STAGES: Final = tuple(_observed(stage) for stage in _STAGES)
 """All stages, in the order in which data flows."""
+
+INTERIM_STAGES: Final = tuple(
+    _observed(
+        replace(
+            stage,
+            make=_with_ledger(_whole(partial(materialize_search_index, interim=True))),
+            find_pending=_whole(partial(find_pending_index, interim=True)),
+        )
+        if stage.table == "search_index"
+        else stage
+    )
+    for stage in _STAGES
+)
+"""The same, while the run will add further posts to the index."""

@@ -147,7 +147,7 @@ class RAGSettings(SettingsGroup):
     top_k: int = Field(default=5, ge=1)
     """Most chunks in a context; one per document by default."""
     mode: Literal["ann", "exact"] = "ann"
-    """`ann` allows approximate search; `exact` does not."""
+    """`ann` allows approximate search; `exact` does not, and neither does `writers.feedback: on` for windows."""
     nprobe: int | None = Field(default=None, ge=1)
     """Accepted for compatibility and used as `ef_search`, with a warning."""
     overfetch: int | None = Field(default=None, ge=1)

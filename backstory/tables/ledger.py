@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,25 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._kept: sqlite3.Connection | None = None
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Keep the file open. SQLite would else move its log into the file, and flush both, after each entry."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.set_aside_if_damaged()
+        with self._connect():
+            self._kept = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            self._kept.execute("SELECT count(*) FROM entries").fetchone()
+        try:
+            yield
+        finally:
+            self._close_kept()
+
+    def _close_kept(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def read(self, table: str) -> dict[str, Entry]:
         """Return the entries of a table by partition.
@@ -164,6 +184,7 @@ class Ledger:
             damage = self.find_damage()
             if damage is None:
                 return  # another process has already moved it
+            self._close_kept()
             aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
             self._path.replace(aside)
             for suffix in ("-wal", "-shm"):
@@ -174,6 +195,8 @@ class Ledger:
 
     def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
         with self._connect(to_read=True) as connection:
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone() is None:
+                return {}
             rows = connection.execute(query, parameters).fetchall()
         found: dict[str, dict[str, Entry]] = {}
         for table, key, inputs, content, count, checksum in rows:
@@ -200,7 +223,12 @@ class Ledger:
             return self._open_to_read()
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS)
         try:
+            if to_read:
+                connection.execute("PRAGMA schema_version").fetchone()  # the first statement opens the file
+                return connection
             connection.execute("PRAGMA journal_mode=WAL")
+            # A power failure may lose the last entries, in order; the next run makes their partitions again.
+            connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(_SCHEMA)
         except sqlite3.Error as error:
             connection.close()
@@ -221,6 +249,7 @@ class Ledger:
         return f"the ledger {self._path} is damaged ({what}); `backstory run` makes it and every table again."
 
 
+@lru_cache(maxsize=16384)
 def _checksum(table: str, key: str, entry: Entry) -> str:
     # Damage can turn a text into bytes.
     return digest(map(str, (table, key, entry.inputs, entry.content, entry.rows)), length=16)

@@ -17,7 +17,7 @@ from polars.io.plugins import register_io_source
 
 from backstory.atomic_files import exclusive_temporary, flush, publish, temporary_path
 from backstory.errors import ContractError, DamagedTableError, InputError
-from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.contracts import empty, polars_schema, validate
 from backstory.tables.history_schemas import HISTORY_TABLES, SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.tables.schemas import Table
@@ -102,7 +102,7 @@ def write_partitions(
     schema = polars_schema(model)
     alike = [frame for frame in frames.values() if frame.schema == schema]
     others = [frame for frame in frames.values() if frame.schema != schema]
-    together = pl.concat([schema.to_frame(), *alike], rechunk=False)
+    together = pl.concat([empty(model), *alike], rechunk=False)
     for rows in [*([together] if len(together) else []), *others]:
         validate(rows, model)
     return {key: _write_partition(path, frames[key]) for key, path in paths.items()}
@@ -138,8 +138,8 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
         ContractError: A file was written under another contract.
         LedgerError: The ledger is damaged.
     """
-    schema = polars_schema(_model(table))
-    return pl.concat([schema.to_frame(), *_read_files(root, table, partitions, None)], rechunk=False)
+    nothing = empty(_model(table))
+    return pl.concat([nothing, *_read_files(root, table, partitions, None)], rechunk=False)
 
 
 def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:

@@ -8,6 +8,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.documents.written import WRITTEN_PREFIX
+from backstory.index import current_version, read_manifest
 from backstory.pipeline.pending import find_outdated, find_pending, hash_messages
 from backstory.pipeline.stage_report import StageReport
 from backstory.runner import Execute, execute_stages, find_wanted, run_workspace
@@ -127,6 +128,23 @@ def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Works
     tables = read_all(wanted)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
     assert read_files(workspace) == read_files(wanted) != before
+    assert list_pending(workspace) == set()
+
+
+def test_windows_are_given_the_same_with_an_hnsw_index_which_is_built_once(
+    chains: Workspace, tmp_path: Path
+) -> None:
+    workspace = copy(chains, tmp_path / "graph")
+    settings = workspace.root / "backstory.yaml"
+    settings.write_text(f"{SETTINGS}\nindex:\n  ann_min_rows: 0\n", encoding="utf-8")
+    reports = run(workspace)
+    assert reports["hits"].computed == DAYS
+    assert reports["hits"].counts["engine"] == "exact"
+    snapshots = [read_manifest(path) for path in workspace.index.iterdir() if path.is_dir()]
+    with_graph = [manifest.version for manifest in snapshots if manifest.hnsw is not None]
+    assert with_graph == [current_version(workspace.index)]
+    tables = read_all(chains)
+    assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
     assert list_pending(workspace) == set()
 
 

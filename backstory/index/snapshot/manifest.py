@@ -13,6 +13,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,13 @@ def record_files(folder: Path) -> dict[str, FileRecord]:
 
 
 def _sha256(path: Path) -> str:
+    found = path.stat()
+    return _hash_once(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _hash_once(path: Path, *_state: int) -> str:
+    """Hash a file. One that was not touched since this process hashed it is not read again."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
