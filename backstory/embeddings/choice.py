@@ -42,13 +42,18 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         from backstory.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
+    from backstory.embeddings.local.activation_ranges import read_granite_ranges
     from backstory.embeddings.local.bert_folder import read_bert_folder
     from backstory.embeddings.local.embedder import LocalEmbedder
     from backstory.embeddings.local.granite_pack import read_granite_pack
 
     model = read_bert_folder(settings.model_dir) if settings.model_dir else read_granite_pack()
     return LocalEmbedder(
-        model, graphs=cache_folder() / "models", runtime=settings.runtime, languages=settings.languages
+        model,
+        graphs=cache_folder() / "models",
+        runtime=settings.runtime,
+        ranges=read_granite_ranges() if settings.precision == "int8" else None,
+        languages=settings.languages,
     )
 
 

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from backstory.embeddings.protocol import Embedder
 from backstory.settings import EmbeddingSettings
 
+ON_THIS_MACHINE = ("local", "hashing")
+"""Providers that ask no service."""
+
 _SAMPLE_TOKENS = 4000
 _SAMPLE_TEXTS = 32
 _SECONDS_PER_MINUTE = 60
@@ -46,7 +49,7 @@ def predict_pace(
     """
     if not texts:
         return Pace(0.0, "nothing to embed")
-    if settings.provider == "gemini":
+    if settings.provider not in ON_THIS_MACHINE:
         if settings.batch and len(texts) >= settings.batch_min_texts:
             return Pace(0.0, "batch jobs: done within a day, by the service's promise")
         minutes = max(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from backstory.document_chunks import embedding_texts
 from backstory.embeddings.cache import embedding_key
 from backstory.embeddings.known_vectors import find_known
-from backstory.embeddings.pace import Pace, predict_pace
+from backstory.embeddings.pace import ON_THIS_MACHINE, Pace, predict_pace
 from backstory.embeddings.protocol import Task
 from backstory.pipeline.corpus import find_pending_index
 from backstory.pipeline.incremental import WHOLE, read_made
@@ -143,7 +143,7 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
         embedder=workspace.embedder.id,
         embedding=[kind for kind, _, _ in found],
         pace=pace,
-        is_paid=settings.embedding.provider == "gemini",
+        is_paid=settings.embedding.provider not in ON_THIS_MACHINE,
         cost=_price_embedding(settings, len(texts), int(counts.sum())),
         calls=calls,
         currency=settings.costs.currency,
@@ -183,7 +183,7 @@ def _find_missing(
 
 def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | None:
     embedding = settings.embedding
-    if embedding.provider != "gemini":
+    if embedding.provider in ON_THIS_MACHINE:
         return 0.0
     in_jobs = embedding.batch and texts >= embedding.batch_min_texts
     used = Usage(texts=texts, tokens_in=tokens, batch=in_jobs)

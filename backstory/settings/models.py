@@ -119,6 +119,8 @@ class EmbeddingSettings(SettingsGroup):
     """Languages that the model knows, such as `[en, de]`; null: English for the shipped model, else all."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
+    precision: Literal["float32", "int8"] = "float32"
+    """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/performance.md)."""
     model: str = "gemini-embedding-001"
     """Name of the model for `gemini`."""
     dimension: int = Field(default=768, ge=8, le=3072)
@@ -144,6 +146,17 @@ class EmbeddingSettings(SettingsGroup):
     def _batch_needs_a_service(self) -> Self:
         if self.batch and self.provider != "gemini":
             raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
+        return self
+
+    @model_validator(mode="after")
+    def _int8_needs_the_shipped_model(self) -> Self:
+        if self.precision == "int8" and (
+            self.provider != "local" or self.model_dir is not None or self.runtime != "onnxruntime"
+        ):
+            raise ValueError(
+                "precision: int8 needs provider: local without model_dir, and runtime: onnxruntime; remove it, or "
+                "write precision: float32"
+            )
         return self
 
     @field_validator("languages")

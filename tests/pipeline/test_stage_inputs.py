@@ -318,6 +318,7 @@ MODEL_CHANGES = (
         }.items()
     ),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),
+    (LOCAL, "embedding.precision", "int8", SPACE),
     (TINY_BERT, "embedding.runtime", "openvino", set()),
     ({"rerank.model_dir": "models/cross a"}, "rerank.provider", "cross_encoder", RERANKED),
     (CROSS, "rerank.model_dir", "models/cross b", RERANKED),
