@@ -1,7 +1,8 @@
 """Measures the ranges of the activations of the default local model, for ``embedding.precision: int8``.
 
 ``python -m benchmarks.activation_ranges FILE.parquet ... --output RANGES.npz`` runs the float32 model over texts of
-the column ``text`` of each file, evenly spaced, and writes the least and the largest value of each channel.
+the column ``text`` or ``message`` of each file, evenly spaced, and over a few very short ones, and writes the least and
+the largest value of each channel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -23,6 +25,8 @@ from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS, Gra
 
 TEXTS_OF_A_FILE = 16
 TOKENS_OF_A_TEXT = 256
+SHORT_TEXTS = ("", " ", "ok", "?", "🙂", "Yes!", "1", "https://example.org")
+"""Texts of few words have activations of their own."""
 
 _INPUT_SHARED = "query"
 _SAME_INPUT = ("key", "value")
@@ -74,9 +78,10 @@ def measure(model: BertModel, texts: Sequence[str]) -> dict[str, NDArray[np.floa
 
 
 def choose_texts(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield evenly spaced texts of each file."""
+    """Yield the short texts, and evenly spaced ones of each file."""
+    yield from SHORT_TEXTS
     for path in paths:
-        texts = pl.read_parquet(path, columns=["text"])["text"]
+        texts = pl.scan_parquet(path).select(pl.col("^(text|message)$").drop_nulls()).collect().to_series()
         yield from texts.gather_every(max(1, len(texts) // TEXTS_OF_A_FILE)).head(TEXTS_OF_A_FILE)
 
 
@@ -87,14 +92,13 @@ def main() -> int:
         0.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.activation_ranges", description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+", help="Parquet files with a column `text`")
+    parser.add_argument("files", type=Path, nargs="+", help="Parquet files with a column `text` or `message`")
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     arguments = parser.parse_args()
     ranges = measure(read_granite_pack(), list(choose_texts(arguments.files)))
     # Half precision holds a limit within a thousandth, which moves no scale by more.
-    np.savez_compressed(
-        arguments.output, **{name: limits.astype(np.float16) for name, limits in ranges.items()}
-    )
+    stored: dict[str, Any] = {name: limits.astype(np.float16) for name, limits in ranges.items()}
+    np.savez_compressed(arguments.output, **stored)
     return 0
 
 

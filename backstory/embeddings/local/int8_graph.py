@@ -27,8 +27,9 @@ INT8_GRAPH_VERSION = 1
 WeightType = Literal["int8", "uint8"]
 
 _DOMAIN = "com.microsoft"
-_SHARE_OF_WEIGHTS = 0.7
-"""Measured: .5 loses four times as much cosine, .85 three times."""
+_SMOOTHING = 0.75
+"""Power of the ranges in the factors. Measured: .6 loses four times as much cosine, .7 more on the shortest texts, and
+.8 more on messages."""
 _SMALLEST = np.float32(1e-4)
 _ONE = np.float32(1)
 _STEPS = 255
@@ -128,10 +129,8 @@ class _Int8GraphBuilder(GraphBuilder):
         """Compute the factor of each channel, from its range and from its largest weight."""
         widest = np.abs(self._ranges.limits[name]).max(axis=0)
         heaviest = np.max([np.abs(self.weight(f"{part}.weight")).max(axis=0) for part in projections], axis=0)
-        kept = np.maximum(heaviest, _SMALLEST) ** (1 - _SHARE_OF_WEIGHTS)
-        factors: NDArray[np.float32] = (np.maximum(widest, _SMALLEST) ** _SHARE_OF_WEIGHTS / kept).astype(
-            np.float32
-        )
+        kept = np.maximum(heaviest, _SMALLEST) ** (1 - _SMOOTHING)
+        factors: NDArray[np.float32] = (np.maximum(widest, _SMALLEST) ** _SMOOTHING / kept).astype(np.float32)
         return factors
 
     def _quantize(self, divided: str, name: str, factors: NDArray[np.float32]) -> _Quantized:

@@ -84,10 +84,9 @@ class GraphBuilder:
         import onnx
         from onnx import TensorProto, helper
 
-        shapes = [
-            ["texts", self.model.hidden_size],
-            *([["texts", "tokens", "channels"]] * (len(outputs) - 1)),
-        ]
+        of_vectors: list[str | int | None] = ["texts", self.model.hidden_size]
+        of_tokens: list[str | int | None] = ["texts", "tokens", "channels"]
+        shapes = [of_vectors, *(of_tokens for _ in outputs[1:])]
         proto = helper.make_model(
             helper.make_graph(
                 self.nodes,

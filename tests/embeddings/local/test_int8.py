@@ -26,7 +26,7 @@ def test_vectors_are_near_those_of_float32_in_another_space(
     int8: LocalEmbedder, granite: LocalEmbedder
 ) -> None:
     cosines = (int8.embed(TEXTS, task="document") * granite.embed(TEXTS, task="document")).sum(axis=1)
-    assert cosines.min() > 0.97
+    assert cosines.min() > 0.95
     assert int8.id.startswith(f"{granite.id}:int8-")
     assert int8.graph_path != granite.graph_path
 
@@ -46,7 +46,7 @@ def test_both_types_of_weights_give_the_same_numbers(tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.onnx"
         path.write_bytes(int8_graph.build_int8_graph(model, ranges, kind))
         found.append(open_model(path, "onnxruntime")(tokens))
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_weights_are_signed_only_where_their_sums_are_exact(
     processors = tmp_path / "cpuinfo"
     processors.write_text(f"processor : 0\nflags : {flags}\n", encoding="utf-8")
     monkeypatch.setattr(int8_graph, "_PROCESSORS", processors)
-    monkeypatch.setattr(int8_graph.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert int8_graph.choose_weight_type() == wanted
 
 
