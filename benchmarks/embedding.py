@@ -1,9 +1,9 @@
 """Speed of the local model, beside onnxruntime alone on the same batches of tokens.
 
-``python -m benchmarks.embedding [--runtime openvino]`` embeds texts of about 30, 120 and 400 tokens and prints one JSON
-line for each length: tokens per CPU second of the library, which also tokenizes, sorts and joins; tokens per CPU second
-of a bare onnxruntime session; their ratio; and the largest difference between components of the vectors. Both take
-turns in one process.
+``python -m benchmarks.embedding [--runtime openvino | --precision int8]`` embeds texts of about 30, 120 and 400 tokens
+and prints one JSON line for each length: tokens per CPU second of the library, which also tokenizes, sorts and joins;
+tokens per CPU second of a bare onnxruntime session in float32; their ratio; how far the vectors are apart (the largest
+difference of a component, the mean and the least cosine); and the size of the graph. Both take turns in one process.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from backstory.embeddings.local.activation_ranges import read_granite_ranges
 from backstory.embeddings.local.embedder import LocalEmbedder
 from backstory.embeddings.local.granite_pack import read_granite_pack
 from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS
@@ -62,12 +63,13 @@ def make_batches(
     return batches
 
 
-def measure(words: int, runtime: Runtime, repeats: int, graphs: Path) -> dict[str, Any]:
+def measure(words: int, runtime: Runtime, precision: str, repeats: int, graphs: Path) -> dict[str, Any]:
     """Embed texts of one length with the library and with a bare session.
 
     Args:
         words: Words per text.
         runtime: Runtime of the library; the bare session always uses onnxruntime.
+        precision: ``float32`` or ``int8`` for the library; the bare session always uses float32.
         repeats: Number of measured turns.
         graphs: Folder for the model's graph.
 
@@ -75,15 +77,18 @@ def measure(words: int, runtime: Runtime, repeats: int, graphs: Path) -> dict[st
         The figures by name.
     """
     model = read_granite_pack()
-    embedder = LocalEmbedder(model, graphs=graphs, runtime=runtime)
+    ranges = read_granite_ranges() if precision == "int8" else None
+    embedder = LocalEmbedder(model, graphs=graphs, runtime=runtime, ranges=ranges)
+    reference = LocalEmbedder(model, graphs=graphs)
+    reference.embed(["ok"], task="document")  # builds the graph
     tokenizer = Tokenizer.from_buffer(model.read_tokenizer())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     each = len(tokenizer.encode(make_texts(1, words, seed=1)[0]).ids)
     texts = make_texts(max(1, TOKENS_OF_A_TURN // each), words, seed=1).to_list()
     vectors = embedder.embed(texts, task="document")
-    session = open_session(embedder.graph_path)
-    batches = make_batches(embedder, tokenizer, texts)
+    session = open_session(reference.graph_path)
+    batches = make_batches(reference, tokenizer, texts)
     bare = np.empty_like(vectors)
 
     def run_bare() -> None:
@@ -97,16 +102,21 @@ def measure(words: int, runtime: Runtime, repeats: int, graphs: Path) -> dict[st
     }
     turns = [{name: seconds_of(action)[1] for name, action in actions.items()} for _ in range(repeats)]
     seconds = {name: median(turn[name] for turn in turns) for name in actions}
+    cosines = (vectors * bare).sum(axis=1)
     tokens = int(sum(inputs[ATTENTION_MASK].sum() for _, inputs in batches))
     return {
         "benchmark": "embedding",
         "runtime": runtime,
+        "precision": precision,
         "texts": len(texts),
         "tokens_each": round(tokens / len(texts)),
         "tokens_per_cpu_second": round(tokens / seconds["library"]),
         "bare_tokens_per_cpu_second": round(tokens / seconds["bare"]),
         "ratio": round(seconds["bare"] / seconds["library"], 3),
         "largest_difference": float(np.abs(vectors - bare).max()),
+        "mean_cosine": round(float(cosines.mean()), 5),
+        "least_cosine": round(float(cosines.min()), 5),
+        "graph_megabytes": round(embedder.graph_path.stat().st_size / 1e6),
         "repeats": repeats,
         "processors": os.cpu_count(),
     }
@@ -120,12 +130,13 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embedding", description=__doc__)
     parser.add_argument("--runtime", choices=get_args(Runtime), default="onnxruntime")
+    parser.add_argument("--precision", choices=("float32", "int8"), default="float32")
     parser.add_argument("--repeats", type=int, default=5, help="measured turns")
     arguments = parser.parse_args()
     drop_pinned_kernels("benchmarks.embedding")
     with tempfile.TemporaryDirectory() as graphs:
         for words in WORDS:
-            figures = measure(words, arguments.runtime, arguments.repeats, Path(graphs))
+            figures = measure(words, arguments.runtime, arguments.precision, arguments.repeats, Path(graphs))
             print(json.dumps(figures), flush=True)
     return 0
 

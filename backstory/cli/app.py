@@ -8,6 +8,7 @@ import typer
 
 from backstory.cli.alert import alert
 from backstory.cli.backup import backup, restore
+from backstory.cli.cache import cache
 from backstory.cli.check import check
 from backstory.cli.evaluation import evaluate, evaluate_written
 from backstory.cli.failure import run_command
@@ -60,6 +61,7 @@ app.command()(status)
 app.command()(doctor)
 app.command()(alert)
 app.command()(audit)
+app.command()(cache)
 app.command()(backup)
 app.command()(restore)
 app.command(name="eval")(evaluate)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.cli.alert import send_alerts
+from backstory.cli.estimate import print_estimate
 from backstory.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.cli.options import LogFormatOption, WorkspaceOption, read_day
 from backstory.cli.terminal import open_console, plain
@@ -63,12 +64,20 @@ AcceptOption = Annotated[
         help="Remove what the chats and documents no longer hold, where the settings would have the run ask.",
     ),
 ]
+EstimateOption = Annotated[
+    bool,
+    typer.Option(
+        "--estimate",
+        help="Only print what the run would embed, how long that takes and what it costs; write nothing.",
+    ),
+]
 
 
 def run(
     first: FirstOption = None,
     last: LastOption = None,
     accept_removals: AcceptOption = False,
+    estimate: EstimateOption = False,
     workspace: WorkspaceOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
@@ -82,6 +91,9 @@ def run(
     jobs, or a budget or a limit was reached; the same command goes on later.
     """
     configure_logs(log_format)
+    if estimate:
+        print_estimate(workspace, first, last, accept_removals=accept_removals)
+        return
     outcome = run_and_tell(workspace, first, last, _load_execute_stages, accept_removals=accept_removals)
     raise typer.Exit(exit_code(outcome))
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from backstory.cli.cache import describe_bytes
 from backstory.cli.failure import BAD_USAGE, FAILED
 from backstory.cli.options import JsonOption, WorkspaceOption
 from backstory.cli.terminal import make_table, open_console, plain, print_json
@@ -95,8 +96,20 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         table.add_row(name, f"{facts['rows']:,}", f"{facts['partitions']:,}", first, last)
     console.print()
     console.print(table)
+    console.print(plain(f"Caches: {_describe_caches(status['caches'])}"), soft_wrap=True)
     for sentence in status["runs"]:
         console.print(plain(f"Runs: {sentence}"), soft_wrap=True)
+
+
+def _describe_caches(caches: Mapping[str, Any]) -> str:
+    if "error" in caches:
+        return str(caches["error"])
+    spaces = len(caches["vectors"])
+    models = f" of {spaces} models" if spaces > 1 else ""
+    return (
+        f"{sum(caches['vectors'].values()):,} vectors{models} ({describe_bytes(caches['vector_bytes'])}), "
+        f"{caches['drafts']:,} drafts ({describe_bytes(caches['draft_bytes'])})"
+    )
 
 
 def _describe_index(status: Mapping[str, Any]) -> str:

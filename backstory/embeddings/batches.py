@@ -29,6 +29,25 @@ def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) 
     return batches
 
 
+def group_equal_lengths(token_counts: NDArray[np.int64], *, max_tokens: int) -> list[NDArray[np.int64]]:
+    """Group texts of the same length, so that no padding is computed.
+
+    Args:
+        token_counts: Tokens of each text.
+        max_tokens: Most tokens of a batch. A single text above it is a separate batch.
+
+    Returns:
+        Positions of the texts, each exactly once, batch by batch, the longest first.
+    """
+    order = np.argsort(-token_counts, kind="stable")
+    changes = np.flatnonzero(np.diff(token_counts[order])) + 1
+    batches: list[NDArray[np.int64]] = []
+    for same in np.split(order, changes) if len(order) else []:
+        size = max(1, max_tokens // max(1, int(token_counts[same[0]])))
+        batches += [same[start : start + size] for start in range(0, len(same), size)]
+    return batches
+
+
 def group_in_order(
     token_counts: NDArray[np.int64], *, max_texts: int, max_tokens: int
 ) -> list[NDArray[np.int64]]:

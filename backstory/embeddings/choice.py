@@ -51,12 +51,14 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         from backstory.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
+    from backstory.embeddings.local.activation_ranges import read_granite_ranges
     from backstory.embeddings.local.embedder import LocalEmbedder
 
     return LocalEmbedder(
         _read_local_model(settings),
         graphs=cache_folder() / "models",
         runtime=settings.runtime,
+        ranges=read_granite_ranges() if settings.precision == "int8" else None,
         languages=settings.languages,
     )
 

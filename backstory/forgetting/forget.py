@@ -8,9 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from backstory.document_chunks import embedding_texts
 from backstory.documents.written import WRITTEN_PREFIX, locate
-from backstory.embeddings.cache import embedding_key
 from backstory.errors import InputError
 from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
 from backstory.forgetting.written_posts import find_holding_posts
@@ -20,6 +18,7 @@ from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
+from backstory.pipeline.cache_use import list_keys
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
@@ -119,7 +118,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     gone = windows - _list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     left = find_holding_posts(workspace, wanted).of_people
-    keys = _list_keys(workspace)
+    keys = list_keys(workspace, workspace.embeddings.count())
     workspace.job_book.keep_only(keys)
     workspace.judgements.keep_only(_list_windows(workspace))
     # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
@@ -271,21 +270,6 @@ def _load_secret(workspace: Workspace) -> bytes | None:
     if not workspace.settings.privacy.pseudonyms:
         return None
     return load_secret(workspace.secret, workspace.ledger, workspace.tables)
-
-
-def _list_keys(workspace: Workspace) -> set[bytes]:
-    """List the cache keys of all texts in the tables, for every embedding space in the cache."""
-    queries = read_table(workspace.tables, "window_chunks")["text"].unique()
-    chunks = read_table(workspace.tables, "document_chunks")
-    documents = embedding_texts(chunks, read_table(workspace.tables, "documents"))
-    return {
-        *(embedding_key(space, "query", text) for space in workspace.embeddings.count() for text in queries),
-        *(
-            embedding_key(space, "document", text)
-            for space in workspace.embeddings.count()
-            for text in documents
-        ),
-    }
 
 
 def _list(names: Iterable[str]) -> str:

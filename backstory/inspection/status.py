@@ -6,8 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from backstory.errors import SearchIndexError
+from backstory.errors import CacheFileError, DraftFileError, SearchIndexError
 from backstory.index import current_version, read_manifest
+from backstory.pipeline.cache_use import measure_caches
 from backstory.runs.record import RUNNING
 from backstory.runs.standing import describe_standing, find_trouble
 from backstory.tables import list_partitions, scan_table
@@ -28,6 +29,7 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         ``submitted``), ``index_version`` (None before the first snapshot), ``index_error`` (why the index
         cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
         without such an index), ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and
+        ``caches``: the figures of :class:`~backstory.pipeline.cache_use.CacheUse`, or ``error``, and
         ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each.
     """
     tables = {}
@@ -57,8 +59,16 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
+        "caches": _measure_caches(workspace),
         "runs": _describe_runs(workspace),
     }
+
+
+def _measure_caches(workspace: Workspace) -> dict[str, Any]:
+    try:
+        return measure_caches(workspace).as_record()
+    except (CacheFileError, DraftFileError) as error:
+        return {"error": str(error)}
 
 
 def _describe_runs(workspace: Workspace) -> list[str]:

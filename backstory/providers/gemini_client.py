@@ -16,6 +16,7 @@ from backstory.errors import ModelError
 from backstory.extras import require_extra
 from backstory.providers.failures import TransientError, interpret_api_error, redact
 from backstory.providers.metering import Usage
+from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE
 from backstory.settings.environment import read_api_key
 
 require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
@@ -53,8 +54,8 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
     kind = "gemini"
     service = "Gemini"
     # The free tier.
-    default_units_per_minute = 100
-    default_tokens_per_minute = 30_000
+    default_units_per_minute = TEXTS_PER_MINUTE["gemini"]
+    default_tokens_per_minute = TOKENS_PER_MINUTE["gemini"]
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""ONNX models loaded for the CPU, with all cores that the process may use."""
+"""ONNX models loaded for the CPU, with all cores that the process may use, or for a GPU where onnxruntime finds one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,8 @@ RunModel = Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]
 """Takes the inputs by name and gives the first output. Threads may share it; one run at a time is fastest."""
 
 _LOG_ERRORS = 3
+_CPU = "CPUExecutionProvider"
+_CUDA = "CUDAExecutionProvider"
 
 
 def open_model(path: Path, runtime: Runtime) -> RunModel:
@@ -60,7 +62,23 @@ def open_session(path: Path) -> InferenceSession:
     options.intra_op_num_threads = _available_cores()
     options.inter_op_num_threads = 1
     options.log_severity_level = _LOG_ERRORS
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    providers = choose_providers(onnxruntime.get_available_providers())
+    return onnxruntime.InferenceSession(path, options, providers=providers)
+
+
+def choose_providers(available: Collection[str]) -> list[str | tuple[str, dict[str, str]]]:
+    """Choose where onnxruntime runs a model: on an NVIDIA GPU if its build for these is installed, else on the CPU.
+
+    Products are computed in full float32 on the GPU, too, so that the vectors differ by rounding only.
+
+    Args:
+        available: Names of the providers that onnxruntime reports.
+
+    Returns:
+        Providers in order of preference, with their options.
+    """
+    cuda: list[str | tuple[str, dict[str, str]]] = [(_CUDA, {"use_tf32": "0"})] if _CUDA in available else []
+    return [*cuda, _CPU]
 
 
 def _open_openvino(path: Path) -> RunModel:

@@ -26,6 +26,7 @@ from backstory.providers.failures import (
 )
 from backstory.providers.metering import Usage
 from backstory.settings.addresses import OPENAI_ADDRESS
+from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE
 from backstory.settings.environment import (
     EMBEDDING_KEY_VARIABLE,
     OPENAI_KEY_VARIABLE,
@@ -81,9 +82,8 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
     """Sends requests from any number of threads, within rate limits that they share."""
 
     kind = "openai"
-    # Most such services are one's own, without a quota.
-    default_units_per_minute = 50_000
-    default_tokens_per_minute = 1_000_000
+    default_units_per_minute = TEXTS_PER_MINUTE["openai"]
+    default_tokens_per_minute = TOKENS_PER_MINUTE["openai"]
 
     def __init__(
         self,

@@ -15,6 +15,11 @@ LOCAL_MODELS: Final = MappingProxyType(
 )
 """The models that `provider: local` knows by name, and what they are."""
 
+TEXTS_PER_MINUTE: Final = MappingProxyType({"gemini": 100, "openai": 50_000})
+"""Most texts per minute if the settings name no limit; most servers with the API of OpenAI have no quota."""
+TOKENS_PER_MINUTE: Final = MappingProxyType({"gemini": 30_000, "openai": 1_000_000})
+"""Most tokens per minute if the settings name no limit."""
+
 _GEMINI_MODEL: Final = "gemini-embedding-001"
 _GEMINI_LARGEST: Final = 3072
 # Most models that people serve themselves read 512 tokens, and many services cut a longer text without a word.
@@ -35,6 +40,8 @@ class EmbeddingSettings(SettingsGroup):
     """Languages that the model knows, such as `[en, de]`; null: those of the `local` models, else all."""
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
+    precision: Literal["float32", "int8"] = "float32"
+    """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/performance.md)."""
     dimension: int | None = Field(default=None, ge=8, le=8192)
     """Width of the vectors; null: 768 for `gemini`, and for `openai` that of the model, which need not take another."""
     query_prefix: str = ""
@@ -75,6 +82,11 @@ class EmbeddingSettings(SettingsGroup):
         common = _OPENAI_TOKENS if is_openai(self.base_url or OPENAI_ADDRESS) else _COMMON_TOKENS
         return self.max_input_tokens or common
 
+    @property
+    def is_shipped_model(self) -> bool:
+        """Whether the model is the one that is installed with the package."""
+        return self.provider == "local" and self.model_dir is None and self.model in (None, "english")
+
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
@@ -106,6 +118,15 @@ class EmbeddingSettings(SettingsGroup):
             raise ValueError(
                 f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model of "
                 "your own; models of a service need provider: gemini or openai"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _int8_needs_the_shipped_model(self) -> Self:
+        if self.precision == "int8" and not (self.is_shipped_model and self.runtime == "onnxruntime"):
+            raise ValueError(
+                "precision: int8 needs the shipped model (provider: local without model and model_dir) and "
+                "runtime: onnxruntime; remove it, or write precision: float32"
             )
         return self
 

@@ -335,6 +335,7 @@ MODEL_CHANGES = (
     (OPENAI, "embedding.max_input_tokens", 256, {"document_chunks", "window_chunks", "window_contexts"}),
     (OPENAI, "embedding.allow_http", True, set()),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),
+    (LOCAL, "embedding.precision", "int8", SPACE),
     (TINY_BERT, "embedding.runtime", "openvino", set()),
     ({"rerank.model_dir": "models/cross a"}, "rerank.provider", "cross_encoder", RERANKED),
     (CROSS, "rerank.model_dir", "models/cross b", RERANKED),

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embeddings.batches import group_by_length
+from backstory.embeddings.batches import group_by_length, group_equal_lengths
 from backstory.embeddings.checks import require_text, require_within_limit
+from backstory.embeddings.local.activation_ranges import ActivationRanges
 from backstory.embeddings.local.bert_model import BertModel
 from backstory.embeddings.local.graph_file import require_graph_file
+from backstory.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph, choose_weight_type
 from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import ModelFileError
@@ -28,7 +30,9 @@ _TOKENIZED_AT_ONCE = 4096
 
 
 class LocalEmbedder:
-    """Runs a BERT-type model in float32, so that a text has the same vector in every batch.
+    """Runs a BERT-type model in float32, or with whole numbers of constant scales.
+
+    With either, a text has the same vector in every batch.
 
     One session uses all cores that the process may use. The first process that embeds builds the model's graph
     into the cache. Constructing the embedder loads neither a runtime nor the tokenizer.
@@ -43,6 +47,7 @@ class LocalEmbedder:
         *,
         graphs: Path,
         runtime: Runtime = "onnxruntime",
+        ranges: ActivationRanges | None = None,
         languages: tuple[str, ...] | None = None,
     ) -> None:
         """Set the model and its runtime.
@@ -51,6 +56,8 @@ class LocalEmbedder:
             model: The model to run.
             graphs: Folder for built graphs.
             runtime: Library that runs the model. The embedding space is the same with either.
+            ranges: Ranges of the model's activations, to multiply whole numbers of 8 bits by onnxruntime; None for
+                float32. The embedding space is another one.
             languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
         """
         self._model = model
@@ -62,8 +69,14 @@ class LocalEmbedder:
         self.default_query_tokens = _QUERY_TOKENS
         self.workers = 1
         self.api_calls = 0
-        version = hashlib.sha256(f"{model.checksum} graph {GRAPH_VERSION}".encode()).hexdigest()[:12]
+        graph = f"graph {GRAPH_VERSION}"
+        if ranges is not None:
+            made_by = f"{ranges.checksum} {INT8_GRAPH_VERSION}"
+            self.id += f":int8-{hashlib.sha256(made_by.encode()).hexdigest()[:6]}"
+            graph = f"int8 {made_by} {choose_weight_type()}"
+        version = hashlib.sha256(f"{model.checksum} {graph}".encode()).hexdigest()[:12]
         self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
+        self._ranges = ranges
         self._runtime: Runtime = runtime
         self._loading = threading.Lock()
         self._run_model: RunModel | None = None
@@ -104,8 +117,12 @@ class LocalEmbedder:
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
         require_within_limit(counts, self.max_input_tokens, self.id)
         run_model = self._load_model()
-        for batch in self.plan_batches(counts):
-            vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
+        if self._ranges is None:
+            for batch in self.plan_batches(counts):
+                vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
+        else:
+            for batch in group_equal_lengths(counts, max_tokens=MAX_PADDED_TOKENS):
+                vectors[batch] = run_model({INPUT_IDS: np.array([tokens[position] for position in batch])})
         return vectors
 
     def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -145,9 +162,14 @@ class LocalEmbedder:
     def _load_model(self) -> RunModel:
         with self._loading:
             if self._run_model is None:
-                require_graph_file(self.graph_path, lambda: build_graph(self._model))
+                require_graph_file(self.graph_path, self._build_graph)
                 self._run_model = open_model(self.graph_path, self._runtime)
             return self._run_model
+
+    def _build_graph(self) -> bytes:
+        if self._ranges is None:
+            return build_graph(self._model)
+        return build_int8_graph(self._model, self._ranges, choose_weight_type())
 
 
 def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:

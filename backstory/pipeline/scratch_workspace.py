@@ -1,0 +1,109 @@
+"""A copy of a workspace's state in which stages can be tried: it reads the user's files and writes none of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from backstory.embeddings import EmbeddingCache
+from backstory.embeddings.protocol import Embedder
+from backstory.rerankers import Reranker
+from backstory.settings import Settings
+from backstory.tables.locks import running
+from backstory.workspace import Workspace
+from backstory.writing import Writer
+
+_NOT_COPIED = ("embeddings.sqlite*", "drafts.sqlite*", "embedding_jobs.sqlite*", "*.duckdb*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchWorkspace(Workspace):
+    """A workspace whose tables lie in another folder than the files that a user puts into it.
+
+    Paths below the root are those of the copy, so that whatever a stage writes, it writes there.
+
+    Attributes:
+        original: The workspace that is left alone.
+    """
+
+    original: Workspace
+
+    @property
+    def exports(self) -> Path:
+        """Folder of the chat exports, in the original."""
+        return self.original.exports
+
+    @property
+    def posts(self) -> Path:
+        """Folder of the documents, in the original."""
+        return self.original.posts
+
+    @property
+    def written(self) -> Path:
+        """Folder of the written posts, in the original."""
+        return self.original.written
+
+    @property
+    def index(self) -> Path:
+        """Folder of the published snapshots, in the original."""
+        return self.original.index
+
+    @property
+    def forgotten(self) -> Path:
+        """File of the list of forgotten things, in the original."""
+        return self.original.forgotten
+
+    @property
+    def located_settings(self) -> Settings:
+        """The settings with the folders of models as absolute paths, in the original."""
+        return self.original.located_settings
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder of the original."""
+        return self.original.embedder
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The reranker of the original."""
+        return self.original.reranker
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """The writer of the original."""
+        return self.original.writer
+
+    @cached_property
+    def embeddings(self) -> EmbeddingCache:
+        """The cache of vectors of the original."""
+        return self.original.embeddings
+
+
+@contextmanager
+def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
+    """Copy the tables and the key of a workspace into a temporary folder that only this user can read.
+
+    Vectors, drafts and snapshots are not copied. If a run is under way, the copy is made when it has ended.
+
+    Args:
+        workspace: An open workspace, before or after its first run.
+
+    Yields:
+        The copy. Its folder is deleted at the end.
+    """
+    with TemporaryDirectory(prefix="backstory-") as folder:
+        root = Path(folder)
+        scratch = ScratchWorkspace(root, workspace.settings, workspace.accept_removals, original=workspace)
+        with running(workspace.tables) if workspace.tables.is_dir() else nullcontext():
+            for made, copy in (
+                (workspace.tables, scratch.tables),
+                (workspace.secret.parent, scratch.secret.parent),
+            ):
+                if made.is_dir():
+                    shutil.copytree(made, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        yield scratch

@@ -1,0 +1,64 @@
+"""``backstory cache``: what it counts, what pruning deletes, and that a run then computes nothing again."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from backstory import run_pipeline
+from backstory.embeddings.cache import embedding_key
+from backstory.errors import WorkspaceError
+from backstory.pipeline.cache_use import measure_caches, prune_caches
+from backstory.tables.locks import running
+from backstory.workspace import Workspace, open_workspace
+from tests.cli.invocation import run
+
+
+def store(workspace: Workspace, space: str, text: str) -> None:
+    vector = np.zeros((1, workspace.embedder.dimension), np.float32)
+    vector[0, 0] = 1
+    workspace.embeddings.put(space, [embedding_key(space, "query", text)], vector)
+
+
+def test_pruning_deletes_what_no_table_uses_and_nothing_that_the_next_run_needs(
+    made_workspace: Workspace,
+) -> None:
+    used = measure_caches(made_workspace).vectors[made_workspace.embedder.id]
+    store(made_workspace, made_workspace.embedder.id, "a question that was asked once")
+    store(made_workspace, "local:another:0123:8", "a text of another model")
+    result = run("cache", "--prune", "--json", "--workspace", str(made_workspace.root))
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told["pruned"] == {"vectors": 2, "drafts": 0}
+    assert told["vectors"] == {made_workspace.embedder.id: used}
+    (made_workspace.posts / "frost.md").write_text("# Frost\n\nFrost cracks elbows.\n", encoding="utf-8")
+    reports = {report.table: report.counts for report in run_pipeline(open_workspace(made_workspace.root))}
+    assert reports["search_index"]["embedding_computed"] == 1
+    assert reports["hits"]["embedding_computed"] == 0
+
+
+def test_status_and_the_command_tell_the_size(made_workspace: Workspace) -> None:
+    place = ("--workspace", str(made_workspace.root))
+    vectors = sum(measure_caches(made_workspace).vectors.values())
+    assert f"Caches: {vectors} vectors (" in run("status", *place).output
+    assert made_workspace.embedder.id in run("cache", *place).output
+
+
+def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:
+    store(workspace, workspace.embedder.id, "a text")
+    with pytest.raises(WorkspaceError, match="run `backstory run` first"):
+        prune_caches(workspace)
+    assert measure_caches(workspace).vectors == {workspace.embedder.id: 1}
+
+
+def test_pruning_waits_for_a_run(made_workspace: Workspace) -> None:
+    store(made_workspace, made_workspace.embedder.id, "a text that the run has yet to put into a table")
+    pruning = threading.Thread(target=prune_caches, args=(made_workspace,))
+    before = measure_caches(made_workspace)
+    with running(made_workspace.tables):
+        pruning.start()
+        pruning.join(timeout=0.2)
+        assert measure_caches(made_workspace).vectors == before.vectors
+    pruning.join(timeout=60)
+    assert measure_caches(made_workspace).vectors != before.vectors

@@ -1,0 +1,88 @@
+"""``backstory run --estimate``: what it counts is what the run then does, and it writes nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.pipeline.estimate import Estimate, estimate_run
+from backstory.runner import find_wanted
+from backstory.workspace import Workspace, open_workspace
+from tests.cli.invocation import run
+from tests.workspaces import SETTINGS
+
+GEMINI = SETTINGS.replace("{provider: hashing}", "{provider: gemini}")
+WRITERS = "writers: {provider: gemini}\nrerank: {provider: gemini}\n"
+
+
+def estimate(root: Path) -> Estimate:
+    return estimate_run(open_workspace(root), lambda scratch: find_wanted(scratch, None, None))
+
+
+def stamp(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+
+
+def missing(found: Estimate) -> dict[str, int]:
+    return {kind.kind: kind.missing for kind in found.embedding}
+
+
+def test_the_first_run_embeds_what_was_estimated(workspace: Workspace) -> None:
+    before = stamp(workspace.root)
+    found = estimate(workspace.root)
+    assert stamp(workspace.root) == before
+    reports = {report.table: report.counts for report in run_pipeline(workspace)}
+    assert missing(found) == {
+        "documents": reports["search_index"]["embedding_computed"],
+        "query chunks": reports["hits"]["embedding_computed"],
+    }
+    tokens = [reports[table]["embedding_tokens"] for table in ("search_index", "hits")]
+    assert [kind.tokens for kind in found.embedding] == tokens
+    assert found.pace.seconds > 0
+    assert found.cost == 0
+
+
+def test_an_unchanged_workspace_has_nothing_to_embed(made_workspace: Workspace) -> None:
+    before = stamp(made_workspace.root)
+    result = run("run", "--estimate", "--workspace", str(made_workspace.root))
+    assert result.exit_code == 0, result.output
+    assert "No text needs to be embedded" in result.output
+    assert stamp(made_workspace.root) == before
+
+
+def test_a_new_post_is_embedded_alone_and_the_query_chunks_are_in_the_cache(
+    made_workspace: Workspace,
+) -> None:
+    (made_workspace.posts / "frost.md").write_text(
+        "# Frost\n\nFrost cracks plastic elbows.\n", encoding="utf-8"
+    )
+    found = estimate(made_workspace.root)
+    assert missing(found) == {"documents": 1, "query chunks": 0}
+    assert found.embedding[1].cached > 0
+
+
+def test_an_estimate_of_services_needs_no_key_and_gives_prices(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    found = estimate(make_workspace(GEMINI + WRITERS).root)
+    tokens = sum(kind.tokens for kind in found.embedding)
+    assert found.cost == pytest.approx(tokens * 0.15 / 1_000_000)
+    assert found.pace.basis == "from the limits per minute in the settings"
+    assert {calls.purpose: calls.calls for calls in found.calls} == {"rerank": 3, "writing": 3}
+    assert all(calls.cost for calls in found.calls)
+
+
+def test_a_model_without_a_price_is_named(make_workspace: Callable[..., Workspace]) -> None:
+    root = make_workspace(GEMINI + "costs: {currency: EUR}\n").root
+    result = run("run", "--estimate", "--workspace", str(root))
+    assert result.exit_code == 0, result.output
+    assert "no price is known" in result.output
+
+
+def test_batch_jobs_cost_their_share(make_workspace: Callable[..., Workspace]) -> None:
+    batch = GEMINI.replace("provider: gemini", "provider: gemini, batch: true, batch_min_texts: 1")
+    found = estimate(make_workspace(batch).root)
+    tokens = sum(kind.tokens for kind in found.embedding)
+    assert found.cost == pytest.approx(tokens * 0.075 / 1_000_000)
+    assert found.pace.basis.startswith("batch jobs")
