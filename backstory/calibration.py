@@ -29,7 +29,7 @@ MOST_PROBES: Final = 128
 
 _DEFAULT_TEMPERATURE = 0.04
 _KEYWORDS_PER_TEMPERATURE = 2.5  # the shipped model's weight of keywords by its temperature
-_DEVIATIONS_ABOVE_CHANCE = 0.5
+_LEAST_TEMPERATURE = 0.001  # documents that are all alike have no spread
 _BEST = 5
 _DIGITS = 2
 _ROWS_AT_ONCE = 8192
@@ -200,7 +200,7 @@ def _derive(
     A probe is compared with other documents only: its own holds its very words, as no chat does.
     """
     best = np.full((len(probes), _BEST), -1.0)
-    count, total, squares = 0, 0.0, 0.0
+    count, total = 0, 0.0
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         cosines = (probes @ vectors[rows].T).astype(np.float64)
@@ -208,14 +208,11 @@ def _derive(
         found = np.concatenate([best, np.where(others, cosines, -1.0)], axis=1)
         best = -np.sort(-found, axis=1)[:, :_BEST]
         count, total = count + int(others.sum()), total + float(cosines[others].sum())
-        squares += float((cosines[others] ** 2).sum())
-    chance = total / count
-    deviation = np.sqrt(max(squares / count - chance**2, 0))
-    temperature = _round(best.std())
+    temperature = _round(max(float(best.std()), _LEAST_TEMPERATURE))
     return Calibration(
         temperature=temperature,
         keyword_weight=_round(min(1.0, _KEYWORDS_PER_TEMPERATURE * temperature)),
-        min_similarity=round(float(chance + _DEVIATIONS_ABOVE_CHANCE * deviation), _DIGITS),
+        min_similarity=round(total / count, _DIGITS),
         origin="documents",
         probes=len(probes),
     )

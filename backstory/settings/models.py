@@ -161,7 +161,7 @@ class RAGSettings(SettingsGroup):
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
     """Cosine at or above which two chunks are near-duplicates; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Threshold: cosine below which a hit is dropped; null: that of the model (local 0.60, gemini 0.70), else derived."""
+    """Threshold: cosine below which a hit is dropped; null: the model's (local 0.60, gemini 0.70), or derived."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
     """`chunked` searches for each query chunk, `hybrid` also for the whole window, `adaptive` for either, by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)
@@ -169,7 +169,7 @@ class RAGSettings(SettingsGroup):
     ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
     """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
     keyword_weight: float | None = Field(default=None, ge=0, le=1)
-    """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score; null: derived."""
+    """In `ranking: hybrid`, weight of the square root of the BM25 score beside the cosine; null: derived."""
     keyword_terms: int | None = Field(default=32, ge=1)
     """Most distinct words per query that keyword search compares, the rarest first; null for all, weighted by count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
