@@ -124,8 +124,8 @@ def calibrate(
     derived = _derive(
         embed_queries(probes.texts),
         np.array(probes.document),
-        vectors[counted["row"].to_numpy()],
-        counted["document"].to_numpy(),
+        vectors,
+        counted.select("row", "document").to_numpy().astype(np.int64),
     )
     # A threshold that the model states is not replaced.
     return derived.model_copy(
@@ -192,21 +192,20 @@ def _cut_runs(text: str, embedder: Embedder) -> list[str]:
     return runs or [text.strip()]
 
 
-def _derive(
-    probes: Vectors, probe_documents: Positions, vectors: Vectors, documents: Positions
-) -> Calibration:
+def _derive(probes: Vectors, probe_documents: Positions, vectors: Vectors, rows: Positions) -> Calibration:
     """Measure how far the best cosines of the probes spread, and what cosine chance gives.
 
-    A probe is compared with other documents only: its own holds its very words, as no chat does.
+    A probe is compared with other documents only: its own holds its very words, as no chat does. ``rows`` has the
+    position in ``vectors`` and the document of each chunk that counts.
     """
     best = np.full((len(probes), _BEST), -1.0)
     count, total = 0, 0.0
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        cosines = (probes @ vectors[rows].T).astype(np.float64)
-        others = probe_documents[:, None] != documents[None, rows]
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        row, document = rows[start : start + _ROWS_AT_ONCE].T
+        cosines = (probes @ vectors[row].T).astype(np.float64)
+        others = probe_documents[:, None] != document
         found = np.concatenate([best, np.where(others, cosines, -1.0)], axis=1)
-        best = -np.sort(-found, axis=1)[:, :_BEST]
+        best = np.partition(found, -_BEST, axis=1)[:, -_BEST:]
         count, total = count + int(others.sum()), total + float(cosines[others].sum())
     temperature = _round(max(float(best.std()), _LEAST_TEMPERATURE))
     return Calibration(
