@@ -210,7 +210,7 @@ GERMAN = ["Ist der Tropfschlauch schon wieder kaputt?", "Ja, der Frost hat das W
 def test_a_window_in_a_language_that_the_model_does_not_know_gets_no_verdict(cause: str) -> None:
     found = assess(GERMAN, [(0, "frost elbow", 0.85, cause)], known_languages=("en", "fr"))
     assert (found["language"], found["verdict"], found["confidence"]) == ("de", "unknown", None)
-    assert "a model that knows German" in found["recommendation"]
+    assert "a service that knows German" in found["recommendation"]
 
 
 @pytest.mark.parametrize("known", [None, ("en", "de")])
