@@ -59,8 +59,8 @@ ROOMS = (
     "windows", "window_chunks", "documents",
     "forgotten", "document_chunks", "providers", "runs", "embeddings", "calibration", "index", "hits", "rerankers",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
-    "workspace", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report", "site",
-    "orchestration", "original", "cli",
+    "workspace", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report",
+    "site", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
 
