@@ -18,6 +18,9 @@ TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 INTERCEPT = -7.1
 PER_MARGIN = 50.0
 
+_FITTED_SPACES = ("local:granite-embedding-30m-english:",)
+"""Beginnings of the ids of the embedders on whose similarities the constants were fitted."""
+
 # From this rarity of its known words on, a part that found nothing counts in full: three words of a single chunk each.
 _ASKING_RARITY = 3.0
 # A hit this close below the threshold, in cosine, counts as nearly found.
@@ -39,6 +42,7 @@ def evaluate_retrieval(
     min_similarity: float,
     settings: RAGSettings,
     searchable: bool = True,
+    embedder_id: str,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Assess without labels how well the context of each window covers it.
@@ -57,6 +61,8 @@ def evaluate_retrieval(
         min_similarity: The threshold for the hits, a cosine.
         settings: The ``rag`` settings of the decisions.
         searchable: Whether the searched index holds any chunk.
+        embedder_id: Name of the embedding space of the hits. Only those for which the constants were fitted give a
+            confidence.
         known_languages: The ``languages`` of the embedder of the hits; None for all.
 
     Returns:
@@ -68,8 +74,10 @@ def evaluate_retrieval(
         without one; ``confidence``, the estimated probability that at least half of its topics are
         covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
         without words of the corpus is ``sufficient`` with 0.5. If the corpus is empty, every window is ``insufficient``
-        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, unless
-        retrieval is switched off or the corpus is empty.
+        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, and so is a
+        window with a context if no confidence was fitted for the embedder. Without a context, such a window is
+        ``insufficient`` with 0. If retrieval is switched off or the corpus is empty, none is ``unknown``.
+        ``language_known`` says whether the embedder knows the language.
     """
     parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
     terms = _list_terms(window_chunks, contexts, terms_of)
@@ -92,7 +100,7 @@ def evaluate_retrieval(
         )
         .with_columns(pl.col("is_known").fill_null(value=True))
     )
-    return _decide(table, min_similarity, settings, searchable=searchable)
+    return _decide(table, min_similarity, settings, searchable=searchable, embedder_id=embedder_id)
 
 
 def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
@@ -212,19 +220,23 @@ def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
 
 
 def _decide(
-    table: pl.DataFrame, min_similarity: float, settings: RAGSettings, *, searchable: bool
+    table: pl.DataFrame, min_similarity: float, settings: RAGSettings, *, searchable: bool, embedder_id: str
 ) -> pl.DataFrame:
+    is_fitted = embedder_id.startswith(_FITTED_SPACES)
     measured = estimate_confidence(pl.col("score_margin"), min_similarity)
     confidence = (
         pl.when(pl.lit(not (settings.enabled and searchable)))
         .then(0.0)
         .when(~pl.col("is_known"))
         .then(None)
-        .when("asks")
+        .when(~pl.col("asks"))
+        .then(0.5)
+        .when(pl.lit(is_fitted))
         .then(measured)
-        .otherwise(0.5)
+        .when(pl.col("served_share") == 0)
+        .then(0.0)
     )
-    attainable = estimate_confidence(pl.col("reach"), min_similarity) >= 0.5
+    attainable = (estimate_confidence(pl.col("reach"), min_similarity) >= 0.5) | pl.lit(not is_fitted)
     advice = (
         pl.when(pl.lit(not settings.enabled))
         .then(pl.lit("set rag.enabled: true, because retrieval is switched off"))
@@ -236,6 +248,13 @@ def _decide(
                 "set embedding.model to multilingual, or embedding.provider to a service that knows {}: what this "
                 "one finds similar says nothing about the window",
                 english_name(pl.col("language")),
+            )
+        )
+        .when(pl.col("confidence").is_null())
+        .then(
+            pl.lit(
+                f"look at the documents: how similar they must be is not known for {embedder_id}, so that there is no "
+                "verdict"
             )
         )
         .when(~pl.col("asks"))
@@ -306,5 +325,6 @@ def _decide(
             "verdict",
             "confidence",
             "recommendation",
+            language_known="is_known",
         )
     )

@@ -144,7 +144,7 @@ def make_window_contexts(
         .with_columns(pl.col("^.*_count$").fill_null(0))
         .join(assessments, on="window_id", how="left", maintain_order="left")
     )
-    foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown")
+    foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown") & ~pl.col("language_known")
     starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
     status = (
         pl.when(pl.lit(not enabled))

@@ -47,6 +47,7 @@ def judge_hits(
     settings: RAGSettings,
     *,
     min_similarity: float,
+    temperature: float,
     vectors: VectorSources,
     entry_tokens: EntryTokens,
     max_tokens: int,
@@ -62,6 +63,7 @@ def judge_hits(
         hits: Table ``hits``.
         settings: The ``rag`` settings.
         min_similarity: Threshold: cosine below which a hit is no evidence.
+        temperature: Difference in score that changes the evidence by the factor e.
         vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
@@ -80,7 +82,7 @@ def judge_hits(
     columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
-        str(window_id): _select(_as_matrix(group), settings, count, vectors)
+        str(window_id): _select(_as_matrix(group, temperature), settings, count, vectors)
         for (window_id,), group in windows.items()
     }
     chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
@@ -201,7 +203,7 @@ def _judge_window(
     return [(window_id, chunk_id, *verdict) for chunk_id, verdict in verdicts.items()]
 
 
-def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
+def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     found = list(
         zip(*(group[name].to_list() for name in ("query_chunk_id", "chunk_id", "score")), strict=True)
     )
@@ -214,7 +216,7 @@ def _as_matrix(group: pl.DataFrame) -> WindowMatrix:
     places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
     scores = np.full((len(rows), len(chunk_ids)), -np.inf)
     scores[tuple(np.array(places).T)] = [score for _, _, score in found]
-    return WindowMatrix(list(rows), chunk_ids, scores)
+    return WindowMatrix(list(rows), chunk_ids, scores, temperature)
 
 
 def _near_duplicates(

@@ -158,7 +158,9 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     frame = queries.frame
     as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
     texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
-    request = SearchRequest.from_settings(settings, top_k=settings.chunks_per_query, as_of=as_of)
+    request = SearchRequest.from_settings(
+        settings, top_k=settings.chunks_per_query, calibration=index.calibration, as_of=as_of
+    )
     result = index.search(queries.vectors, request, texts=texts)
     asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
     hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(

@@ -12,9 +12,9 @@ from typing import Self
 
 import polars as pl
 
+from backstory.calibration import find_threshold
 from backstory.contexts import make_contexts
 from backstory.decisions import judge_hits
-from backstory.embeddings import find_threshold
 from backstory.embeddings.protocol import Embedder, Vectors
 from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex
@@ -85,7 +85,7 @@ class Retrieval:
 
         Args:
             settings: Settings with absolute paths of models.
-            embedder: Gives the default threshold if the settings have none.
+            embedder: Gives the threshold if the settings and the index have none.
             index: An open snapshot in the embedder's space.
 
         Raises:
@@ -95,7 +95,7 @@ class Retrieval:
             index=index,
             rag=settings.rag,
             context=settings.context,
-            min_similarity=find_threshold(settings.rag, embedder),
+            min_similarity=find_threshold(settings.rag, embedder, index.calibration),
             reranker=make_reranker(settings.rerank),
             rerank=settings.rerank,
         )
@@ -147,6 +147,7 @@ class Retrieval:
             hits,
             self.rag,
             min_similarity=self.min_similarity,
+            temperature=self.index.calibration.overridden_by(self.rag).temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
             entry_tokens=make_entry_counter(found, self.context),
             max_tokens=entry_budget(self.context) if max_tokens is None else max_tokens,

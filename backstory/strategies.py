@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from backstory.embeddings.protocol import Vectors
 from backstory.settings import RAGSettings
 
-# Measured on the labelled sets, see docs/quality.md. The temperature is in units of cosine.
-_TEMPERATURE = 0.04
+# Measured on the labelled sets, see docs/quality.md.
 _NORMALIZED = 0.85
 _CANDIDATE_EXPONENT = 0.8
 _QUERY_EXPONENT = 0.35
@@ -48,11 +47,13 @@ class WindowMatrix:
         chunk_ids: Candidates, best score first, ties by id.
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
+        temperature: Difference in score that changes the evidence by the factor e.
     """
 
     query_ids: list[str]
     chunk_ids: list[str]
     scores: NDArray[np.float64]
+    temperature: float
 
     @property
     def best(self) -> NDArray[np.float64]:
@@ -107,7 +108,7 @@ def _select_by_coverage(
     """
     chunk_ids = [window.chunk_ids[i] for i in candidates]
     return cover_evidence(
-        _weigh_evidence(window.scores[:, candidates]),
+        _weigh_evidence(window.scores[:, candidates], window.temperature),
         count,
         rows_alike=compare_queries(vectors.of_queries(window.query_ids)),
         candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,
@@ -166,13 +167,13 @@ def compare_queries(vectors: Vectors) -> NDArray[np.float64]:
     return _compare_topics(vectors) ** _QUERY_EXPONENT
 
 
-def _weigh_evidence(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weigh_evidence(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Turn scores into evidence, shape ``(queries, candidates)``, 0 where a query chunk did not find a candidate.
 
     With ``_NORMALIZED`` 1 this is a softmax over the candidates, in which every query chunk weighs the same, even one
     that found nothing good. With 0 it depends on the absolute score alone, and one dominant topic fills the context.
     """
-    scaled = scores / _TEMPERATURE
+    scaled = scores / temperature
     peak = np.maximum(scaled.max(axis=1, keepdims=True), -_LARGEST_EXPONENT)
     total = peak + np.log(np.exp(scaled - peak).sum(axis=1, keepdims=True))
     evidence: NDArray[np.float64] = np.exp(np.minimum(scaled - _NORMALIZED * total, _LARGEST_EXPONENT))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.embeddings import EmbeddingCache, find_threshold, make_embedder
+from backstory.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
+from backstory.embeddings import EmbeddingCache, make_embedder
 from backstory.embeddings.job_book import JobBook
 from backstory.embeddings.protocol import Embedder
-from backstory.errors import SettingsError, WorkspaceError
+from backstory.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.messages import LastReading
 from backstory.rerankers import Reranker, make_reranker
 from backstory.rerankers.judgement_cache import JudgementCache
@@ -170,8 +172,25 @@ class Workspace:
 
     @property
     def min_similarity(self) -> float:
-        """The effective threshold: the setting, or else the embedder's default."""
-        return find_threshold(self.settings.rag, self.embedder)
+        """The effective threshold: the setting, or else that of the published snapshot or of the embedder."""
+        return find_threshold(self.settings.rag, self.embedder, self.calibration)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The effective constants of the embedding space: the settings, or else those of the published snapshot.
+
+        Without a snapshot in the embedder's space that can be read, they are the defaults.
+        """
+        from backstory.index import current_version, read_manifest
+
+        found = DEFAULT_CALIBRATION
+        version = current_version(self.index)
+        # The examination of the index tells that a manifest is damaged, and the next run makes it again.
+        with suppress(SearchIndexError):
+            manifest = read_manifest(self.index / version) if version else None
+            if manifest is not None and manifest.embedder_id == self.embedder.id:
+                found = manifest.calibration
+        return found.overridden_by(self.settings.rag)
 
     @cached_property
     def embeddings(self) -> EmbeddingCache:

@@ -143,6 +143,7 @@ class Task:
                 terms_of=index.terms_of,
                 min_similarity=MIN_SIMILARITY,
                 settings=rag,
+                embedder_id="given",
             )
             summary = make_window_contexts(
                 self.windows,

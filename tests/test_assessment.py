@@ -18,6 +18,10 @@ THRESHOLD = 0.6
 RARITY = {"frost": 1.0, "elbow": 1.0, "solar": 1.0, "panel": 1.0, "train": 1.0, "lamp": 1.0, "day": 0.1}
 
 
+FITTED = "local:granite-embedding-30m-english:0123456789ab:384"
+"""A space for which the confidence was fitted."""
+
+
 def terms_of(texts: Sequence[str]) -> pl.DataFrame:
     numbers = {word: number for number, word in enumerate(RARITY)}
     rows = [
@@ -35,6 +39,7 @@ def assess(
     *,
     rag: RAGSettings | None = None,
     searchable: bool = True,
+    embedder_id: str = FITTED,
     known_languages: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
     """Assess one window: the texts of its query chunks, and hits of (chunk, document, similarity, cause).
@@ -64,7 +69,7 @@ def assess(
     table = evaluate_retrieval(
         windows, chunks, decisions, contexts,
         terms_of=terms_of, min_similarity=THRESHOLD, settings=rag or RAGSettings(), searchable=searchable,
-        known_languages=known_languages,
+        embedder_id=embedder_id, known_languages=known_languages,
     )  # fmt: skip
     return table.row(0, named=True)
 
@@ -205,7 +210,7 @@ GERMAN = ["Ist der Tropfschlauch schon wieder kaputt?", "Ja, der Frost hat das W
 def test_a_window_in_a_language_that_the_model_does_not_know_gets_no_verdict(cause: str) -> None:
     found = assess(GERMAN, [(0, "frost elbow", 0.85, cause)], known_languages=("en", "fr"))
     assert (found["language"], found["verdict"], found["confidence"]) == ("de", "unknown", None)
-    assert "a model that knows German" in found["recommendation"]
+    assert "a service that knows German" in found["recommendation"]
 
 
 @pytest.mark.parametrize("known", [None, ("en", "de")])
@@ -242,7 +247,7 @@ def test_the_language_of_a_window_is_that_of_its_texts_taken_once() -> None:
     )
     table = evaluate_retrieval(
         pl.DataFrame({"window_id": ["w"]}), chunks, empty(Decisions), empty(Contexts),
-        terms_of=terms_of, min_similarity=THRESHOLD, settings=RAGSettings(),
+        terms_of=terms_of, min_similarity=THRESHOLD, settings=RAGSettings(), embedder_id=FITTED,
     )  # fmt: skip
     assert table["language"].to_list() == ["en"]
 
@@ -255,8 +260,23 @@ def test_confidence_rises_with_the_margin_as_a_share_of_what_the_threshold_leave
     assert strict == pytest.approx(middle)
 
 
+def test_a_space_without_a_fit_gets_no_probability_for_what_it_shows() -> None:
+    shown = [(0, "frost", 0.9, "kept")]
+    assert assess(["frost elbow"], shown)["verdict"] == "sufficient"
+    found = assess(["frost elbow"], shown, embedder_id="hashing:words:256")
+    assert (found["verdict"], found["confidence"], found["language_known"]) == ("unknown", None, True)
+    assert "not known for hashing:words:256" in found["recommendation"]
+
+
+@pytest.mark.parametrize("embedder_id", [FITTED, "hashing:words:256"])
+def test_nothing_shown_is_insufficient_in_every_space(embedder_id: str) -> None:
+    missed = [(0, "frost", 0.3, "below_threshold")]
+    found = assess(["frost elbow solar panel"], missed, embedder_id=embedder_id)
+    assert (found["verdict"], found["confidence"] < 0.01) == ("insufficient", True)
+
+
 def test_no_windows_give_no_rows() -> None:
     assert evaluate_retrieval(
         empty(Windows), empty(WindowChunks), empty(Decisions), empty(Contexts),
-        terms_of=terms_of, min_similarity=THRESHOLD, settings=RAGSettings(),
+        terms_of=terms_of, min_similarity=THRESHOLD, settings=RAGSettings(), embedder_id=FITTED,
     ).is_empty()  # fmt: skip

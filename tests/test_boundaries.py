@@ -57,10 +57,10 @@ ROOMS = (
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "prompt_formats",
     "windows", "window_chunks", "documents",
-    "forgotten", "document_chunks", "providers", "runs", "embeddings", "index", "hits", "rerankers", "strategies",
-    "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing", "workspace",
-    "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report", "site",
-    "orchestration", "original", "cli",
+    "forgotten", "document_chunks", "providers", "runs", "embeddings", "calibration", "index", "hits", "rerankers",
+    "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
+    "workspace", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report",
+    "site", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
 

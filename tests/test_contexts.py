@@ -144,6 +144,7 @@ def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
             "term_coverage": [0.0, 0.5],
             "score_margin": [0.0, 0.2],
             "verdict": ["insufficient", verdict],
+            "language_known": [True, verdict != "unknown"],
             "confidence": [0.1, None if verdict == "unknown" else 0.9],
             "recommendation": ["add documents", "nothing to do"],
         }

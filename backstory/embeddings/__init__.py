@@ -1,7 +1,7 @@
 """Texts -> vectors: the protocol of embedders, one module per provider, batches, and a cache that processes share."""
 
 from backstory.embeddings.cache import EmbeddingCache
-from backstory.embeddings.choice import find_threshold, make_embedder, resolve_embedder
+from backstory.embeddings.choice import make_embedder, resolve_embedder
 from backstory.embeddings.embed import EmbeddedTexts, EmbeddingStats, ReportProgress, embed_texts
 from backstory.embeddings.protocol import Embedder, Task, Vectors
 
@@ -14,7 +14,6 @@ __all__ = [
     "Task",
     "Vectors",
     "embed_texts",
-    "find_threshold",
     "make_embedder",
     "resolve_embedder",
 ]

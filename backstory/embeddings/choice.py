@@ -1,4 +1,4 @@
-"""The embedder and the similarity threshold that settings or a model's name choose."""
+"""The embedder that settings or a model's name choose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from backstory.embeddings.protocol import Embedder
 from backstory.errors import InputError
 from backstory.providers.metering import CallMeter, Unmetered
-from backstory.settings import EmbeddingSettings, RAGSettings
+from backstory.settings import EmbeddingSettings
 from backstory.settings.embedding import LOCAL_MODELS
 from backstory.settings.environment import cache_folder, read_api_key
 
@@ -124,8 +124,3 @@ def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr 
 
     settings = EmbeddingSettings(provider="gemini", model=model)
     return GeminiEmbedder(settings, access=GeminiAccess(api_key=api_key, client=client))
-
-
-def find_threshold(rag: RAGSettings, embedder: Embedder) -> float:
-    """Give the threshold, the cosine below which a hit is no evidence: the setting, else the embedder's default."""
-    return embedder.default_min_similarity if rag.min_similarity is None else rag.min_similarity

@@ -32,7 +32,7 @@ class Embedder(Protocol):
 
     @property
     def default_min_similarity(self) -> float:
-        """Default threshold: cosine similarity below which a hit of this model is no evidence."""
+        """Threshold: cosine similarity below which a hit of this model is no evidence; 0 if its scale is not known."""
         ...
 
     @property

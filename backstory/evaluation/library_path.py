@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from backstory.calibration import calibrate
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.embeddings import EmbeddingCache, embed_texts
 from backstory.embeddings.protocol import Embedder, Task, Vectors
@@ -54,8 +55,21 @@ def index_documents(
     )
     texts = embedding_texts(chunks, labelled.documents)
     vectors = embed_with_progress(embedder, texts, cache, "document", "embedding documents")
+    calibration = calibrate(
+        embedder,
+        labelled.documents,
+        chunks,
+        vectors,
+        lambda probes: embed_texts(embedder, probes, task="query", cache=cache).vectors,
+    )
     build_index(
-        scratch, labelled.documents, chunks, vectors, embedder_id=embedder.id, settings=settings.index
+        scratch,
+        labelled.documents,
+        chunks,
+        vectors,
+        embedder_id=embedder.id,
+        settings=settings.index,
+        calibration=calibration,
     )
     return open_index(scratch, embedder_id=embedder.id), chunks
 

@@ -50,6 +50,7 @@ def assess_windows(
         min_similarity=retrieval.min_similarity,
         settings=retrieval.rag,
         searchable=retrieval.index.rows > 0,
+        embedder_id=retrieval.index.embedder_id,
         known_languages=known_languages,
     )
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(

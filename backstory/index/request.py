@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Self, get_args
 
+from backstory.calibration import Calibration
 from backstory.errors import InputError
 from backstory.settings import RAGSettings
 
@@ -87,20 +88,26 @@ class SearchRequest:
 
     @classmethod
     def from_settings(
-        cls, settings: RAGSettings, *, top_k: int, as_of: Sequence[datetime | None] | None = None
+        cls,
+        settings: RAGSettings,
+        *,
+        top_k: int,
+        calibration: Calibration,
+        as_of: Sequence[datetime | None] | None = None,
     ) -> Self:
         """Make the request that the settings describe, without a threshold.
 
         Args:
             settings: The ``rag`` settings.
             top_k: Most hits for one query.
+            calibration: Gives the weight of keywords if the settings have none.
             as_of: One time per query; later documents are hidden from it. None does not restrict.
         """
         return cls(
             top_k=top_k,
             mode=settings.mode,
             ranking=settings.ranking,
-            keyword_weight=settings.keyword_weight,
+            keyword_weight=calibration.overridden_by(settings).keyword_weight,
             keyword_terms=settings.keyword_terms,
             filters=Filters(
                 as_of=as_of,

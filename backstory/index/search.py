@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.calibration import Calibration
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
 from backstory.index.engines.exact import ExactEngine
@@ -88,6 +89,11 @@ class SearchIndex:
     def rows(self) -> int:
         """Number of indexed chunks."""
         return self.manifest.rows
+
+    @property
+    def calibration(self) -> Calibration:
+        """Constants of the embedding space for the documents of the snapshot."""
+        return self.manifest.calibration
 
     @property
     def embedder_id(self) -> str:

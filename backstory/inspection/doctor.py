@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from backstory.calibration import CONSTANTS, describe_calibration
 from backstory.errors import (
     BackstoryError,
     LedgerError,
@@ -22,6 +23,7 @@ from backstory.errors import (
     StaleIndexWarning,
 )
 from backstory.extras import MODULES, is_installed
+from backstory.index import current_version, read_manifest
 from backstory.index.snapshot.publication import has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
@@ -90,6 +92,7 @@ def examine(given: Path | None) -> list[Examination]:
         examine_one("embedder", lambda: _try_embedder(workspace)),
         examine_one("reranker", lambda: _try_reranker(workspace)),
         examine_one("search index", lambda: _describe_index(workspace)),
+        examine_one("calibration", lambda: _describe_calibration(workspace)),
         examine_one("snapshot of contexts", lambda: _describe_snapshots(workspace)),
         examine_one("ledger", lambda: describe_ledger(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
@@ -202,6 +205,16 @@ def _describe_index(workspace: Workspace) -> str:
     if hnsw.recall_at_5 < GOOD_RECALL:
         raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
     return f"{described}; {describe_recall(hnsw)}"
+
+
+def _describe_calibration(workspace: Workspace) -> str:
+    if not has_pointer(workspace.index):
+        return "not made yet; `backstory run` makes it with the index"
+    stated = {f"rag.{name}": getattr(workspace.settings.rag, name) for name in CONSTANTS}
+    overridden = [f"{name} {value:g} of the settings" for name, value in stated.items() if value is not None]
+    manifest = read_manifest(workspace.index / current_version(workspace.index))
+    described = describe_calibration(manifest.calibration)
+    return described + (f"; instead of it counts {', '.join(overridden)}" if overridden else "")
 
 
 def _describe_snapshots(workspace: Workspace) -> str:

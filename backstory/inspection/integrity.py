@@ -10,7 +10,7 @@ import polars as pl
 from backstory.errors import ContractError
 from backstory.index import current_version, read_manifest
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY
-from backstory.languages import english_name
+from backstory.languages import english_name, is_known
 from backstory.tables import read_table
 from backstory.tables.contracts import validate
 from backstory.tables.schemas import TABLES
@@ -131,8 +131,10 @@ def find_insufficient_windows(workspace: Workspace, partitions: Partitions = Non
 def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find windows without a verdict because the embedder does not know their language."""
     contexts = read_table(workspace.tables, "window_contexts", partitions)
+    known = workspace.embedder.languages
+    foreign = [language for language in contexts["language"].unique() if not is_known(language, known)]
     return (
-        contexts.filter(pl.col("verdict") == "unknown")
+        contexts.filter((pl.col("verdict") == "unknown") & pl.col("language").is_in(foreign))
         .sort("language", "window_id")
         .select("window_id", "embedder_id", "recommendation", language=english_name(pl.col("language")))
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from backstory.calibration import find_threshold
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
 from backstory.index import SearchRequest
@@ -49,11 +50,14 @@ def query_text(
     settings = given.model_copy(update={"tags": list(tags)}) if tags else given
     most = settings.top_k if top_k is None else top_k
     served = open_served(workspace)
-    threshold = served.workspace.min_similarity
     with served.index as index:
+        threshold = find_threshold(settings, served.workspace.embedder, index.calibration)
         embedded = embed_texts(served.workspace.embedder, [text], task="query", cache=workspace.embeddings)
         request = SearchRequest.from_settings(
-            settings, top_k=most * settings.chunks_per_query, as_of=None if as_of is None else [as_of]
+            settings,
+            top_k=most * settings.chunks_per_query,
+            calibration=index.calibration,
+            as_of=None if as_of is None else [as_of],
         )
         result = index.search(embedded.vectors, request, texts=[text])
         best = result.hits.unique("document_id", keep="first", maintain_order=True).head(most)

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 from pydantic import ValidationError
 
+from backstory.calibration import calibrate, describe_calibration
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import DocumentRead, name_reading
 from backstory.documents.files import FolderListing, list_files
@@ -18,6 +19,7 @@ from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT, name_source
 from backstory.documents.written import drop_former_posts, join_listings, list_written
 from backstory.embeddings import embed_texts
+from backstory.embeddings.protocol import Vectors
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
@@ -288,6 +290,9 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
         chunks,
         embedded.vectors,
         embedder_id=embedder.id,
+        calibration=calibrate(
+            embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
+        ),
         settings=_settings_of_index(workspace, len(chunks), interim=interim),
         languages={ids[uri]: language for uri, language in languages.items()},
     )
@@ -308,6 +313,16 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
     )
     log_report(report)
     return report
+
+
+def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
+    """Embed short texts as queries."""
+    embedded = embed_texts(workspace.embedder, probes, task="query", cache=workspace.embeddings)
+    stats = embedded.stats
+    workspace.runs.count_texts(
+        workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
+    )
+    return embedded.vectors
 
 
 def find_pending_index(workspace: Workspace, *, interim: bool = False) -> list[str]:
@@ -379,6 +394,7 @@ def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | fl
     described: dict[str, int | float | str] = {
         "version": version,
         "embedder": manifest.embedder_id,
+        "calibration": describe_calibration(manifest.calibration),
         "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
     }
     if manifest.hnsw is not None:

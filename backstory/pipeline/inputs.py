@@ -75,7 +75,7 @@ def read_by(workspace: Workspace, table: str) -> SettingsRead:
         table: The table that the stage writes.
 
     Returns:
-        Effective values: the embedder's defaults are filled in, and its lower limits are applied.
+        Effective values: what the embedder or its calibration gives is filled in, and its lower limits are applied.
     """
     return _READERS[table](workspace)
 
@@ -155,16 +155,18 @@ def _hits(workspace: Workspace) -> SettingsRead:
     if not settings.enabled:
         return _rag(workspace, "enabled")
     approximate = settings.mode == "ann" and settings.ranking != "keyword" and _has_hnsw(workspace)
-    return _rag(
+    read = _rag(
         workspace,
         *("enabled", "chunks_per_query", "plan", "ranking"),
         *(("as_of", "undated") if settings.as_of else ("as_of",)),
         *("kinds", "tags", "document_ids", "tenant"),
         *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
         *(("keyword_terms",) if settings.ranking != "dense" else ()),
-        *(("keyword_weight",) if settings.ranking == "hybrid" else ()),
         *(("mode", "nprobe", "overfetch") if approximate else ()),
     )
+    if settings.ranking == "hybrid":
+        read["rag.keyword_weight"] = workspace.calibration.keyword_weight
+    return read
 
 
 def _decisions(workspace: Workspace) -> SettingsRead:
@@ -178,6 +180,8 @@ def _decisions(workspace: Workspace) -> SettingsRead:
         *(("mmr_lambda",) if settings.strategy == "mmr" else ()),
     )
     read["rag.min_similarity"] = workspace.min_similarity
+    if settings.strategy == "coverage":
+        read["rag.temperature"] = workspace.calibration.temperature
     return read | _context(workspace, "max_tokens", "snippet_characters") | _reranker(workspace)
 
 

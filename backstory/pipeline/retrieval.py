@@ -155,6 +155,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 min_similarity=workspace.min_similarity,
                 settings=settings.rag,
                 searchable=index().rows > 0,
+                embedder_id=workspace.embedder.id,
                 known_languages=workspace.embedder.languages,
             )
             summary = make_window_contexts(

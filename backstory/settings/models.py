@@ -161,19 +161,21 @@ class RAGSettings(SettingsGroup):
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
     """Cosine at or above which two chunks are near-duplicates; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Threshold: cosine below which a hit is dropped; null: the embedder's default (local 0.60, gemini 0.70)."""
+    """Threshold: cosine below which a hit is dropped; null: the model's (local 0.60, gemini 0.70), or derived."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
     """`chunked` searches for each query chunk, `hybrid` also for the whole window, `adaptive` for either, by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)
     """Most messages of a window that `adaptive` searches for as a whole."""
     ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
     """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
-    keyword_weight: float = Field(default=0.1, ge=0, le=1)
-    """In `ranking: hybrid`, a hit scores its cosine plus this times the square root of its BM25 score."""
+    keyword_weight: float | None = Field(default=None, ge=0, le=1)
+    """In `ranking: hybrid`, weight of the square root of the BM25 score beside the cosine; null: derived."""
     keyword_terms: int | None = Field(default=32, ge=1)
     """Most distinct words per query that keyword search compares, the rarest first; null for all, weighted by count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
     """`coverage` serves each topic of a window, `similarity` takes the best scores, `mmr` trades score for variety."""
+    temperature: float | None = Field(default=None, gt=0, le=1)
+    """In `strategy: coverage`, the difference in score that changes the evidence by the factor e; null: derived."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)
     """Weight of relevance against variety in `strategy: mmr`."""
     as_of: bool = True

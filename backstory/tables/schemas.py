@@ -326,7 +326,7 @@ class WindowContexts(Table):
     verdict: str = pa.Field(
         isin=VERDICTS,
         description="sufficient (confidence 0.5 or more), insufficient (less), or unknown (the model does not know the "
-        "window's language).",
+        "window's language, or no confidence was fitted for it).",
     )
     confidence: float = pa.Field(
         ge=0,

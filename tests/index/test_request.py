@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backstory.calibration import DEFAULT_CALIBRATION
 from backstory.errors import InputError
 from backstory.index import Filters, SearchIndex, SearchRequest
 from backstory.settings import RAGSettings
@@ -87,8 +88,10 @@ def test_every_setting_of_a_search_is_in_the_request() -> None:
         "tenant": "north",
     }
     rag = RAGSettings.model_validate(chosen | conditions | {"undated": "hide"})
-    request = SearchRequest.from_settings(rag, top_k=4, as_of=[EPOCH])
+    request = SearchRequest.from_settings(rag, top_k=4, calibration=DEFAULT_CALIBRATION, as_of=[EPOCH])
     filters = Filters(as_of=[EPOCH], undated=False, **conditions)
     expected = SearchRequest(top_k=4, filters=filters, **chosen)
     assert request == expected
     assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}
+    derived = DEFAULT_CALIBRATION.model_copy(update={"keyword_weight": 0.25})
+    assert SearchRequest.from_settings(RAGSettings(), top_k=4, calibration=derived).keyword_weight == 0.25

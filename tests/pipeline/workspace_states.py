@@ -79,7 +79,13 @@ def describe(root: Path) -> dict[str, Any]:
     stored = [
         read_mapped(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)
     ]
-    found["index"] = (version, manifest.words, manifest.files[VECTORS_FILE].sha256, *stored)
+    found["index"] = (
+        version,
+        manifest.words,
+        manifest.calibration,
+        manifest.files[VECTORS_FILE].sha256,
+        *stored,
+    )
     found["views"] = _count_views(workspace)
     found["leftovers"] = find_leftovers(root)
     return found

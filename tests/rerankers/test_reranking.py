@@ -129,6 +129,7 @@ def judge(
         hits_of(rows),
         rag,
         min_similarity=0.0,
+        temperature=0.04,
         vectors=VectorSources(same_direction, same_direction),
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,

@@ -38,7 +38,7 @@ def read_bert_folder(folder: str | Path) -> BertModel:
     """Read a model from a folder.
 
     The output is pooled by the mean, unless ``1_Pooling/config.json`` says otherwise. The model's similarity
-    scale is not known, so its threshold is 0; set ``rag.min_similarity`` to a better one.
+    scale is not known, so it has no threshold of its own (0): one is derived from the documents.
 
     Args:
         folder: Holds ``config.json``, ``model.safetensors`` and ``tokenizer.json``, and the optional files of

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from backstory.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.index.engines.keywords import write_keywords
@@ -74,6 +75,7 @@ def build_index(
     embedder_id: str,
     settings: IndexSettings,
     languages: Mapping[str, str | None] | None = None,
+    calibration: Calibration = DEFAULT_CALIBRATION,
 ) -> IndexBuild:
     """Build and publish a snapshot, unless the current snapshot has the same content.
 
@@ -89,6 +91,7 @@ def build_index(
         embedder_id: Name of the vectors' embedding space.
         settings: How to build the index and how many snapshots to keep.
         languages: Language of each searched document by id, ISO 639-1, None if unclear; by default they are detected.
+        calibration: The constants of the embedding space, from :func:`backstory.calibration.calibrate`.
 
     Returns:
         The version, counts, duration and recall of the current snapshot.
@@ -107,7 +110,7 @@ def build_index(
         built = find_damage(target, checksums=True) is not None
         if built:
             unpublished = publication.start_snapshot(folder, version)
-            _write_snapshot(unpublished, content, version)
+            _write_snapshot(unpublished, content, version, calibration)
             publication.publish(folder, version, unpublished)
         elif publication.current_version(folder) != version:
             publication.publish(folder, version, None)
@@ -134,7 +137,7 @@ def build_index(
     return build
 
 
-def _write_snapshot(folder: Path, content: Content, version: str) -> None:
+def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> None:
     rows = content.chunks.height
     vectors = _write_vectors(folder / VECTORS_FILE, content)
     write_mapped(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
@@ -164,6 +167,7 @@ def _write_snapshot(folder: Path, content: Content, version: str) -> None:
         languages=languages,
         settings=content.settings,
         hnsw=_check_database(folder / DATABASE_FILE, content, vectors),
+        calibration=calibration,
         made_with={
             name: _installed_version(name)
             for name in ("backstory", "bm25s", "duckdb", "duckdb-extension-vss")

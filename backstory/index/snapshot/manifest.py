@@ -22,14 +22,15 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.atomic_files import lock
+from backstory.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.settings import IndexSettings
 
 FORMAT = 3
-# The keyword index of formats 1 and 2 holds one language, and words that were found by other rules. Such a snapshot is
-# described, and its documents are found, but it is not searched.
+# Formats 1 and 2 have no calibration. Their keyword index holds one language, and words that were found by other rules.
+# Such a snapshot is described, and its documents are found, but it is not searched.
 DESCRIBED_FORMATS = (1, 2, FORMAT)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
@@ -76,6 +77,7 @@ class Manifest(_Record):
     languages: tuple[LanguageTerms, ...] = ()
     settings: IndexSettings
     hnsw: HnswRecord | None
+    calibration: Calibration = DEFAULT_CALIBRATION
     made_with: dict[str, str]
     files: dict[str, FileRecord]
 
