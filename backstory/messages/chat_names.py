@@ -29,5 +29,7 @@ def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
     if not latest:
         return {}
     names = {row.source: row.chats for row in read}
-    chosen = pl.concat(latest).sort("chat", "timestamp", "source").unique("chat", keep="last", maintain_order=True)
+    chosen = (
+        pl.concat(latest).sort("chat", "timestamp", "source").unique("chat", keep="last", maintain_order=True)
+    )
     return {chat: names[source][chat] for chat, source in chosen.select("chat", "source").iter_rows()}

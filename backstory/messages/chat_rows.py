@@ -101,7 +101,8 @@ class _Collected:
     def _flush(self) -> None:
         columns = zip(*self._rows, strict=True) if self._rows else iter([()] * len(_BUILT))
         series = [
-            pl.Series(name, values, dtype=dtype) for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
+            pl.Series(name, values, dtype=dtype)
+            for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
         ]
         self._frames.append(pl.DataFrame(series))
         self._rows = []
@@ -111,9 +112,12 @@ class _Collected:
         self._flush()
         rows = pl.concat(self._frames)
         self._frames = []
-        is_local = rows.select(pl.any_horizontal(pl.col(f"{name}{_LOCAL}").is_not_null().any() for name in _MOMENTS))
+        is_local = rows.select(
+            pl.any_horizontal(pl.col(f"{name}{_LOCAL}").is_not_null().any() for name in _MOMENTS)
+        )
         rows = rows.with_columns(
-            pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False)) for name in _MOMENTS
+            pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
+            for name in _MOMENTS
         )
         rows = _keep_last(_mark_deleted(rows, self._deleted))
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
@@ -148,10 +152,15 @@ def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> p
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
     if not deleted:
         return rows
-    listed = pl.DataFrame(sorted(deleted, key=str), schema={"chat": pl.String, "key": pl.String}, orient="row")
+    listed = pl.DataFrame(
+        sorted(deleted, key=str), schema={"chat": pl.String, "key": pl.String}, orient="row"
+    )
     is_deleted = pl.struct("chat", "key").is_in(listed.to_struct().implode())
     return rows.with_columns(
         pl.when(is_deleted).then(None).otherwise("text").alias("text"),
         pl.when(is_deleted).then(pl.lit("system")).otherwise("kind").alias("kind"),
-        pl.when(is_deleted).then(pl.lit([], CHAT_SCHEMA["reactions"])).otherwise("reactions").alias("reactions"),
+        pl.when(is_deleted)
+        .then(pl.lit([], CHAT_SCHEMA["reactions"]))
+        .otherwise("reactions")
+        .alias("reactions"),
     )

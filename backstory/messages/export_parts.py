@@ -95,7 +95,11 @@ def list_parts(folder: Path) -> list[Path]:
     """List the parts of a folder that is one export: JSON files in it and in its subfolders, without links."""
     places = [
         folder,
-        *(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."),
+        *(
+            path
+            for path in folder.iterdir()
+            if path.is_dir() and not path.is_symlink() and path.name[0] != "."
+        ),
     ]
     return sorted(path for place in places for path in place.iterdir() if is_part(path))
 

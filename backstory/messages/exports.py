@@ -13,9 +13,9 @@ import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
 from backstory.languages import detect_language
+from backstory.messages.chat_names import name_chats
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
 from backstory.messages.file_kinds import describe_media
-from backstory.messages.chat_names import name_chats
 from backstory.messages.file_reading import ReadFile, conversation_of, read_file
 from backstory.messages.merged_exports import Merge, MergedExports, merge_exports
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
@@ -170,8 +170,11 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 def _judge_media(read: Sequence[ReadFile]) -> None:
     """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
-    folders = (PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
-               for row in read if row.status == "read")
+    folders = (
+        PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
+        for row in read
+        if row.status == "read"
+    )
     chats = {parent for folder in folders for parent in folder.parents}
     chats.discard(PurePosixPath("."))
     for row in read:

@@ -55,7 +55,18 @@ _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 _NOTHING: Final = "there is nothing in the file"
 _TASK: Final = f"{__name__}:read_request"
 _TOLD: Final = (
-    *("source", "status", "reason", "format", "rows", "encoding", "date_order", "timezone", "chats", "aliases"),
+    *(
+        "source",
+        "status",
+        "reason",
+        "format",
+        "rows",
+        "encoding",
+        "date_order",
+        "timezone",
+        "chats",
+        "aliases",
+    ),
 )
 
 

@@ -54,7 +54,10 @@ def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
     )
     contents = by_content.iter_rows()
     keys = ordered.filter(is_known).select("chat", "key").iter_rows()
-    ids = [_digest_key(*next(keys)) if known else digest(next(contents)) for known in ordered.select(is_known).to_series()]
+    ids = [
+        _digest_key(*next(keys)) if known else digest(next(contents))
+        for known in ordered.select(is_known).to_series()
+    ]
     return pl.Series("message_id", ids, dtype=pl.String)
 
 

@@ -52,12 +52,18 @@ def find_slack(parts: ExportParts) -> list[str]:
     """Return the files of a Slack export: lists of people and chats, and days of chats."""
     if parts.is_single:
         return []
-    roots = sorted((PurePosixPath(name).parent for name in parts.names if PurePosixPath(name).name == _PEOPLE), key=str)
+    roots = sorted(
+        (PurePosixPath(name).parent for name in parts.names if PurePosixPath(name).name == _PEOPLE), key=str
+    )
     for root in roots:
-        inside = {name: PurePosixPath(name).relative_to(root) for name in parts.names if _is_below(name, root)}
+        inside = {
+            name: PurePosixPath(name).relative_to(root) for name in parts.names if _is_below(name, root)
+        }
         lists = {str(path): name for name, path in inside.items() if len(path.parts) == 1}
         if is_export_folder(list(lists)) and _lists_people(parts, lists[_PEOPLE]):
-            days = [name for name, path in inside.items() if len(path.parts) == 2 and _DAY.fullmatch(path.name)]
+            days = [
+                name for name, path in inside.items() if len(path.parts) == 2 and _DAY.fullmatch(path.name)
+            ]
             return [*(lists[name] for name in (_PEOPLE, *_CHANNELS) if name in lists), *sorted(days)]
     return []
 
@@ -108,7 +114,9 @@ def _read_list(parts: ExportParts, name: str, directory: _Directory) -> Iterator
         yield Unread(f"{kind}: {error}; ids that are listed after this place stay without a name")
 
 
-def _add_channel(record: Mapping[str, Any], identifier: str, directory: _Directory, *, is_named: bool) -> None:
+def _add_channel(
+    record: Mapping[str, Any], identifier: str, directory: _Directory, *, is_named: bool
+) -> None:
     name = record.get("name")
     if isinstance(name, str) and name:
         directory.folders[name] = identifier
@@ -134,7 +142,11 @@ def _read_day(parts: ExportParts, name: str, channel: str, directory: _Directory
         with parts.open(name) as file:
             for number, (_, record) in enumerate(stream_json(file, {"item"}), start=1):
                 for item in read_each([record], read):
-                    yield Unread(f"record {number} of {place}: {item.reason}") if isinstance(item, Unread) else item
+                    yield (
+                        Unread(f"record {number} of {place}: {item.reason}")
+                        if isinstance(item, Unread)
+                        else item
+                    )
     except BrokenJsonError as error:
         yield Unread(f"{place}: {error}; nothing after it was read of this day")
 

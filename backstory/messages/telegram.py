@@ -34,7 +34,14 @@ _PERSONAL: Final = frozenset(
 _UNNAMED: Final = _PERSONAL - {"private_group"}
 """Chats whose name is that of a person."""
 
-_MEDIA: Final = ("photo", "file", "media_type", "location_information", "contact_information", "contact_vcard")
+_MEDIA: Final = (
+    "photo",
+    "file",
+    "media_type",
+    "location_information",
+    "contact_information",
+    "contact_vcard",
+)
 
 
 class _ChatState:
@@ -203,7 +210,9 @@ def _read_part(part: Any) -> str:
         return part
     text = part.get("text") if isinstance(part, dict) else None
     if not isinstance(text, str):
-        raise ValueError("a part of the text is neither text nor an object with a text")
+        raise ValueError(  # noqa: TRY004 - the value is data of the file
+            "a part of the text is neither text nor an object with a text"
+        )
     if part.get("type") == "mention_name":
         return f"@{text.removeprefix('@')}"
     link = part.get("href")

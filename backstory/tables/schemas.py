@@ -44,7 +44,7 @@ class Messages(Table):
 
     message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
     conversation_id: str = pa.Field(
-        description="Conversation: the chat's name and id if the export has these, else subfolder or name of the export."
+        description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
     )
     timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
     seq: int = pa.Field(description="Position in its source; orders messages with the same timestamp.")
@@ -61,7 +61,9 @@ class Messages(Table):
     reactions: Reactions = pa.Field(
         description="Emoji (`:name:` for a custom one) and how many people chose it; empty without reactions."
     )
-    edited: bool = pa.Field(description="Whether the text was changed after sending, as far as the export says.")
+    edited: bool = pa.Field(
+        description="Whether the text was changed after sending, as far as the export says."
+    )
 
     class Config:
         unique = ["message_id"]
