@@ -33,7 +33,8 @@ class ExportFile:
     Attributes:
         path: Path for opening the file.
         source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
-        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read or cannot be read.
+        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read or
+            cannot be read.
         latest_year: Latest year in which a message of the file can have been sent.
     """
 

@@ -70,9 +70,9 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
 
     A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
     conversation named after the file, without its suffix. An export that names its chats holds a conversation per chat,
-    named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation are merged; see
-    :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read does not affect the rest:
-    its row of ``sources`` says why, and what to do.
+    named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation
+    are merged; see :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read does not affect
+    the rest: its row of ``sources`` says why, and what to do.
 
     Args:
         folder: The folder of exports.

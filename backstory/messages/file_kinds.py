@@ -48,7 +48,7 @@ _SIGNATURES: Final = (
 )
 _JSON_KINDS: Final = (
     (rb'"sender_name"|"timestamp_ms"', "an Instagram or Facebook export (JSON)"),
-    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json and channels.json"),
+    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
     (rb'"guild"\s*:|"channel"\s*:\s*\{', "a Discord export (JSON)"),
 )  # fmt: skip
 _BACKUP: Final = re.compile(r"\.crypt\d+$")

@@ -119,9 +119,9 @@ def conversation_of(source: str) -> str:
 def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     """Read one file.
 
-    A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file or folder may need time and memory
-    out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and its
-    status is ``failed`` if that process fails.
+    A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file or folder may need time and
+    memory out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and
+    its status is ``failed`` if that process fails.
 
     Args:
         file: An entry of the folder of exports.
