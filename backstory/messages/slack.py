@@ -201,7 +201,7 @@ def _read_text(record: Mapping[str, Any]) -> str:
     for attachment in attachments if isinstance(attachments, list) else ():
         if isinstance(attachment, dict):
             parts = [attachment.get(name) for name in ("pretext", "title", "text")]
-            said = [part for part in parts if isinstance(part, str) and part] or [attachment.get("fallback")]
+            said = [part for part in parts if part] or [attachment.get("fallback")]
             found += [part for part in said if isinstance(part, str)]
     return "\n".join(found)
 

@@ -89,14 +89,15 @@ class _ChatState:
         number, answered = record.get("id"), record.get("reply_to_message_id")
         if self.key is None or not isinstance(number, int):
             return None, None
-        is_here = isinstance(answered, int) and "reply_to_peer_id" not in record
+        if not isinstance(answered, int) or "reply_to_peer_id" in record:
+            answered = None
         if self.kind not in _PERSONAL:
-            return str(number), str(answered) if is_here else None
+            return str(number), None if answered is None else str(answered)
         author = record.get("from_id") or record.get("actor_id") or record.get("from")
         moment = f"{author}/{record.get('date_unixtime') or record.get('date')}"
         self.counts[moment] = self.counts.get(moment, 0) + 1
         self.keys[number] = f"{moment}/{self.counts[moment]}"
-        return self.keys[number], self.keys.get(answered) if is_here else None
+        return self.keys[number], None if answered is None else self.keys.get(answered)
 
 
 def find_telegram(parts: ExportParts) -> list[str]:

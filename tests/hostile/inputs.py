@@ -171,8 +171,8 @@ HOSTILE = (
     Hostile("chats", "far.json", "Telegram, a time beyond all calendars", "read", "not a number of seconds",
             write(TELEGRAM.replace("]}", ', {"id": 2, "type": "message", "from": "Ann", "text": "x", '
                                          f'"date_unixtime": "{"9" * 30}"}}]}}'))),
-    Hostile("chats", "zeros.zip", "Slack ZIP, a day of 300 MB of zeros in 300 kB", "read", "damaged here",
-            slack_zip("general/2024-01-01.json", b"\0" * (300 << 20))),
+    Hostile("chats", "zeros.zip", "Slack ZIP, a day of 30 MB of zeros in 30 kB", "read", "damaged here",
+            slack_zip("general/2024-01-01.json", b"\0" * (30 << 20))),
     Hostile("chats", "climbing.zip", "Slack ZIP, names that leave the folder", "read", "",
             slack_zip("../../general/2024-01-01.json", b"[]")),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
