@@ -310,5 +310,11 @@ def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> 
     preview = preview_run([shared_data / "exports" / "rendered"])
     chats = pl.DataFrame([row for row in preview.files if row["taken_for"] == "chat"])
     assert set(chats.filter(format="whatsapp_text")["rows"]) == {309}
-    assert preview.messages == 309
-    assert {row["status"] for row in preview.files if row["source"].endswith(".json")} == {"unsupported"}
+    assert set(chats.filter(pl.col("format").is_in(["telegram", "slack"]))["rows"]) == {308}
+    assert preview.messages == 309 + 2 * 308, "the platforms' chats are conversations of their own"
+    assert [
+        row["format"] for row in preview.files if "json" in row["source"] or "slack" in row["source"]
+    ] == [
+        "slack",
+        "telegram",
+    ]
