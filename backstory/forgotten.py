@@ -113,6 +113,8 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
     is_gone = pl.col("conversation_id").is_in(conversations)
     files = set(read.messages.filter(is_gone)["source"])
     files |= {name for name in _distinct(read.quarantine, "source") if _has(forgotten, conversation_of(name))}
+    others = set(read.messages.filter(~is_gone)["source"])  # exports of several chats, of which some are read
+    files -= others
     prefix = PurePosixPath(folder)
     paths = {str(prefix / name) for name in files}
     paths |= {
@@ -120,6 +122,7 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
         for name in read.sources.filter(pl.col("status") != "ignored")["source"]
         if _has(forgotten, conversation_of(str(PurePosixPath(name).relative_to(prefix))))
     }
+    paths -= {str(prefix / name) for name in others}
     rests = pl.col("author").is_in(members).fill_null(value=False)
     return replace(
         read,

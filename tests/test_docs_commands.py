@@ -29,11 +29,11 @@ NOT_OURS = ("pip", "pytest", "hatchling")
 APPS = {"backstory": backstory_cli.app, "pipelines": pipelines_cli.app}
 
 
-# What a page's Python may find beside the workspace: an export of Telegram, as that app writes it.
-TELEGRAM = {
+# What a page's Python may find beside the workspace: an export of Instagram, as that app writes it.
+INSTAGRAM = {
     "messages": [
-        {"type": "service", "date_unixtime": "1700000000", "text": ""},
-        {"type": "message", "date_unixtime": "1700000060", "from": "Ada", "text": ["see ", {"text": "this"}]},
+        {"sender_name": "Ada", "timestamp_ms": 1700000060000, "content": "see this"},
+        {"sender_name": "Ada", "timestamp_ms": 1700000000000, "photos": []},
     ]
 }
 
@@ -136,7 +136,7 @@ def test_the_python_of_a_page_runs(
 ) -> None:
     folder = copy_made(made_once, tmp_path / "mychat").root.parent
     (folder / "chats").mkdir()
-    (folder / "result.json").write_text(json.dumps(TELEGRAM), encoding="utf-8")
+    (folder / "message_1.json").write_text(json.dumps(INSTAGRAM), encoding="utf-8")
     monkeypatch.chdir(folder)
     exec(compile(code, page, "exec"), {"__name__": "page"})
 

@@ -47,6 +47,9 @@ def converse(
             ),
             "kind": list(kinds) or ["media" if count is None else "message" for count in words],
             "source": "chat.txt",
+            "reply_to": None,
+            "reactions": [[]] * len(ordered),
+            "edited": False,
         },
         schema_overrides={"timestamp": pl.Datetime("us", "UTC")},
     )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _FORMATS: Final = {
     "whatsapp_text": "WhatsApp text",
     "whatsapp_zip": "WhatsApp ZIP",
+    "telegram": "Telegram JSON",
+    "slack": "Slack export",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

@@ -133,5 +133,8 @@ def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
         text="message",
         kind=pl.lit("message"),
         source=pl.lit("windows.parquet"),
+        reply_to=pl.lit(None, pl.String),
+        reactions=pl.lit([]),
+        edited=pl.lit(value=False),
     )
     return conform(table, schemas.Messages)

@@ -157,8 +157,13 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
     if not ids:
         known = stored | set(origins["conversation_id"])
         raise InputError(f"there is no conversation {name!r}; there are {_list(known)}")
-    files = sorted(set(origins.filter(pl.col("conversation_id").is_in(list(ids)))["file"]))
-    names = frozenset({*ids, *map(conversation_of, files)})
+    is_meant = pl.col("conversation_id").is_in(list(ids))
+    held = origins.filter(is_meant)
+    files = sorted(set(held["file"]))
+    others = set(origins.filter(~is_meant)["file"])
+    # An export of several chats is read on without the forgotten one.
+    whole = {conversation_of(file) for file in files if file not in others}
+    names = frozenset({*ids, *held["conversation"], *whole})
     return _Target("conversation", names, frozenset(ids), tuple(str(folder / file) for file in files))
 
 

@@ -277,7 +277,9 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
         is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
         is_document = other is not None and (other["format"] is not None or is_foreign)
         reading.files.append(other if other and is_document and not _is_chat(row, other) else row)
-    reading.files += [row for name, row in others.items() if not name.endswith("/")]
+    exports = tuple(row["source"] for row in chats if row["format"] and row["source"].endswith("/"))
+    parts = {name for name in others if name.startswith(exports) and name.lower().endswith(".json")}
+    reading.files += [row for name, row in others.items() if not name.endswith("/") and name not in parts]
     taken = {row["source"] for row in reading.files if row["taken_for"] == CHAT}
     names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
     reading.messages = read.messages.filter(pl.col("source").is_in(names))

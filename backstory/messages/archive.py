@@ -20,6 +20,12 @@ from backstory.tables.schemas import Messages
 ARCHIVE_SCHEMA: Final = pl.Schema({**polars_schema(Messages), "reading": pl.String(), "held": pl.Boolean()})
 """Columns of ``messages``, a hash of how the row was read, and whether an export contained it at the last run."""
 
+_LATER_COLUMNS: Final = {
+    "reply_to": pl.lit(None, pl.String),
+    "reactions": pl.lit([], ARCHIVE_SCHEMA["reactions"]),
+    "edited": pl.lit(value=False),
+}
+
 
 def read_archive(folder: Path) -> pl.DataFrame:
     """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
@@ -30,7 +36,9 @@ def read_archive(folder: Path) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
     for path in _list_files(folder):
         try:
-            frames.append(pl.read_parquet(path).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA))
+            frames.append(
+                _complete(pl.read_parquet(path)).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA)
+            )
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(
                 f"{path} is damaged; restore it from a backup, or delete it to lose the messages that only it holds"
@@ -61,6 +69,12 @@ def hash_archive(folder: Path) -> str:
     """Hash the bytes of all files; empty if there are none."""
     files = _list_files(folder)
     return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files]) if files else ""
+
+
+def _complete(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns that an archive of version 0.1.0 lacks, since its messages may exist nowhere else."""
+    absent = {name: value for name, value in _LATER_COLUMNS.items() if name not in rows.columns}
+    return rows.with_columns(value.alias(name) for name, value in absent.items())
 
 
 def _path_of(folder: Path, conversation: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from backstory.errors import WorkspaceError
+from backstory.ids import digest
+from backstory.messages.export_parts import is_export_folder, is_part, list_parts
 from backstory.messages.file_kinds import kind_of_name
 from backstory.messages.times import KNOWN_YEAR, latest_year_of
 
@@ -25,12 +28,13 @@ _MEDIA_NAME: Final = re.compile(
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file that may be a chat export.
+    """A file that may be a chat export, or a folder that is one.
 
     Attributes:
         path: Path for opening the file.
-        source: Path relative to the folder of exports, with ``/``.
-        sha256: Hash of the bytes, in hexadecimal; empty if the file is not read or cannot be read.
+        source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
+        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read or
+            cannot be read.
         latest_year: Latest year in which a message of the file can have been sent.
     """
 
@@ -75,9 +79,7 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
         sha256, latest_year = "", KNOWN_YEAR
         if listed.status == "candidate":
             try:
-                with listed.path.open("rb") as file:
-                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-                    latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
+                sha256, latest_year = _hash_export(listed.path)
             except OSError as error:
                 sha256 = str(error.strerror)
         if listed.status != "ignored":
@@ -85,10 +87,25 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
     return tuple(files)
 
 
+def _hash_export(path: Path) -> tuple[str, int]:
+    """Hash a file, or the parts of a folder; return also the latest year of a message."""
+    if path.is_dir():
+        parts = [(part.relative_to(path).as_posix(), _hash_file(part)[0]) for part in list_parts(path)]
+        return digest(itertools.chain.from_iterable(parts), length=64), KNOWN_YEAR
+    return _hash_file(path)
+
+
+def _hash_file(path: Path) -> tuple[str, int]:
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
+
+
 def list_files(folder: Path) -> list[ListedFile]:
     """List every file below a folder, sorted by path.
 
-    A hidden folder, a link to a folder, and a folder that cannot be listed are one entry each, which ends with ``/``.
+    A hidden folder, a link to a folder, a folder that cannot be listed, and a folder that is one export are one entry
+    each, which ends with ``/``. The parts of such an export are no entries.
     A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
     is in the folder, too.
 
@@ -127,7 +144,13 @@ def describe_file(path: Path, source: str) -> ListedFile:
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
     root = os.path.realpath(folder)
+    exports: set[Path] = set()
     for place, folders, names in os.walk(folder, onerror=errors.append):
+        if is_export_folder(names):
+            exports.add(Path(place))
+            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/")
+        if not exports.isdisjoint([Path(place), Path(place).parent]):
+            names = [name for name in names if not is_part(Path(place) / name)]
         paths = {name: Path(place) / name for name in [*folders, *names]}
         for name in names:
             source = _source_of(paths[name], folder)
@@ -166,7 +189,7 @@ def _describe_folder(path: Path, source: str, root: str) -> ListedFile | None:
     if path.is_symlink():
         reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
         return ListedFile(path, source, "failed", reason)
-    if path.suffix.lower() in _SUFFIXES:
+    if path.suffix.lower() in _SUFFIXES and not is_export_folder([part.name for part in path.iterdir()]):
         reason = "a folder in spite of its name; its files are read by themselves"
         return ListedFile(path, source, "ignored", reason)
     return None

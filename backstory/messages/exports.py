@@ -13,17 +13,20 @@ import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError
 from backstory.languages import detect_language
+from backstory.messages.chat_names import name_chats
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
 from backstory.messages.file_kinds import describe_media
 from backstory.messages.file_reading import ReadFile, conversation_of, read_file
-from backstory.messages.merged_exports import Merge, merge_exports
-from backstory.messages.reader import ROW_SCHEMA, unread_frame
+from backstory.messages.merged_exports import Merge, MergedExports, merge_exports
+from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import conform, empty
 from backstory.tables.schemas import Quarantine, Sources
 from backstory.version import VERSION
 
-RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": pl.String()})
+RAW_SCHEMA = pl.Schema(
+    {"conversation_id": pl.String(), **ROW_SCHEMA, **CHAT_SCHEMA, "source": pl.String()},
+)
 
 FOLDER: Final = "conversations"
 """What the table ``sources`` calls the folder of exports."""
@@ -41,9 +44,10 @@ class ExportRead:
             line 0 means the whole file.
         sources: One row per file below the folder, in the columns of :class:`backstory.tables.schemas.Sources`,
             with real names.
-        aliases: Names that were replaced when exports of one conversation were merged, each mapped to the name
-            used in ``messages``.
-        unread_authors: Names of people in exports that cannot be read until a setting is made.
+        aliases: Further names of authors, each mapped to the name used in ``messages``: names that were replaced when
+            exports of one conversation were merged, and those that an export lists.
+        unread_authors: Names of people who wrote none of the messages: in exports that cannot be read until a setting
+            is made, and people that an export lists.
         unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
     """
 
@@ -65,9 +69,10 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     """Read all chat exports of a folder.
 
     A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
-    conversation named after the file, without its suffix. Several exports of one conversation are merged; see
-    :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read does not affect the rest:
-    its row of ``sources`` says why, and what to do.
+    conversation named after the file, without its suffix. An export that names its chats holds a conversation per chat,
+    named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation
+    are merged; see :func:`backstory.messages.merged_exports.merge_exports`. A file that cannot be read does not affect
+    the rest: its row of ``sources`` says why, and what to do.
 
     Args:
         folder: The folder of exports.
@@ -95,8 +100,9 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listed]
     _judge_media(read)
+    chats = name_chats(read)
     messages = pl.concat(
-        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source) for row in read)]
+        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source, chats) for row in read)]
     )
     merged = merge_exports(messages)
     quarantine = [_with_unread_source(row.unread, row.source) for row in read]
@@ -104,7 +110,7 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
         messages=merged.messages,
         quarantine=pl.concat([empty(Quarantine), *quarantine]),
         sources=_make_sources(read, merged.merges, settings.folder),
-        aliases=merged.aliases,
+        aliases=_list_aliases(read, merged),
         unread_authors=frozenset().union(*(row.authors for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
     )
@@ -140,7 +146,7 @@ def read_export(
     if read.is_refused:
         error = ExportSettingError if read.status == "set_aside" else ExportError
         raise error(f"{source}: {read.reason}")
-    return _with_source(read.messages, source), _with_unread_source(read.unread, source)
+    return _with_source(read.messages, source, read.chats), _with_unread_source(read.unread, source)
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
@@ -164,7 +170,12 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 def _judge_media(read: Sequence[ReadFile]) -> None:
     """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
-    chats = {parent for row in read if row.status == "read" for parent in PurePosixPath(row.source).parents}
+    folders = (
+        PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
+        for row in read
+        if row.status == "read"
+    )
+    chats = {parent for folder in folders for parent in folder.parents}
     chats.discard(PurePosixPath("."))
     for row in read:
         if row.status == "media":
@@ -210,10 +221,20 @@ def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tupl
     return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
 
 
-def _with_source(rows: pl.DataFrame, source: str) -> pl.DataFrame:
-    return rows.select(
-        pl.lit(conversation_of(source)).alias("conversation_id"), pl.all(), pl.lit(source).alias("source")
+def _with_source(rows: pl.DataFrame, source: str, chats: Mapping[str, str]) -> pl.DataFrame:
+    conversation = pl.col("chat").replace_strict(chats, default=None, return_dtype=pl.String)
+    return complete_rows(rows).select(
+        conversation.fill_null(pl.lit(conversation_of(source))).alias("conversation_id"),
+        pl.all(),
+        pl.lit(source).alias("source"),
     )
+
+
+def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> dict[str, str]:
+    """List the further names of authors; a name under which somebody writes is no further name."""
+    listed = {alias: name for row in read for alias, name in row.aliases.items()}
+    written = set(merged.messages["author"].drop_nulls().unique()) if listed else set()
+    return {alias: name for alias, name in listed.items() if alias not in written} | dict(merged.aliases)
 
 
 def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:

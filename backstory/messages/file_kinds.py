@@ -47,10 +47,8 @@ _SIGNATURES: Final = (
     (b"{\\rtf", "a Word document"),
 )
 _JSON_KINDS: Final = (
-    (rb'"date_unixtime"|"type"\s*:\s*"(?:personal_chat|private_group|private_supergroup|saved_messages)"',
-     "a Telegram export (JSON)"),
     (rb'"sender_name"|"timestamp_ms"', "an Instagram or Facebook export (JSON)"),
-    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON)"),
+    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
     (rb'"guild"\s*:|"channel"\s*:\s*\{', "a Discord export (JSON)"),
 )  # fmt: skip
 _BACKUP: Final = re.compile(r"\.crypt\d+$")
@@ -61,7 +59,7 @@ _AS_TABLE: Final = (
     "line), and put that here"
 )
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
-_READ_AS: Final = "WhatsApp text or ZIP, Parquet, CSV, JSON lines"
+_READ_AS: Final = "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines"
 
 
 def kind_of_name(name: str) -> str | None:
@@ -123,10 +121,8 @@ def _find_archive_kind(content: bytes) -> tuple[str, str]:
     except DAMAGED_ARCHIVE:
         return "a damaged ZIP archive", _EXPORT_AS_TEXT
     last_names = {name.rpartition("/")[2] for name in names}
-    if {"channels.json", "users.json"} <= last_names:
-        return "a Slack export (ZIP)", _AS_TABLE
-    if "result.json" in last_names:
-        return "a Telegram export (ZIP)", _AS_TABLE
+    if "users.json" in last_names:
+        return "a Slack export (ZIP) without a list of users or of channels", "Export the workspace again"
     if "[Content_Types].xml" in last_names:
         return "a Microsoft Office document", _EXPORT_AS_TEXT
     return "a ZIP archive without a WhatsApp chat", "Unpack it and put the chat's text here"

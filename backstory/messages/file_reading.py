@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError, ReadingLimitError
+from backstory.messages.chat_formats import find_format
+from backstory.messages.chat_rows import collect_items
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.export_files import ListedFile
-from backstory.messages.file_kinds import describe_unsupported
+from backstory.messages.export_parts import ExportParts, folder_parts, list_parts, open_parts
+from backstory.messages.file_kinds import DAMAGED_ARCHIVE, describe_unsupported
 from backstory.messages.jsonl_table import JsonLinesReader
 from backstory.messages.parquet_table import ParquetReader
 from backstory.messages.reader import (
@@ -24,7 +28,7 @@ from backstory.messages.reader import (
     UnansweredExportError,
     unread_frame,
 )
-from backstory.messages.times import latest_year_of
+from backstory.messages.times import KNOWN_YEAR, latest_year_of
 from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.messages.whatsapp_zip import WhatsAppZipReader
 from backstory.reading import ReadingLimits, run_limited
@@ -50,7 +54,20 @@ _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 _NOTHING: Final = "there is nothing in the file"
 _TASK: Final = f"{__name__}:read_request"
-_TOLD: Final = ("source", "status", "reason", "format", "rows", "encoding", "date_order", "timezone")
+_TOLD: Final = (
+    *(
+        "source",
+        "status",
+        "reason",
+        "format",
+        "rows",
+        "encoding",
+        "date_order",
+        "timezone",
+        "chats",
+        "aliases",
+    ),
+)
 
 
 @dataclass
@@ -68,7 +85,9 @@ class ReadFile:
         encoding: As in :class:`backstory.messages.reader.ParsedExport`, like the next two.
         date_order: Order used to read the dates.
         timezone: Time zone used to read the timestamps.
-        authors: Names of people in a file that cannot be read until a setting is made.
+        authors: Names of people who wrote none of the messages, or wrote in a file that waits for a setting.
+        chats: As in :class:`backstory.messages.reader.ParsedExport`, like the next one.
+        aliases: Further names of authors.
     """
 
     source: str
@@ -82,6 +101,8 @@ class ReadFile:
     date_order: str | None = None
     timezone: str | None = None
     authors: frozenset[str] = frozenset()
+    chats: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
@@ -90,7 +111,7 @@ class ReadFile:
 
 
 def conversation_of(source: str) -> str:
-    """Return the name of an export's conversation, by its path in the folder of exports."""
+    """Return the name of an export's conversation, by its path in the folder of exports, if its chats have no names."""
     folder, _, name = source.rpartition("/")
     return folder or Path(name).stem
 
@@ -98,9 +119,9 @@ def conversation_of(source: str) -> str:
 def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     """Read one file.
 
-    A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file may need time and memory
-    out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and its
-    status is ``failed`` if that process fails.
+    A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file or folder may need time and
+    memory out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and
+    its status is ``failed`` if that process fails.
 
     Args:
         file: An entry of the folder of exports.
@@ -116,19 +137,10 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     settings = settings.override(file.source, conversation_of(file.source))
     try:
-        with file.path.open("rb") as opened:
-            state = os.fstat(opened.fileno())
-            content = opened.read(SMALL_BYTES + 1)
+        size, latest_year, content = _read_beginning(file.path)
     except OSError as error:
         return _refuse_unopened(file.source, error)
-    if state.st_size > limits.most_bytes:
-        reason = (
-            f"it has more than {limits.most_bytes:,} bytes, too many to read within {limits.megabytes} MB of memory "
-            "(`conversations.read_megabytes`); split it, or raise the setting"
-        )
-        return _refuse(file.source, "failed", reason)
-    latest_year = latest_year_of(state.st_mtime)
-    if len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
+    if content is not None and len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
         if not content.strip(_BLANK):
             return ReadFile(file.source, "empty", _NOTHING)
         if _WHATSAPP_TEXT.detects(content, file.path.name, settings):
@@ -140,7 +152,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
         "latest_year": latest_year,
     }
     try:
-        answer = run_limited(_TASK, json.dumps(request).encode(), limits, size=state.st_size)
+        answer = run_limited(_TASK, json.dumps(request).encode(), limits, size=size)
     except ReadingLimitError as error:
         return _refuse(file.source, "failed", str(error))
     return _decode(answer)
@@ -152,16 +164,71 @@ def read_request(request: bytes) -> bytes:
     path, source = Path(wanted["path"]), wanted["source"]
     settings = ConversationSettings.model_validate(wanted["settings"])
     try:
-        content = path.read_bytes()
+        if path.is_dir():
+            return _encode(read_folder(path, source, settings))
+        with path.open("rb") as opened:
+            return _encode(read_opened(opened, path.name, source, settings, wanted["latest_year"]))
     except OSError as error:
         return _encode(_refuse_unopened(source, error))
-    return _encode(parse_content(content, path.name, source, settings, wanted["latest_year"]))
+
+
+def read_folder(folder: Path, source: str, settings: ConversationSettings) -> ReadFile:
+    """Read a folder that is one export in the current process.
+
+    Args:
+        folder: A folder for which :func:`backstory.messages.export_parts.is_export_folder` is true.
+        source: Path relative to the folder of exports.
+        settings: Settings with the folder's overrides already applied.
+
+    Returns:
+        The status and messages of the whole folder.
+    """
+    return _read_parts(folder_parts(folder), source, settings) or _refuse(
+        source,
+        "unsupported",
+        "a folder with users.json and lists of channels that is no Slack export: its users.json is no list of users. "
+        "Put the folder here as Slack exported it, or move it out",
+    )
+
+
+def read_opened(
+    opened: IO[bytes], name: str, source: str, settings: ConversationSettings, latest_year: int
+) -> ReadFile:
+    """Read one file in the current process: as a stream if it is the export of a chat platform, else as a whole.
+
+    Args:
+        opened: The file, at its beginning.
+        name: The file's name, used to recognize the format.
+        source: Path relative to the folder of exports.
+        settings: Settings with the file's overrides already applied.
+        latest_year: Latest year in which a message of the file can have been sent.
+
+    Returns:
+        The file's status and messages.
+    """
+    try:
+        with open_parts(opened, name) as parts:
+            read = _read_parts(parts, source, settings)
+    except DAMAGED_ARCHIVE:  # the reader of archives says what is wrong
+        read = None
+    if read is not None:
+        return read
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    opened.seek(0)
+    content = opened.read(limits.most_bytes + 1)
+    if len(content) > limits.most_bytes:
+        reason = (
+            f"it has more than {limits.most_bytes:,} bytes, too many to read within {limits.megabytes} MB of memory "
+            "(`conversations.read_megabytes`); split it, or raise the setting"
+        )
+        return _refuse(source, "failed", reason)
+    return parse_content(content, name, source, settings, latest_year)
 
 
 def parse_content(
     content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
-    """Read the content of one file in the current process.
+    """Read a file that is read as a whole; see :func:`read_opened`.
 
     Args:
         content: All bytes of the file.
@@ -181,6 +248,31 @@ def parse_content(
     return _parse(reader, content, source, settings, latest_year)
 
 
+def _read_beginning(path: Path) -> tuple[int, int, bytes | None]:
+    """Return the size of a file or folder, the latest year of its messages, and the first bytes of a file."""
+    if path.is_dir():
+        return sum(part.stat().st_size for part in list_parts(path)), KNOWN_YEAR, None
+    with path.open("rb") as opened:
+        state = os.fstat(opened.fileno())
+        return state.st_size, latest_year_of(state.st_mtime), opened.read(SMALL_BYTES + 1)
+
+
+def _read_parts(parts: ExportParts, source: str, settings: ConversationSettings) -> ReadFile | None:
+    """Read the export of a chat platform; None if it is none."""
+    try:
+        found = find_format(parts)
+    except ExportError as error:
+        return _refuse(source, "failed", str(error))
+    if found is None:
+        return None
+    chat_format, names = found
+    try:
+        parsed = collect_items(chat_format.read(parts, names), settings.timezone)
+    except ExportError as error:
+        return _refuse(source, "failed", str(error), chat_format.name)
+    return _accept(source, chat_format.name, parsed)
+
+
 def _parse(
     reader: ExportReader, content: bytes, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
@@ -198,7 +290,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
     status, reason = "read", None
     if parsed.rows.is_empty():
         status = "failed" if len(parsed.unread) else "empty"
-        reason = "the table has columns and no records"
+        reason = "there is no message in it"
     if len(parsed.unread):
         line, first = parsed.unread.row(0)
         lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
@@ -216,6 +308,9 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
         parsed.encoding,
         parsed.date_order,
         parsed.timezone,
+        parsed.people,
+        parsed.chats,
+        parsed.aliases,
     )
 
 

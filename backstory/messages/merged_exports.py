@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -29,18 +30,35 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     text; its time and author are converted. Lines of the app and media have different texts in each language, so they
     are matched by author, kind and time.
 
+    Exports that identify their chats are left as they are: the ids say which messages are the same.
+
     Args:
         messages: Messages of any number of exports, each in the order of its file: ``conversation_id``,
-            ``timestamp``, ``author``, ``text``, ``kind`` and ``source``.
+            ``timestamp``, ``author``, ``text``, ``kind``, ``chat`` (null if the export identifies none) and ``source``.
 
     Returns:
         The same rows in the same order, the merges, and the replaced names.
     """
-    if messages["source"].n_unique() < 2:
+    is_identified = messages.select(pl.col("chat").is_not_null().any().over("source")).to_series()
+    compared = messages.filter(~is_identified)
+    if compared["source"].n_unique() < 2:
         return MergedExports(messages)
-    groups = ExportGroups(messages, _normalize(messages))
+    groups = ExportGroups(compared, _normalize(compared))
     pairs = groups.find_candidates()
-    return groups.merge(pairs) if pairs else MergedExports(messages)
+    if not pairs:
+        return MergedExports(messages)
+    merged = groups.merge(pairs)
+    if not is_identified.any():
+        return merged
+    place = pl.int_range(pl.len(), dtype=pl.Int64).alias("place")
+    places = messages.select(place).to_series()
+    rows = pl.concat(
+        [
+            merged.messages.with_columns(places.filter(~is_identified)),
+            messages.filter(is_identified).with_columns(places.filter(is_identified)),
+        ]
+    )
+    return replace(merged, messages=rows.sort("place").drop("place"))
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:

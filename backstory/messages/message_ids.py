@@ -14,7 +14,10 @@ _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """Sort messages, assign their ids, and drop duplicates across exports of a conversation.
 
-    The id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
+    Where the platform gives ids to chats and messages, the id of a message is derived from these. Of several exports,
+    the one with the latest message of the conversation gives the text: it knows edits and deletions.
+
+    Else the id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
     its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
 
     Args:
@@ -22,12 +25,26 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         The columns of :class:`backstory.tables.schemas.Messages`, sorted by timestamp, source and position in
-        the source.
+        the source. An answer to a message that is not among them has no ``reply_to``.
     """
-    ordered = frame.sort("timestamp", "source", "seq").with_columns(
-        pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence")
+    is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
+    latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))
+    ordered = (
+        frame.with_columns(latest.alias("latest"))
+        .sort("timestamp", "source", "seq")
+        .with_columns(pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence"))
     )
-    parts = ordered.select(
+    named = (
+        ordered.with_columns(_make_ids(ordered, is_known))
+        .sort("latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
+        .unique("message_id", keep="first", maintain_order=True)
+        .sort("timestamp", "source", "seq", maintain_order=True)
+    )
+    return conform(_resolve_answers(named), Messages)
+
+
+def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
+    by_content = ordered.filter(~is_known).select(
         "conversation_id",
         pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
         pl.concat_str(pl.lit("="), "author").fill_null("").alias("author"),
@@ -35,6 +52,23 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         "kind",
         pl.col("occurrence").cast(pl.String),
     )
-    ids = pl.Series("message_id", [digest(row) for row in parts.iter_rows()], dtype=pl.String)
-    named = ordered.with_columns(ids).unique("message_id", keep="first", maintain_order=True)
-    return conform(named, Messages)
+    contents = by_content.iter_rows()
+    keys = ordered.filter(is_known).select("chat", "key").iter_rows()
+    ids = [
+        _digest_key(*next(keys)) if known else digest(next(contents))
+        for known in ordered.select(is_known).to_series()
+    ]
+    return pl.Series("message_id", ids, dtype=pl.String)
+
+
+def _resolve_answers(named: pl.DataFrame) -> pl.DataFrame:
+    """Set the id of the message that a message answers."""
+    answers = named.filter(pl.col("reply_key").is_not_null()).select("message_id", "chat", "reply_key")
+    ids = [_digest_key(chat, key) for chat, key in answers.select("chat", "reply_key").iter_rows()]
+    answered = answers.select("message_id", pl.Series("reply_to", ids, dtype=pl.String))
+    held = answered.filter(pl.col("reply_to").is_in(named["message_id"].implode()))
+    return named.join(held, on="message_id", how="left", maintain_order="left")
+
+
+def _digest_key(chat: str, key: str) -> str:
+    return digest(["platform", chat, key])

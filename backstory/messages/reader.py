@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -18,8 +19,25 @@ ROW_SCHEMA = pl.Schema(
         "author": pl.String(),
         "text": pl.String(),
         "kind": pl.String(),
+        "edited": pl.Boolean(),
     }
 )
+"""Columns of the messages of every reader."""
+
+REACTION_TYPE = pl.Struct({"emoji": pl.String(), "count": pl.Int64()})
+
+CHAT_SCHEMA = pl.Schema(
+    {
+        "chat": pl.String(),
+        "key": pl.String(),
+        "reply_key": pl.String(),
+        "reactions": pl.List(REACTION_TYPE),
+        "edited_at": pl.Datetime("us", "UTC"),
+    }
+)
+"""Further columns of readers of platforms that give ids to chats and messages: key of the chat, of the message in it
+and of the message that it answers (all null without ids), reactions, and time of the last edit."""
+
 UNREAD_SCHEMA = pl.Schema({"line": pl.Int64(), "reason": pl.String()})
 
 
@@ -29,12 +47,16 @@ class ParsedExport:
 
     Attributes:
         rows: ``timestamp`` (UTC, µs), ``seq`` (from 0, in the order of the source), ``author`` (null for a line
-            written by the app), ``text`` and ``kind``.
+            written by the app), ``text``, ``kind`` and ``edited`` (whether its text was changed after sending); also
+            the columns of ``CHAT_SCHEMA``, or none of them.
         unread: ``line`` (from 1) and ``reason`` of each unreadable line. A reason never quotes the line, since the
             line may contain a name.
         encoding: Encoding used to decode the text; None for a binary format.
         date_order: Order used to read the dates; None for a format with unambiguous dates.
         timezone: Time zone used to read the timestamps; None if every timestamp states its own.
+        chats: Names of conversations by the keys in the column ``chat``.
+        aliases: Further names of authors, each with the author whose name it is.
+        people: Names of people who may have written nothing.
     """
 
     rows: pl.DataFrame
@@ -42,6 +64,9 @@ class ParsedExport:
     encoding: str | None = None
     date_order: str | None = None
     timezone: str | None = None
+    chats: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    people: frozenset[str] = frozenset()
 
 
 class UnansweredExportError(ExportSettingError):
@@ -96,3 +121,12 @@ def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
     """Build the frame of unread lines, sorted by line, from a mapping of line to reason."""
     lines = sorted(unread)
     return pl.DataFrame({"line": lines, "reason": [unread[line] for line in lines]}, schema=UNREAD_SCHEMA)
+
+
+def complete_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns of ``CHAT_SCHEMA`` that messages lack: nulls, and no reaction."""
+    absent = [name for name in CHAT_SCHEMA if name not in rows.columns]
+    nothing = {"reactions": pl.lit([], CHAT_SCHEMA["reactions"])}
+    return rows.with_columns(
+        nothing.get(name, pl.lit(None, CHAT_SCHEMA[name])).alias(name) for name in absent
+    ).select(*ROW_SCHEMA, *CHAT_SCHEMA)

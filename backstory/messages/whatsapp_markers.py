@@ -67,8 +67,8 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     Returns:
         The rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
         ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is
-        the caption, null if there is none. The mark of an edited message is removed, and so is the direction mark
-        that the app puts before its own texts.
+        the caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is
+        removed, and so is the direction mark that the app puts before its own texts.
 
     People can write the direction mark, too. If an author also has messages without the mark, a marked text under
     that name counts as a line of the app only if it begins like the app's lines about that person.
@@ -96,8 +96,10 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
+    is_edited = plain.str.contains(_EDITED).fill_null(value=False).alias("edited")
     return rows.with_columns(
         kind,
+        is_edited,
         pl.when(~found["by_app"]).then("author").alias("author"),
         pl.when(kind == "media").then(caption).otherwise(plain).str.replace(_EDITED, "").alias("text"),
     )

@@ -19,6 +19,7 @@ SOURCE_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "time": "Time of a message or line, as the export writes it.",
         "author": "Name or number of the author; no table holds it while `privacy.pseudonyms` is on.",
         "text": "Text of a message or line.",
+        "message": "What the platform keeps of a message beside these: id, answered message, reactions, edits.",
     },
     DOCUMENT_FILES: {
         "path": "Path of the file, relative to the folder of documents.",
@@ -41,7 +42,7 @@ _MATERIAL: Final = (
 # The columns of other assets, separated by blanks. A column without any is made of settings or by the run itself.
 _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
     "messages": {
-        "message_id": _MESSAGE,
+        "message_id": f"{_MESSAGE} chats.message",
         "conversation_id": "chats.file",
         "timestamp": "chats.time",
         "seq": "chats.file",
@@ -49,6 +50,9 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "chats.text chats.author",
         "kind": "chats.text",
         "source": "chats.file",
+        "reply_to": "chats.file chats.message",
+        "reactions": "chats.message",
+        "edited": "chats.text chats.message",
     },
     "quarantine": {"source": "chats.file", "line": "chats.file", "reason": "chats.time chats.text"},
     "sources": {

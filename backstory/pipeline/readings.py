@@ -29,8 +29,8 @@ class Reading:
 
     Attributes:
         messages: Rows as the table ``messages`` holds them.
-        origins: ``file`` (path below the folder of exports, with real names), and the ``source`` and
-            ``conversation_id`` of its messages in the table; one row per pair.
+        origins: ``file`` (path below the folder of exports) and ``conversation``, with real names, and the ``source``
+            and ``conversation_id`` of its messages in the table; one row per pair.
         sources: Rows of ``sources``.
         quarantine: Rows of ``quarantine``.
         names: Real names of people; empty if the tables hold real names.
@@ -91,7 +91,9 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)
     quarantine = hide_members(quarantine, ("source",), members, secret, forgotten)
     sources = hide_members(sources, ("source", "reason"), members, secret, forgotten)
-    origins = messages.select("source", "conversation_id").with_columns(read.messages["source"].alias("file"))
+    origins = messages.select("source", "conversation_id").with_columns(
+        read.messages["source"].alias("file"), read.messages["conversation_id"].alias("conversation")
+    )
     return Reading(
         messages=assign_message_ids(drop_members(messages, forgotten)),
         origins=origins.unique(maintain_order=True),

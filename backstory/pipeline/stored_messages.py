@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.errors import DamagedTableError
+from backstory.errors import ContractError, DamagedTableError
 from backstory.tables import list_partitions, read_table, write_partition
 from backstory.tables.contracts import empty
 from backstory.tables.partitions import partition_keys
@@ -23,7 +23,7 @@ PARTITIONED: Final = (
 
 
 def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
-    """Read the stored messages, without partitions whose files differ from those written.
+    """Read the stored messages, without partitions whose files differ from those written or have other columns.
 
     The run rebuilds these partitions from the exports. Their old content cannot be compared with the exports.
     """
@@ -32,11 +32,12 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
     for key in list_partitions(workspace.tables, "messages"):
         try:
             intact.append(read_table(workspace.tables, "messages", [key]))
-        except DamagedTableError:
+        except (DamagedTableError, ContractError):
             damaged.append(key)
     if damaged:
         logger.warning(
-            "messages of %s cannot be compared with the exports, since the file is damaged (%d such files): whether "
+            "messages of %s cannot be compared with the exports, since the file is damaged or of another version of "
+            "Backstory (%d such files): whether "
             "the exports have lost messages of these days is not known",
             damaged[0],
             len(damaged),

@@ -23,7 +23,7 @@ from backstory.privacy.names import (
     NameFinder,
     Place,
 )
-from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM
+from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
 from backstory.privacy.vocabulary import Condition
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
@@ -42,8 +42,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     """Find names that pseudonymization missed.
 
     Args:
-        messages: A table with any of ``author``, ``text``, ``conversation_id`` and ``source``. Texts whose
-            ``kind`` is ``system`` are searched as lines of the app.
+        messages: A table with any of ``author``, ``text``, ``reactions``, ``conversation_id`` and ``source``. Texts
+            whose ``kind`` is ``system`` are searched as lines of the app.
         names: Real names of all authors.
 
     Returns:
@@ -68,6 +68,11 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         app_lines, messages = table.filter(by_app), table.filter(~by_app)
         report("text", app_lines, _search(app_lines["text"], finder, "app line"))
         report("text", messages, _search(messages["text"], finder, "message"))
+    if "reactions" in table.columns:
+        emoji = list_emoji(table)
+        holding = emoji.filter(_search(emoji, finder, "identifier")).implode()
+        named = pl.col("reactions").list.eval(pl.element().struct.field("emoji").is_in(holding)).list.any()
+        report("reactions", table, table.select(named.fill_null(value=False)).to_series())
     for column in IDENTIFIERS:
         if column in table.columns:
             values = table[column].unique()

@@ -17,6 +17,8 @@ PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 """Pattern of a pseudonym."""
 IDENTIFIERS: Final = ("conversation_id", "source")
 """Columns that hold names of files and conversations."""
+UNNAMED_EMOJI: Final = ":emoji:"
+"""Stands for a custom emoji whose name holds that of a person."""
 
 _PSEUDONYM_DIGITS = 10
 
@@ -85,7 +87,8 @@ def pseudonymize_messages(
     stays.
 
     Args:
-        frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``.
+        frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
+            the messages have any.
         secret: The key of the pseudonyms.
         aliases: Further names of authors, each with the author whose pseudonym it becomes.
         other_names: Names of people who wrote no message of the frame.
@@ -99,6 +102,7 @@ def pseudonymize_messages(
         pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String),
         text=_replace_in_texts(frame, pseudonyms.finder, pseudonyms.of_person),
     )
+    by_author = _hide_in_reactions(by_author, pseudonyms.finder)
     # Two merged exports are one conversation, but each keeps its own file name.
     return _replace_in_identifiers(by_author, pseudonyms.finder, secret)
 
@@ -124,6 +128,26 @@ def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, write: Callable[[
     in_messages = finder.replace(texts.set(by_app, None), "message", write)
     in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
     return in_app_lines.zip_with(by_app, in_messages)
+
+
+def _hide_in_reactions(frame: pl.DataFrame, finder: NameFinder) -> pl.DataFrame:
+    """Replace custom emoji that are named after somebody by one that is not."""
+    if "reactions" not in frame.columns:
+        return frame
+    emoji = list_emoji(frame)
+    written = finder.replace(emoji, "identifier", lambda _: "")
+    named = emoji.filter(emoji != written).to_list()
+    if not named:
+        return frame
+    element = pl.element().struct
+    shown = element.field("emoji").replace(named, [UNNAMED_EMOJI] * len(named))
+    return frame.with_columns(pl.col("reactions").list.eval(pl.struct(shown, element.field("count"))))
+
+
+def list_emoji(frame: pl.DataFrame) -> pl.Series:
+    """Return the different emoji among the reactions of messages."""
+    reactions = frame["reactions"].explode().drop_nulls()
+    return reactions.struct.field("emoji").drop_nulls().unique().sort()
 
 
 def _replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.DataFrame:

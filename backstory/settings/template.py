@@ -15,7 +15,7 @@ TEMPLATE = """\
 # All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
 
 conversations:
-  folder: chats            # WhatsApp .txt or .zip, Parquet, CSV, JSONL; one subfolder per conversation if you like
+  folder: chats            # WhatsApp, Telegram, Slack, Parquet, CSV, JSONL; one subfolder per conversation if you like
   timezone: UTC            # zone of the clock in the exports, such as Europe/Berlin
   # date_order: auto       # auto, dmy, mdy or ymd; needed only where a file alone is ambiguous
   # overrides: {}          # date_order and timezone of single chats, such as {family: {date_order: dmy}}

@@ -13,6 +13,7 @@ import polars as pl
 
 UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
 StringList = Annotated[pl.List, pl.String()]
+Reactions = Annotated[pl.List, pl.Struct({"emoji": pl.String(), "count": pl.Int64()})]
 
 MESSAGE_KINDS = ("message", "system", "media")
 DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
@@ -43,7 +44,9 @@ class Messages(Table):
     """One row is one message of a conversation."""
 
     message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
-    conversation_id: str = pa.Field(description="Conversation: the subfolder or the name of the export.")
+    conversation_id: str = pa.Field(
+        description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
+    )
     timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
     seq: int = pa.Field(description="Position in its source; orders messages with the same timestamp.")
     author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
@@ -52,6 +55,16 @@ class Messages(Table):
     )
     kind: str = pa.Field(isin=MESSAGE_KINDS, description="message, system or media.")
     source: str = pa.Field(description="Export that holds it, relative to the folder of exports.")
+    reply_to: str = pa.Field(
+        nullable=True,
+        description="Message that it answers, or that began its thread; null if there is none in this table.",
+    )
+    reactions: Reactions = pa.Field(
+        description="Emoji (`:name:` for a custom one) and how many people chose it; empty without reactions."
+    )
+    edited: bool = pa.Field(
+        description="Whether the text was changed after sending, as far as the export says."
+    )
 
     class Config:
         unique = ["message_id"]

@@ -17,6 +17,11 @@ import polars as pl
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
 
+TELEGRAM = (
+    '{"name": "Bakers", "type": "private_supergroup", "id": 1, "messages": [{"id": 1, "type": "message", '
+    '"date_unixtime": "1707818400", "from": "Ann", "from_id": "user1", "text": "hello"}]}'
+)
+
 
 @dataclass(frozen=True)
 class Hostile:
@@ -47,6 +52,20 @@ def zip_chat(method: int, at: int, damage: bytes) -> Callable[[Path], object]:
     content = bytearray(archive.getvalue())
     content[at % len(content) : at % len(content) + len(damage)] = damage
     return lambda path: path.write_bytes(content)
+
+
+def slack_zip(name: str, content: bytes) -> Callable[[Path], object]:
+    """Make a Slack export of one message and one further file."""
+    day = [{"type": "message", "user": "U1", "text": "hello", "ts": "1707818400.000100"}]
+    parts = {"users.json": [{"id": "U1", "name": "ann"}], "channels.json": [], "bread/2024-01-01.json": day}
+
+    def make(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for part, value in parts.items():
+                archive.writestr(part, json.dumps(value))
+            archive.writestr(name, content)
+
+    return make
 
 
 def write(content: str | bytes) -> Callable[[Path], object]:
@@ -141,6 +160,21 @@ HOSTILE = (
             damaged_parquet(-6)),
     Hostile("chats", "rows.parquet", "Parquet, some kB of 5 million equal rows", "failed", "5,000,000 rows",
             repeated_parquet(5_000_000)),
+    Hostile("chats", "digits.json", "Telegram, number of 5,000 digits", "read", "damaged here",
+            write(TELEGRAM[:-2] + ', {"id": ' + "9" * 5000 + "}]}")),
+    Hostile("chats", "nested.json", "Telegram, 100,000 brackets", "read", "nested more than 64 levels",
+            write(TELEGRAM[:-2] + ', {"a": ' + "[" * 100_000)),
+    Hostile("chats", "cut.json", "Telegram, cut off within a message", "read", "breaks off",
+            write(TELEGRAM[:-2] + ', {"id": 2, "type": "mess')),
+    Hostile("chats", "latin.json", "Telegram, Latin-1", "read", "damaged here",
+            write((TELEGRAM[:-2] + ', {"text": "\u00e9"}]}').encode("latin-1"))),
+    Hostile("chats", "far.json", "Telegram, a time beyond all calendars", "read", "not a number of seconds",
+            write(TELEGRAM.replace("]}", ', {"id": 2, "type": "message", "from": "Ann", "text": "x", '
+                                         f'"date_unixtime": "{"9" * 30}"}}]}}'))),
+    Hostile("chats", "zeros.zip", "Slack ZIP, a day of 30 MB of zeros in 30 kB", "read", "damaged here",
+            slack_zip("general/2024-01-01.json", b"\0" * (30 << 20))),
+    Hostile("chats", "climbing.zip", "Slack ZIP, names that leave the folder", "read", "",
+            slack_zip("../../general/2024-01-01.json", b"[]")),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from backstory.documents.markdown_reader import MarkdownReader
 from backstory.errors import DocumentError, SettingsError
 from backstory.messages.export_files import ListedFile
-from backstory.messages.file_reading import parse_content, read_file
-from backstory.messages.reader import ROW_SCHEMA
+from backstory.messages.file_reading import read_file, read_opened
+from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
 from backstory.settings import ConversationSettings
 from backstory.settings.yaml_file import read_settings
-from tests.hostile.inputs import LINES
+from tests.hostile.inputs import LINES, TELEGRAM
 
 EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", "60"))
 SETTINGS = ConversationSettings()
@@ -57,6 +57,7 @@ TABLES = [
     LINES[:400].encode(),
     b'timestamp,author,message\n2024-02-13T10:00:00Z,Ann,hello\n1707818400,Ben,"a\nb"\n',
     json.dumps({"timestamp": 1_707_818_400, "author": "Ann", "message": "hello"}).encode() + b"\n",
+    TELEGRAM.encode(),
 ]
 POSTS = [
     b'---\ntitle: "T"\ndate: 2024-02-13\ntags: [a, b]\ndraft: false\n---\n# Heading\n\nText #tag\n',
@@ -100,9 +101,9 @@ def damage(draw: st.DrawFn, samples: list[bytes]) -> bytes:
 
 
 def check_export(content: bytes, name: str) -> None:
-    read = parse_content(content, name, name, SETTINGS, 2026)
+    read = read_opened(io.BytesIO(content), name, name, SETTINGS, 2026)
     assert read.status in ("read", "empty", "failed", "set_aside", "unsupported")
-    assert read.messages.schema == ROW_SCHEMA
+    assert read.messages.schema in (ROW_SCHEMA, pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA}))
     assert read.rows == len(read.messages)
     assert (read.reason or "").encode() is not None
     assert read.messages["timestamp"].null_count() == 0
@@ -120,7 +121,7 @@ def test_archives(content: bytes) -> None:
 
 
 @fuzz
-@given(damage(TABLES), st.sampled_from(["a.txt", "a.csv", "a.jsonl"]))
+@given(damage(TABLES), st.sampled_from(["a.txt", "a.csv", "a.jsonl", "a.json"]))
 @example(b"timestamp,author,message\n-99999999999,Ann,x\n", "a.csv")
 @example(b'{"time": 1, "\\ud800": 2}\n', "a.jsonl")
 def test_tables_and_texts(content: bytes, name: str) -> None:

@@ -168,10 +168,10 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
 
 
 def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Path) -> None:
-    telegram = '{"type": "private_group",\n "messages": [{"date_unixtime": "1"}]}'
-    write(elsewhere, {"result.json": telegram, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
+    instagram = '{"participants": [],\n "messages": [{"sender_name": "Ann", "timestamp_ms": 1}]}'
+    write(elsewhere, {"result.json": instagram, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
     [export] = preview_run([Path("result.json")]).files
-    assert export["reason"].startswith("a Telegram export (JSON); no reader of Backstory")
+    assert export["reason"].startswith("an Instagram or Facebook export (JSON); no reader of Backstory")
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
     assert reasons["blog/lamp.png"].startswith("this is an image (PNG); this version reads Markdown")
     [lamp] = preview_run([Path("blog/lamp.png")]).files
@@ -310,5 +310,11 @@ def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> 
     preview = preview_run([shared_data / "exports" / "rendered"])
     chats = pl.DataFrame([row for row in preview.files if row["taken_for"] == "chat"])
     assert set(chats.filter(format="whatsapp_text")["rows"]) == {309}
-    assert preview.messages == 309
-    assert {row["status"] for row in preview.files if row["source"].endswith(".json")} == {"unsupported"}
+    assert set(chats.filter(pl.col("format").is_in(["telegram", "slack"]))["rows"]) == {308}
+    assert preview.messages == 309 + 2 * 308, "the platforms' chats are conversations of their own"
+    assert [
+        row["format"] for row in preview.files if "json" in row["source"] or "slack" in row["source"]
+    ] == [
+        "slack",
+        "telegram",
+    ]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.messages import RAW_SCHEMA, assign_message_ids, read_exports
+from backstory.messages import assign_message_ids, read_exports
 from backstory.messages.merged_exports import merge_exports
 from backstory.settings import ConversationSettings
+from tests.raw_messages import raw_messages
 
 START = datetime(2024, 3, 4, 8, tzinfo=UTC)
 WORDS = (
@@ -72,13 +73,9 @@ class Phone:
             rows.append((moment, author, text, message.kind))
         rows.sort(key=lambda row: row[0])
         stem = self.source.rpartition("/")[0] or self.source.removesuffix(".txt")
-        return pl.DataFrame(
-            [
-                (stem, moment, place, author, text, kind, self.source)
-                for place, (moment, author, text, kind) in enumerate(rows)
-            ],
-            schema=RAW_SCHEMA,
-            orient="row",
+        return raw_messages(
+            (stem, moment, place, author, text, kind, self.source)
+            for place, (moment, author, text, kind) in enumerate(rows)
         )
 
 

@@ -9,18 +9,15 @@ from backstory.messages import RAW_SCHEMA, assign_message_ids, read_exports
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import validate
 from backstory.tables.schemas import Messages
+from tests.raw_messages import raw_messages
 
 START = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
 
 
 def frame(*rows: tuple[int, str | None, str | None, str]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            ("team", START + timedelta(minutes=minute), seq, author, text, "message", source)
-            for seq, (minute, author, text, source) in enumerate(rows)
-        ],
-        schema=RAW_SCHEMA,
-        orient="row",
+    return raw_messages(
+        ("team", START + timedelta(minutes=minute), seq, author, text, "message", source)
+        for seq, (minute, author, text, source) in enumerate(rows)
     )
 
 

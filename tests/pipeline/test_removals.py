@@ -325,13 +325,18 @@ def message(place: int, text: str, author: str = "member-1", conversation: str =
         "text": text,
         "kind": "message",
         "source": f"{conversation}.txt",
+        "reply_to": None,
+        "reactions": [],
+        "edited": False,
     }
 
 
 def table(*rows: dict[str, object]) -> pl.DataFrame:
     schema = empty(Messages).schema
     return (
-        pl.DataFrame(list(rows), schema_overrides={"text": pl.String})
+        pl.DataFrame(
+            list(rows), schema_overrides={name: schema[name] for name in ("text", "reply_to", "reactions")}
+        )
         .select(schema.names())
         .with_columns(pl.col("timestamp").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
     )

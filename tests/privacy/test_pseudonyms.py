@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.messages import RAW_SCHEMA, assign_message_ids, read_export
+from backstory.messages import assign_message_ids, read_export
 from backstory.privacy import (
     find_real_names,
     make_pseudonym,
@@ -21,6 +21,7 @@ from backstory.privacy import (
 )
 from backstory.settings import ConversationSettings
 from tests.messages.chat_strategies import AUTHORS, TEXTS
+from tests.raw_messages import raw_messages
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
@@ -30,13 +31,9 @@ def chat(
     *messages: tuple[str | None, str | None], conversation: str = "team", source: str = "team.txt"
 ) -> pl.DataFrame:
     moment = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
-    return pl.DataFrame(
-        [
-            (conversation, moment, seq, author, text, "message" if author else "system", source)
-            for seq, (author, text) in enumerate(messages)
-        ],
-        schema=RAW_SCHEMA,
-        orient="row",
+    return raw_messages(
+        (conversation, moment, seq, author, text, "message" if author else "system", source)
+        for seq, (author, text) in enumerate(messages)
     )
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backstory.messages import RAW_SCHEMA
 from backstory.privacy import find_real_names, make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.privacy.names import NameFinder, Place, normalize_name
 from tests.messages.chat_strategies import AUTHORS, TEXTS
+from tests.raw_messages import raw_messages
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
@@ -27,7 +27,7 @@ def chat(
         (conversation, moment, 0, author, "", "message", source),
         (conversation, moment, 1, author if kind == "message" else None, text, kind, source),
     ]
-    return pl.DataFrame(rows, schema=RAW_SCHEMA, orient="row")
+    return raw_messages(rows)
 
 
 def pseudonym(name: str) -> str:

@@ -1,0 +1,33 @@
+"""The registry of chat platforms, and finding the one whose export a file or folder is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from backstory.errors import ExportError
+from backstory.messages.chat_format import ChatFormat
+from backstory.messages.export_parts import ExportParts
+from backstory.messages.file_kinds import DAMAGED_ARCHIVE
+from backstory.messages.slack import SLACK
+from backstory.messages.telegram import TELEGRAM
+
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM)
+"""The platforms, in the order in which they are tried on an export."""
+
+
+def find_format(parts: ExportParts) -> tuple[ChatFormat, list[str]] | None:
+    """Return the format of an export and the parts to read, by names and content; None if no reader knows it.
+
+    Raises:
+        ExportError: An archive with the names of an export has a password, or is too large when unpacked.
+    """
+    for tried in CHAT_FORMATS:
+        try:
+            found = tried.find(parts)
+        except ExportError:
+            raise
+        except DAMAGED_ARCHIVE:  # another reader says what is wrong with the archive
+            continue
+        if found:
+            return tried, found
+    return None
