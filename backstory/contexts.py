@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.languages import english_name
 from backstory.passages import TermsOf, make_passages, tell_served
 from backstory.prompt_formats import cite_documents, format_context
@@ -34,7 +35,7 @@ def make_contexts(
         window_chunks: Table ``window_chunks`` of the same windows.
         around: The kept chunks and those beside them, :meth:`backstory.index.SearchIndex.read_around`.
         terms_of: Gives the known words of texts, :meth:`backstory.index.SearchIndex.terms_of`.
-        settings: The budget of the passages.
+        settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
 
     Returns:
         Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk, and
@@ -59,16 +60,23 @@ def make_contexts(
     first = pl.col("rank").min().over("window_id", "document_id")
     rows = rows.with_columns(citation=first.rank("dense").over("window_id").cast(pl.Int64))
     rows = rows.with_columns(serves=tell_served(rows, window_chunks))
-    return conform(
-        make_passages(rows, _count_served(decisions), around, window_chunks, terms_of, settings),
-        schemas.Contexts,
-    )
+
+    def choose_passages(part: pl.DataFrame, budget: ContextSettings) -> pl.DataFrame:
+        return make_passages(part, _count_served(decisions, part), around, window_chunks, terms_of, budget)
+
+    is_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    made = choose_passages(rows.filter(~is_post), settings)
+    if (posts := rows.filter(is_post)).height:
+        budget = settings.model_copy(update={"max_tokens": settings.posts_max_tokens})
+        made = pl.concat([made, choose_passages(posts, budget)]).sort("window_id", "rank")
+    return conform(made, schemas.Contexts)
 
 
-def _count_served(decisions: pl.DataFrame) -> dict[tuple[str, str], int]:
-    """Count the query chunks for which each kept chunk is the best of its window, by window and chunk."""
+def _count_served(decisions: pl.DataFrame, rows: pl.DataFrame) -> dict[tuple[str, str], int]:
+    """Count the query chunks for which each kept chunk is the best of some rows, by window and chunk."""
     best = (
         decisions.filter("kept")
+        .join(rows, on=["window_id", "chunk_id"], how="semi", maintain_order="left")
         .sort(["window_id", "query_chunk_id", "score", "rank"], descending=[False, False, True, False])
         .group_by("window_id", "query_chunk_id", maintain_order=True)
         .agg(pl.col("chunk_id").first())
@@ -90,6 +98,7 @@ def make_window_contexts(
     embedder_id: str,
     index_version: str,
     settings_hash: str,
+    posts: Sequence[str] | None = None,
 ) -> pl.DataFrame:
     """Summarize each window: its text for the prompt, and its number of rows after each stage.
 
@@ -105,6 +114,7 @@ def make_window_contexts(
         embedder_id: The embedding space that was searched.
         index_version: The snapshot to name for windows without hits.
         settings_hash: Hash of the settings that the rows depend on.
+        posts: Chunks of posts that Backstory wrote, among those of the decisions; None if posts are no documents.
 
     Returns:
         Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded``,
@@ -122,7 +132,7 @@ def make_window_contexts(
             how="left",
             maintain_order="left",
         )
-        .join(_count_decisions(decisions), on="window_id", how="left", maintain_order="left")
+        .join(_count_decisions(decisions, posts or ()), on="window_id", how="left", maintain_order="left")
         .join(
             hits.group_by("window_id").agg(pl.col("engine", "index_version").first()),
             on="window_id",
@@ -146,6 +156,7 @@ def make_window_contexts(
     )
     foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown") & ~pl.col("language_known")
     starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
+    max_tokens = settings.max_tokens + (0 if posts is None else settings.posts_max_tokens)
     status = (
         pl.when(pl.lit(not enabled))
         .then(pl.lit("disabled"))
@@ -178,7 +189,7 @@ def make_window_contexts(
         token_count=pl.col("window_id").replace_strict(_count(texts), default=0, return_dtype=pl.Int64),
         cited_text=pl.col("window_id").replace_strict(cited, default="", return_dtype=pl.String),
         cited_token_count=pl.col("window_id").replace_strict(_count(cited), default=0, return_dtype=pl.Int64),
-        max_tokens=pl.lit(settings.max_tokens),
+        max_tokens=pl.lit(max_tokens),
         coverage="served_share",
         embedder_id=pl.lit(embedder_id),
         engine=pl.col("engine").fill_null("none"),
@@ -193,11 +204,12 @@ def _count(texts: Mapping[Any, str]) -> dict[Any, int]:
     return dict(zip(texts, estimate_tokens(list(texts.values())).tolist(), strict=True)) if texts else {}
 
 
-def _count_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
+def _count_decisions(decisions: pl.DataFrame, posts: Sequence[str]) -> pl.DataFrame:
+    is_over_budget = (pl.col("cause") == "over_budget") & ~pl.col("chunk_id").is_in(posts)
     above = pl.col("cause") != "below_threshold"
     return decisions.group_by("window_id").agg(
         hit_count=pl.len(),
         above_threshold_count=above.sum(),
         after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
-        over_budget_count=(pl.col("cause") == "over_budget").sum(),
+        over_budget_count=is_over_budget.sum(),
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -23,6 +25,8 @@ _VERDICTS = {
     "gave_way_to": pl.String,
     "rank_in_context": pl.Int64,
 }
+
+_NOTHING_SHOWN: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
@@ -52,6 +56,7 @@ def judge_hits(
     entry_tokens: EntryTokens,
     max_tokens: int,
     reranking: Reranking | None = None,
+    shown: Mapping[str, Sequence[str]] = _NOTHING_SHOWN,
 ) -> pl.DataFrame:
     """Judge the hits of any number of windows.
 
@@ -68,6 +73,7 @@ def judge_hits(
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
         reranking: Has the candidates judged; None keeps the order of the strategy.
+        shown: Chunks that the context of a window holds already; hits that nearly repeat one are dropped.
 
     Returns:
         Table ``decisions``, one row per hit, in the order of ``hits``.
@@ -82,7 +88,9 @@ def judge_hits(
     columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
-        str(window_id): _select(_as_matrix(group, temperature), settings, count, vectors)
+        str(window_id): _select(
+            _as_matrix(group, temperature), settings, count, vectors, shown.get(str(window_id), ())
+        )
         for (window_id,), group in windows.items()
     }
     chosen = {window_id: selection.chosen for window_id, selection in selections.items()}
@@ -153,21 +161,60 @@ def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
     )
 
 
-def _select(window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources) -> _Selection:
+def list_kept(decisions: pl.DataFrame) -> dict[str, list[str]]:
+    """List the kept chunks of each window, by its id."""
+    kept = decisions.filter("kept").select("window_id", "chunk_id").unique(maintain_order=True)
+    return dict(kept.group_by("window_id", maintain_order=True).agg("chunk_id").iter_rows())
+
+
+def append_decisions(hits: pl.DataFrame, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Append the decisions on some hits to those on the others, with the ranks after theirs.
+
+    Args:
+        hits: Table ``hits``, with the hits of both.
+        first: Table ``decisions``.
+        second: Table ``decisions`` of the other hits, judged without a reranker.
+
+    Returns:
+        Table ``decisions``, in the order of ``hits``. What the reranker told about a window stands in all of its rows.
+    """
+    before = {window_id: len(kept) for window_id, kept in list_kept(first).items()}
+    places = pl.col("window_id").replace_strict(before, default=0, return_dtype=pl.Int64)
+    told = first.group_by("window_id").agg(pl.col("rerank_note", "uncovered_topics").first())
+    later = (
+        second.with_columns(rank=pl.col("rank") + places)
+        .drop("rerank_note", "uncovered_topics")
+        .join(told, on="window_id", how="left", maintain_order="left")
+    )
+    keys = ["query_chunk_id", "chunk_id"]
+    together = pl.concat([first, later.select(first.columns)])
+    table = hits.select(keys).join(together, on=keys, how="left", maintain_order="left")
+    return conform(table, schemas.Decisions)
+
+
+def _select(
+    window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources, shown: Sequence[str]
+) -> _Selection:
+    repeated = _find_repeated(window, settings, vectors, shown)
     near_duplicate_of = _near_duplicates(window, settings, vectors)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
         # A query chunk that found a near-duplicate counts as having found the better chunk.
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
-    candidates = np.flatnonzero(near_duplicate_of < 0)
+    candidates = np.array(
+        [i for i in np.flatnonzero(near_duplicate_of < 0) if window.chunk_ids[i] not in repeated], np.int64
+    )
     most = min(count, len(candidates))
-    chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, vectors)]
+    chosen = candidates
+    if most:
+        chosen = candidates[STRATEGIES[settings.strategy](window, candidates, settings, most, vectors)]
     return _Selection(
         window.chunk_ids,
         {
             window.chunk_ids[i]: window.chunk_ids[near_duplicate_of[i]]
             for i in np.flatnonzero(near_duplicate_of >= 0)
-        },
+        }
+        | repeated,
         _list_candidates(window, chosen),
     )
 
@@ -233,3 +280,15 @@ def _near_duplicates(
         if earlier.size:
             duplicate_of[i] = earlier[0]
     return duplicate_of
+
+
+def _find_repeated(
+    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources, shown: Sequence[str]
+) -> dict[str, str]:
+    """Give the shown chunk that each candidate nearly repeats."""
+    if settings.near_duplicate_similarity is None or not shown:
+        return {}
+    alike = vectors.of_chunks(window.chunk_ids) @ vectors.of_chunks(shown).T
+    best = alike.argmax(axis=1)
+    near = np.flatnonzero(alike.max(axis=1) >= settings.near_duplicate_similarity)
+    return {window.chunk_ids[i]: shown[best[i]] for i in near}

@@ -14,7 +14,7 @@ import polars as pl
 from backstory.embeddings import Vectors
 from backstory.errors import InputError
 from backstory.ids import WHOLE_WINDOW
-from backstory.index import SearchIndex, SearchRequest
+from backstory.index import SearchIndex, SearchRequest, SearchResult
 from backstory.settings import RAGSettings
 from backstory.tables import schemas
 from backstory.tables.contracts import conform
@@ -142,7 +142,9 @@ def _whole_windows(asked: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame,
     return frame, mean_vectors(asked["window_id"], vectors[asked["row"].to_numpy()])[1]
 
 
-def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> FoundHits:
+def find_hits(
+    queries: Queries, index: SearchIndex, settings: RAGSettings, *, posts_apart: bool = False
+) -> FoundHits:
     """Search for all queries of a batch at once.
 
     No threshold is applied here: :mod:`backstory.decisions` records each hit below it as dropped.
@@ -151,6 +153,8 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
         queries: Queries from :func:`plan_queries`.
         index: An open snapshot of the same embedding space.
         settings: The ``rag`` settings; ``chunks_per_query`` is the number of hits per query.
+        posts_apart: Whether to search the posts that Backstory wrote by themselves, after what people wrote. A query
+            then has as many hits again, of posts, unless ``posts_top_k`` is 0. Their ranks go on after the others.
 
     Returns:
         The hits, query by query, best first.
@@ -158,18 +162,40 @@ def find_hits(queries: Queries, index: SearchIndex, settings: RAGSettings) -> Fo
     frame = queries.frame
     as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
     texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
-    request = SearchRequest.from_settings(
-        settings, top_k=settings.chunks_per_query, calibration=index.calibration, as_of=as_of
-    )
-    result = index.search(queries.vectors, request, texts=texts)
+
+    def search(by_people: bool | None) -> SearchResult:
+        request = SearchRequest.from_settings(
+            settings,
+            top_k=settings.chunks_per_query,
+            calibration=index.calibration,
+            as_of=as_of,
+            by_people=by_people,
+        )
+        return index.search(queries.vectors, request, texts=texts)
+
+    result = search(True if posts_apart else None)
+    found = result.hits
+    if posts_apart and settings.posts_top_k:
+        found = _append(found, search(by_people=False).hits)
     asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
-    hits = asked.join(result.hits, on="query", how="inner", maintain_order="left_right").with_columns(
+    hits = asked.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
         engine=pl.lit(result.engine), index_version=pl.lit(index.version)
     )
     logger.info(
         "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
     )
     return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def _append(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Append the hits of each query to those of another search, with the ranks after theirs."""
+    counted = first.group_by("query").agg(before=pl.len().cast(pl.Int64))
+    later = (
+        second.join(counted, on="query", how="left", maintain_order="left")
+        .with_columns(rank=pl.col("rank") + pl.col("before").fill_null(0))
+        .drop("before")
+    )
+    return pl.concat([first, later]).sort("query", "rank")
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:

@@ -55,9 +55,9 @@ def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSetti
     return HEADING + "".join(entries) if entries else ""
 
 
-def entry_budget(settings: ContextSettings) -> int:
+def entry_budget(max_tokens: int) -> int:
     """Give the most tokens for the entries of a context: the budget minus the heading."""
-    return settings.max_tokens - int(estimate_tokens([HEADING])[0])
+    return max_tokens - int(estimate_tokens([HEADING])[0])
 
 
 def make_entry_counter(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 import polars as pl
 
 from backstory.calibration import find_threshold
 from backstory.contexts import make_contexts
-from backstory.decisions import judge_hits
+from backstory.decisions import append_decisions, judge_hits, list_kept
 from backstory.embeddings.protocol import Embedder, Vectors
 from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex
@@ -68,6 +69,8 @@ class Retrieval:
         find_names: Gives the real names of all authors, which no label of a topic may hold; None if no author is
             hidden.
         judgements: Judgements of earlier runs; None keeps none.
+        posts_apart: Whether the index may hold posts that Backstory wrote. They are searched by themselves and have
+            places of their own, so that nothing of what people wrote gives way to them.
     """
 
     index: SearchIndex
@@ -78,6 +81,7 @@ class Retrieval:
     rerank: RerankSettings = field(default_factory=RerankSettings)
     find_names: FindNames = hide_no_author
     judgements: JudgementCache | None = None
+    posts_apart: bool = False
 
     @classmethod
     def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
@@ -118,7 +122,7 @@ class Retrieval:
 
     def find_hits(self, queries: Queries) -> FoundHits:
         """Search for all queries of :func:`backstory.hits.plan_queries` at once."""
-        return find_hits(queries, self.index, self.rag)
+        return find_hits(queries, self.index, self.rag, posts_apart=self.posts_apart)
 
     def judge(
         self,
@@ -143,16 +147,28 @@ class Retrieval:
         """
         reranking = self._start_reranking(window_chunks)
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
-        decisions = judge_hits(
-            hits,
-            self.rag,
+        judge = partial(
+            judge_hits,
             min_similarity=self.min_similarity,
             temperature=self.index.calibration.overridden_by(self.rag).temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
             entry_tokens=make_entry_counter(found, self.context),
-            max_tokens=entry_budget(self.context) if max_tokens is None else max_tokens,
+        )
+        posts = self.index.list_posts(found["chunk_id"]) if self.posts_apart else []
+        decisions = judge(
+            hits.filter(~pl.col("chunk_id").is_in(posts)) if posts else hits,
+            self.rag,
+            max_tokens=entry_budget(self.context.max_tokens) if max_tokens is None else max_tokens,
             reranking=reranking,
         )
+        if posts:
+            of_posts = judge(
+                hits.filter(pl.col("chunk_id").is_in(posts)),
+                self.rag.model_copy(update={"top_k": self.rag.posts_top_k}),
+                max_tokens=entry_budget(self.context.posts_max_tokens),
+                shown=list_kept(decisions),
+            )
+            decisions = append_decisions(hits, decisions, of_posts)
         return Judgement(decisions, reranking.counts if reranking else {})
 
     def gather(self, decisions: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:

@@ -147,7 +147,7 @@ def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
         "similarity": 0.5,
     }
     entry = int(estimate_tokens([format_entry(record, settings)])[0])
-    fitting = entry_budget(settings) // entry
+    fitting = entry_budget(settings.max_tokens) // entry
     text = format_markdown([record] * fitting, settings)
     assert fitting > 1
     assert estimate_tokens([text])[0] <= settings.max_tokens

@@ -30,6 +30,7 @@ class Filters:
         document_ids: The document is one of these.
         tenant: The document belongs to this tenant.
         undated: Whether a document without a date qualifies.
+        by_people: True for documents that people wrote, False for posts that Backstory wrote; None for both.
     """
 
     as_of: Sequence[datetime | None] | None = None
@@ -38,6 +39,7 @@ class Filters:
     document_ids: Sequence[str] = ()
     tenant: str | None = None
     undated: bool = True
+    by_people: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):
@@ -94,6 +96,7 @@ class SearchRequest:
         top_k: int,
         calibration: Calibration,
         as_of: Sequence[datetime | None] | None = None,
+        by_people: bool | None = None,
     ) -> Self:
         """Make the request that the settings describe, without a threshold.
 
@@ -102,6 +105,7 @@ class SearchRequest:
             top_k: Most hits for one query.
             calibration: Gives the weight of keywords if the settings have none.
             as_of: One time per query; later documents are hidden from it. None does not restrict.
+            by_people: See :class:`Filters`.
         """
         return cls(
             top_k=top_k,
@@ -116,6 +120,7 @@ class SearchRequest:
                 document_ids=settings.document_ids,
                 tenant=settings.tenant,
                 undated=settings.undated == "serve",
+                by_people=by_people,
             ),
             nprobe=settings.nprobe,
             overfetch=settings.overfetch,

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.calibration import Calibration
+from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
 from backstory.index.engines.exact import ExactEngine
@@ -131,7 +132,10 @@ class SearchIndex:
                 "search ignores it. Set index.ef_search instead",
                 stacklevel=2,
             )
-        scope = scope_of(request.filters, self._snapshot.documents, self._row_documents, len(queries))
+        documents = (
+            self._snapshot.documents if request.filters.by_people is None else self._documents_by_origin
+        )
+        scope = scope_of(request.filters, documents, self._row_documents, len(queries))
         engine, reason, ranked = self._find(queries, texts, request, scope)
         keyword = None if request.ranking == "dense" else ranked.where(ranked.score > 0)
         similarity = ranked.score
@@ -203,6 +207,27 @@ class SearchIndex:
         vectors: Vectors = np.array(self._snapshot.vectors[self._rows_of(chunk_ids)])
         return vectors
 
+    @property
+    def rows_by_people(self) -> int:
+        """Number of indexed chunks of documents that people wrote."""
+        return int(np.count_nonzero(self._is_row_by_people))
+
+    def list_posts(self, chunk_ids: Iterable[str]) -> list[str]:
+        """List the chunks that are of posts that Backstory wrote.
+
+        Args:
+            chunk_ids: Any chunks of this snapshot.
+
+        Returns:
+            Some of them, in their order.
+
+        Raises:
+            InputError: A chunk is not in this snapshot.
+        """
+        asked = list(chunk_ids)
+        by_people = self._is_row_by_people[self._rows_of(asked)].tolist()
+        return [chunk_id for chunk_id, is_by_people in zip(asked, by_people, strict=True) if not is_by_people]
+
     def verify(self) -> None:
         """Read every file of the snapshot and compare it with its checksum.
 
@@ -215,6 +240,17 @@ class SearchIndex:
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:
         return self._snapshot.rows["document"].to_numpy()
+
+    @cached_property
+    def _documents_by_origin(self) -> pl.DataFrame:
+        """The columns of the documents that filters need, with whether people wrote each."""
+        posts = self._database.list_documents(WRITTEN_PREFIX)
+        return self._snapshot.documents.with_columns(by_people=~pl.col("document_id").is_in(posts))
+
+    @cached_property
+    def _is_row_by_people(self) -> NDArray[np.bool_]:
+        by_people: NDArray[np.bool_] = self._documents_by_origin["by_people"].to_numpy()[self._row_documents]
+        return by_people
 
     @cached_property
     def _row_of_chunk(self) -> dict[str, int]:

@@ -163,6 +163,7 @@ def _hits(workspace: Workspace) -> SettingsRead:
         *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
         *(("keyword_terms",) if settings.ranking != "dense" else ()),
         *(("mode", "nprobe", "overfetch") if approximate else ()),
+        *(("posts_top_k",) if workspace.feeds_back else ()),
     )
     if settings.ranking == "hybrid":
         read["rag.keyword_weight"] = workspace.calibration.keyword_weight
@@ -178,11 +179,12 @@ def _decisions(workspace: Workspace) -> SettingsRead:
         *("enabled", "top_k", "strategy", "dedup_strategy", "near_duplicate_similarity"),
         *(("dedup_max_per_doc",) if settings.dedup_strategy == "document" else ()),
         *(("mmr_lambda",) if settings.strategy == "mmr" else ()),
+        *(("posts_top_k",) if workspace.feeds_back else ()),
     )
     read["rag.min_similarity"] = workspace.min_similarity
     if settings.strategy == "coverage":
         read["rag.temperature"] = workspace.calibration.temperature
-    return read | _context(workspace, "max_tokens", "snippet_characters") | _reranker(workspace)
+    return read | _context(workspace, *_budgets(workspace), "snippet_characters") | _reranker(workspace)
 
 
 def _reranker(workspace: Workspace) -> SettingsRead:
@@ -202,7 +204,12 @@ def _contexts(workspace: Workspace) -> SettingsRead:
     """Return the settings that decide the length of the passages."""
     if not workspace.settings.rag.enabled:
         return {}
-    return _context(workspace, "max_tokens", "snippet_characters")
+    return _context(workspace, *_budgets(workspace), "snippet_characters")
+
+
+def _budgets(workspace: Workspace) -> list[str]:
+    """Name the settings of group ``context`` that limit its tokens."""
+    return ["max_tokens", *(["posts_max_tokens"] if workspace.feeds_back else [])]
 
 
 def _window_contexts(workspace: Workspace) -> SettingsRead:
@@ -210,11 +217,16 @@ def _window_contexts(workspace: Workspace) -> SettingsRead:
     settings = workspace.settings
     if not settings.rag.enabled:
         return _rag(workspace, "enabled")
-    read = _rag(workspace, "enabled", "top_k") | _whole_group("context", settings.context)
-    return read | {
-        "rag.min_similarity": workspace.min_similarity,
-        "embedding.languages": workspace.embedder.languages,
-    }
+    budgets = _context(workspace, *_budgets(workspace))
+    read = _rag(workspace, "enabled", "top_k") | _context(workspace, "excerpt", "snippet_characters")
+    return (
+        read
+        | budgets
+        | {
+            "rag.min_similarity": workspace.min_similarity,
+            "embedding.languages": workspace.embedder.languages,
+        }
+    )
 
 
 def _posts(workspace: Workspace) -> SettingsRead:

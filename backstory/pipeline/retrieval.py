@@ -134,7 +134,7 @@ def materialize_contexts(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
 
 def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Summarize each window's context."""
+    """Summarize each window's context. The verdict is about what people wrote, whichever posts are beside it."""
     settings = workspace.settings
     version = current_version(workspace.index)
     inputs = _inputs(workspace, "window_contexts", partitions)
@@ -146,15 +146,17 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
             windows, chunks, hits, decisions, contexts = (
                 read_made(workspace, table, pending) for table in _TABLES_READ["window_contexts"]
             )
+            posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
+            by_people = ~pl.col("chunk_id").is_in(posts or [])
             assessments = evaluate_retrieval(
                 windows,
                 chunks,
-                decisions,
-                contexts,
+                decisions.filter(by_people),
+                contexts.filter(by_people),
                 terms_of=lambda texts: index().terms_of(texts),
                 min_similarity=workspace.min_similarity,
                 settings=settings.rag,
-                searchable=index().rows > 0,
+                searchable=(index().rows_by_people if workspace.feeds_back else index().rows) > 0,
                 embedder_id=workspace.embedder.id,
                 known_languages=workspace.embedder.languages,
             )
@@ -170,6 +172,7 @@ def materialize_window_contexts(workspace: Workspace, partitions: Sequence[str])
                 hits=hits,
                 index_version=version,
                 settings_hash=digest_json(read_by_serving(workspace), length=16),
+                posts=posts,
             )
             add_counts(
                 counts, {f"status_{key}": n for key, n in summary["status"].value_counts().iter_rows()}
@@ -200,6 +203,7 @@ def _retrieval(workspace: Workspace, index: SearchIndex) -> Retrieval:
         rerank=settings.rerank,
         find_names=lambda: _find_names(workspace),
         judgements=workspace.judgements,
+        posts_apart=workspace.feeds_back,
     )
 
 

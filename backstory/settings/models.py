@@ -146,6 +146,8 @@ class RAGSettings(SettingsGroup):
     """Whether contexts are made for windows."""
     top_k: int = Field(default=5, ge=1)
     """Most chunks in a context; one per document by default."""
+    posts_top_k: int = Field(default=2, ge=0)
+    """Most chunks of earlier posts in a context, beside those of `top_k`; read where `writers.feedback` is on."""
     mode: Literal["ann", "exact"] = "ann"
     """`ann` allows approximate search; `exact` does not, and neither does `writers.feedback: on` for windows."""
     nprobe: int | None = Field(default=None, ge=1)
@@ -251,6 +253,8 @@ class ContextSettings(SettingsGroup):
 
     max_tokens: int = Field(default=4000, ge=1)
     """Most tokens of a context; the passages of `contexts` are chosen to fill it."""
+    posts_max_tokens: int = Field(default=1600, ge=1)
+    """Most tokens of earlier posts in a context, beside those of `max_tokens`; read where `writers.feedback` is on."""
     excerpt: Literal["head", "passage"] = "head"
     """Part of a chunk that the prompt text shows: its beginning, or the passage that serves the window."""
     snippet_characters: int = Field(default=400, ge=1)

@@ -226,9 +226,11 @@ class Ledger:
             if to_read:
                 connection.execute("PRAGMA schema_version").fetchone()  # the first statement opens the file
                 return connection
-            connection.execute("PRAGMA journal_mode=WAL")
-            # A power failure may lose the last entries, in order; the next run makes their partitions again.
-            connection.execute("PRAGMA synchronous=NORMAL")
+            # A file system without shared memory keeps the rollback journal, which is safe only with full syncs.
+            [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            if mode == "wal":
+                # A power failure may lose the last entries, in order; the next run makes their partitions again.
+                connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(_SCHEMA)
         except sqlite3.Error as error:
             connection.close()

@@ -104,7 +104,8 @@ def scope_of(
 
     Args:
         filters: Conditions on the documents.
-        documents: The indexed documents: document_id, kind, tags, tenant, published_at.
+        documents: The indexed documents: document_id, kind, tags, tenant, published_at; and by_people if the filters
+            name it.
         row_documents: Position of each row's document, int64; rows are ordered by date of publication.
         query_count: Number of queries.
 
@@ -150,6 +151,8 @@ def _row_mask(
         conditions.append(pl.col("tenant") == filters.tenant)
     if not filters.undated:
         conditions.append(pl.col("published_at").is_not_null())
+    if filters.by_people is not None:
+        conditions.append(pl.col("by_people") == filters.by_people)
     if not conditions:
         return None
     qualifies = documents.select(pl.all_horizontal(conditions).fill_null(value=False).alias("qualifies"))

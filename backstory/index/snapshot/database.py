@@ -142,6 +142,14 @@ class Database:
             ).fetchall()
         return int(counts[0][0]), int(counts[0][1])
 
+    def list_documents(self, prefix: str) -> list[str]:
+        """List the ids of the documents whose uri begins with a prefix."""
+        with self.lock:
+            rows = self.connection.execute(
+                "SELECT document_id FROM documents WHERE starts_with(uri, ?)", [prefix]
+            ).fetchall()
+        return [document_id for (document_id,) in rows]
+
     def describe(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Read chunks without their vectors, with the metadata of their documents.
 
