@@ -122,8 +122,9 @@ def make_window_contexts(
         usable, or no document fits the budget.
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
-    texts = {window_id: format_context(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
-    cited = {window_id: cite_documents(rows.to_dicts(), settings) for (window_id,), rows in by_window.items()}
+    whole = settings if posts is None else add_budget_of_posts(settings)
+    texts = {window_id: format_context(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
+    cited = {window_id: cite_documents(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
     counts = (
         windows.select("window_id")
         .join(
@@ -156,7 +157,6 @@ def make_window_contexts(
     )
     foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown") & ~pl.col("language_known")
     starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
-    max_tokens = settings.max_tokens + (0 if posts is None else settings.posts_max_tokens)
     status = (
         pl.when(pl.lit(not enabled))
         .then(pl.lit("disabled"))
@@ -189,7 +189,7 @@ def make_window_contexts(
         token_count=pl.col("window_id").replace_strict(_count(texts), default=0, return_dtype=pl.Int64),
         cited_text=pl.col("window_id").replace_strict(cited, default="", return_dtype=pl.String),
         cited_token_count=pl.col("window_id").replace_strict(_count(cited), default=0, return_dtype=pl.Int64),
-        max_tokens=pl.lit(max_tokens),
+        max_tokens=pl.lit(whole.max_tokens),
         coverage="served_share",
         embedder_id=pl.lit(embedder_id),
         engine=pl.col("engine").fill_null("none"),
@@ -197,6 +197,11 @@ def make_window_contexts(
         settings_hash=pl.lit(settings_hash),
     )
     return conform(table, schemas.WindowContexts)
+
+
+def add_budget_of_posts(settings: ContextSettings) -> ContextSettings:
+    """Give the settings of a context in which posts that Backstory wrote stand beside what people wrote."""
+    return settings.model_copy(update={"max_tokens": settings.max_tokens + settings.posts_max_tokens})
 
 
 def _count(texts: Mapping[Any, str]) -> dict[Any, int]:

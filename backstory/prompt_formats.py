@@ -1,8 +1,7 @@
 """The context of a window in the formats that writers take: Markdown, JSON, messages, XML, and blocks to cite from.
 
 In every format the text of documents is escaped, so that it cannot close its quotation or pass for an instruction, and
-the whole is within the budget of ``context.max_tokens``, and of ``context.posts_max_tokens`` besides if it holds posts
-that Backstory wrote.
+the whole is within the budget of ``context.max_tokens``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.chunking.tokens import estimate_tokens
-from backstory.documents.written import is_written
 from backstory.prompt_escaping import escape_block, escape_line
 from backstory.prompt_text import HEADING, format_entry, format_markdown
 from backstory.settings import ContextSettings
@@ -134,10 +132,8 @@ def _write_within(rows: Sequence[Row], settings: ContextSettings, form: _Form) -
     if not rows:
         return ""
     shown = len(rows)
-    holds_posts = any(is_written(str(row["uri"])) for row in rows)
-    most = settings.max_tokens + (settings.posts_max_tokens if holds_posts else 0)
     text = form.write(rows, 0)
-    while shown and estimate_tokens([text])[0] > most:
+    while shown and estimate_tokens([text])[0] > settings.max_tokens:
         shown -= 1
         text = form.write(rows[:shown], len(rows) - shown)
     return text

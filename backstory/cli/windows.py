@@ -70,6 +70,7 @@ def context(
     as_json: JsonOption = False,
 ) -> None:
     """Print a window's context: the text for the prompt, and the reason for each document."""
+    from backstory.contexts import add_budget_of_posts
     from backstory.inspection.windows import read_window_context
     from backstory.prompt_formats import format_context
     from backstory.workspace import open_workspace
@@ -77,7 +78,9 @@ def context(
     opened = open_workspace(workspace)
     record = read_window_context(opened, window)
     if form is not None:
-        sys.stdout.write(format_context(record["documents"], opened.settings.context, form).strip() + "\n")
+        settings = opened.settings.context
+        budget = add_budget_of_posts(settings) if opened.feeds_back else settings
+        sys.stdout.write(format_context(record["documents"], budget, form).strip() + "\n")
     elif as_json:
         print_json(record)
     else:

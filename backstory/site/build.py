@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backstory.errors import InputError
-from backstory.page_files import SITE_FOLDER
+from backstory.page_files import SITE_FOLDER, list_site_pages
 from backstory.report import read_window_report, render_window_page
 from backstory.report.documents import link_sources
 from backstory.report.page import TrailLink
 from backstory.site.addresses import INDEX, address_post, address_window, link_pages
-from backstory.site.folder import Written, write_folder
+from backstory.site.folder import Written, encode_page, write_folder
 from backstory.site.library import Library
 from backstory.site.links import collect_links
 from backstory.site.pages import render_pages
 from backstory.site.reading import read_library
+from backstory.site.state import hash_inputs, is_as_written, record_pages
 from backstory.workspace import Workspace
 
 
@@ -37,6 +38,9 @@ class Site:
 def build_site(workspace: Workspace, output: Path | None = None) -> Site:
     """Write the site of a workspace: an index, and a page for each post, document, tag and window.
 
+    Pages of a site in the workspace are rendered only if something that they are made from has changed, or a page is
+    not as it was written.
+
     Args:
         workspace: A workspace with windows.
         output: Folder to write; None for ``site`` in the workspace.
@@ -45,9 +49,16 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
         InputError: There are no windows yet, or the folder holds something else.
     """
     folder = (output or workspace.root / SITE_FOLDER).absolute()
+    inputs = hash_inputs(
+        workspace
+    )  # before they are read: what changes meanwhile is rendered by the next build
     library = read_library(workspace)
+    if is_as_written(workspace, folder, inputs):
+        return Site(folder / INDEX, library, Written(0, len(list_site_pages(folder)), 0))
     pages = render_pages(library, _render_reports(workspace, library, folder))
-    return Site(folder / INDEX, library, write_folder(folder, pages))
+    written = write_folder(folder, pages)
+    record_pages(workspace, folder, inputs, {name: encode_page(html) for name, html in pages.items()})
+    return Site(folder / INDEX, library, written)
 
 
 def _render_reports(workspace: Workspace, library: Library, folder: Path) -> dict[str, str]:

@@ -57,4 +57,9 @@ def _claim(folder: Path) -> None:
 
 
 def _holds(path: Path, html: str) -> bool:
-    return path.is_file() and path.read_bytes() == html.encode("utf-8", "replace")
+    return path.is_file() and path.read_bytes() == encode_page(html)
+
+
+def encode_page(html: str) -> bytes:
+    """Give the bytes of a page as :func:`backstory.report.page.write_page` writes them."""
+    return html.encode("utf-8", "replace")

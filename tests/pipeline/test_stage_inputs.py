@@ -195,7 +195,11 @@ CHANGES = (
             "tokens_per_minute": 1, "threads": 1,
         }.items()
     ),
-    Change("writers.feedback", "on", "documents hits contexts window_contexts"),
+    Change("writers.feedback", "on", f"documents {SEARCHED}"),
+    Change("rag.posts_top_k", 1, NOTHING),
+    Change("rag.posts_top_k", 1, SEARCHED, {"writers.feedback": "on"}),
+    Change("context.posts_max_tokens", 200, NOTHING),
+    Change("context.posts_max_tokens", 200, SHOWN, {"writers.feedback": "on"}),
     *(
         Change(f"alerts.{name}", value, NOTHING)
         for name, value in {

@@ -1,6 +1,7 @@
 """The site of the small workspace: every link leads somewhere, and only what changed is written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -10,7 +11,10 @@ import pytest
 from backstory import run_pipeline
 from backstory.errors import InputError
 from backstory.page_files import remove_pages
+from backstory.settings import RAGSettings
 from backstory.site import Site, build_site
+from backstory.site.library import Library
+from backstory.site.pages import render_pages
 from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
 from tests.browser import load_page
@@ -127,6 +131,33 @@ def test_a_second_build_writes_nothing_and_a_stale_page_goes(workspace: Workspac
     site.index.write_text("damaged", encoding="utf-8")
     again = build_site(workspace).written
     assert (again.written, again.removed, stale.exists()) == (1, 1, False)
+
+
+def test_pages_are_rendered_again_only_if_something_changed(
+    workspace: Workspace, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[Library] = []
+
+    def render(library: Library, reports: Mapping[str, str]) -> Mapping[str, str]:
+        rendered.append(library)
+        return render_pages(library, reports)
+
+    monkeypatch.setattr("backstory.site.build.render_pages", render)
+    assert build_site(workspace).library == site.library
+    assert not rendered
+    post = workspace.root / site.library.posts[0].path
+    before = post.read_bytes()
+    post.write_bytes(before + b"\nSaid by a person.\n")
+    build_site(workspace)
+    assert len(rendered) == 1
+    post.write_bytes(before)
+    settings = workspace.settings.model_copy(update={"rag": RAGSettings(top_k=4)})
+    build_site(replace(workspace, settings=settings))
+    build_site(workspace)
+    assert len(rendered) == 3
+    list_pages(site)[-1].unlink()
+    assert build_site(workspace).written.written == 1
+    assert len(rendered) == 4
 
 
 def test_two_builds_are_equal_byte_by_byte(workspace: Workspace, site: Site, tmp_path: Path) -> None:
