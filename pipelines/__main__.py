@@ -1,6 +1,7 @@
 """``python -m pipelines``: the main job as a Dagster run, the demo and the Dagster UI, without Dagster's commands."""
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,9 @@ from backstory.cli.run import AcceptOption, FirstOption, LastOption, exit_code, 
 from backstory.telemetry.logs import configure_logs
 
 if TYPE_CHECKING:
-    from backstory.runner import Execute
+    from backstory.making import Tell
+    from backstory.runner import Execution
+    from backstory.workspace import Workspace
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -30,7 +33,7 @@ def materialize_command(
     """Do what `backstory run` does, as a run that the Dagster UI shows."""
     configure_logs(log_format)
     raise typer.Exit(
-        exit_code(run_and_tell(workspace, first, last, _load_execute_job, accept_removals=accept_removals))
+        exit_code(run_and_tell(workspace, first, last, lambda: _execute_job, accept_removals=accept_removals))
     )
 
 
@@ -38,14 +41,11 @@ def materialize_command(
 def demo_command(folder: Path) -> None:
     """Copy the example workspace to FOLDER, run the pipeline on it, and count the topics that it covers."""
     console = Console()
-    # Dagster takes a second or more to load.
     console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
-    from pipelines.demo import prepare_demo, show_demo
-    from pipelines.materialization import materialize
+    from pipelines.demo import prepare_demo, run_demo, show_demo
 
     workspace = prepare_demo(folder)
-    outcome = materialize(workspace, None, None, console)
-    if not outcome.success:
+    if not run_demo(workspace, console, _execute_job).success:
         raise typer.Exit(FAILED)
     show_demo(workspace, console)
 
@@ -87,11 +87,11 @@ def prune_command(
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
 
 
-def _load_execute_job() -> "Execute":
-    # Dagster takes a second or more to load; by then the run has printed its first line.
+def _execute_job(workspace: "Workspace", partitions: Sequence[str], tell: "Tell") -> "Execution":
+    # Dagster takes a second or more to load. A run that finds nothing changed does without it.
     from pipelines.materialization import execute_job
 
-    return execute_job
+    return execute_job(workspace, partitions, tell)
 
 
 def main() -> None:

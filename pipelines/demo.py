@@ -9,10 +9,12 @@ import polars as pl
 from rich.console import Console
 from ruamel.yaml import YAML
 
+from backstory.cli.run import print_outcome, print_progress
 from backstory.cli.terminal import make_table
 from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from backstory.inspection.comparison import compare_with_whole_windows as compare
 from backstory.inspection.windows import list_windows
+from backstory.runner import Execute, Outcome, find_wanted, run_workspace
 from backstory.settings import SETTINGS_FILE
 from backstory.settings.template import OWNER_ONLY
 from backstory.site import build_site
@@ -46,6 +48,23 @@ def prepare_demo(folder: Path) -> Workspace:
     workspace = open_workspace(folder)
     _fix_pseudonyms(workspace.secret)
     return workspace
+
+
+def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Outcome:
+    """Run the pipeline on the example, and print progress.
+
+    Args:
+        workspace: A workspace from :func:`prepare_demo`.
+        console: Where to print.
+        execute: Executes the stages, unless nothing has changed.
+
+    Returns:
+        The outcome of the run.
+    """
+    wanted = find_wanted(workspace, None, None)
+    outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), execute)
+    print_outcome(console, outcome)
+    return outcome
 
 
 def _fix_pseudonyms(secret: Path) -> None:

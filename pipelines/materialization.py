@@ -3,11 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
 
-from rich.console import Console
-
-from backstory.cli.run import print_outcome, print_progress
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
 from backstory.making import Tell
@@ -15,7 +11,7 @@ from backstory.orchestration import partitions_of
 from backstory.pipeline import STAGES, find_partitions, known_first_partition
 from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
-from backstory.runner import Execution, Outcome, find_wanted, run_workspace
+from backstory.runner import Execution
 from backstory.settings import SETTINGS_FILE
 from backstory.telemetry import current_run
 from backstory.workspace import Workspace
@@ -26,27 +22,6 @@ from pipelines.run_plan import tag_range
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")
-
-
-def materialize(workspace: Workspace, first: date | None, last: date | None, console: Console) -> Outcome:
-    """Build every table for a range of days in one Dagster run.
-
-    Args:
-        workspace: An open workspace.
-        first: First day; None for the day of the first message.
-        last: Last day; None for the day of the last message.
-        console: Receives progress and failures.
-
-    Returns:
-        The outcome of the run.
-
-    Raises:
-        BackstoryError: The range is empty or the exports cannot be read.
-    """
-    wanted = find_wanted(workspace, first, last)
-    outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), execute_job)
-    print_outcome(console, outcome)
-    return outcome
 
 
 def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:

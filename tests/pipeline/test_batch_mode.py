@@ -5,11 +5,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from io import StringIO
 
 import dagster as dg
 import pytest
-from rich.console import Console
 
 from backstory.cli.run import exit_code
 from backstory.inspection.doctor import examine
@@ -19,7 +17,7 @@ from backstory.tables import hash_partitions, list_partitions
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 from pipelines.batches import make_batch_sensors
-from pipelines.materialization import materialize
+from pipelines.materialization import execute_job
 from pipelines.run_plan import RANGE_END, RANGE_START
 from tests.providers.gemini_server import Answer, GeminiServer
 
@@ -118,8 +116,8 @@ def test_dagster_waits_without_a_failure_and_its_sensor_requests_the_waiting_day
     batched: Workspace, server: GeminiServer
 ) -> None:
     assert tick(batched, None)[2] == "no partition waits for batch jobs"
-    console = Console(file=StringIO())
-    outcome = materialize(open_workspace(batched.root), None, None, console)
+    opened = open_workspace(batched.root)
+    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_job)
     assert (exit_code(outcome), list(outcome.execution.failures)) == (WAITING, [])
     assert list_partitions(batched.tables, "window_chunks")
     assert list_partitions(batched.tables, "hits") == []
