@@ -197,7 +197,7 @@ CHANGES = (
     ),
     Change("writers.feedback", "on", f"documents {SEARCHED}"),
     Change("rag.posts_top_k", 1, NOTHING),
-    Change("rag.posts_top_k", 1, SEARCHED, {"writers.feedback": "on"}),
+    Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}),
     Change("context.posts_max_tokens", 200, NOTHING),
     Change("context.posts_max_tokens", 200, SHOWN, {"writers.feedback": "on"}),
     *(
