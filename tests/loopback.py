@@ -5,11 +5,19 @@ from __future__ import annotations
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Received:
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Reply(Protocol):
@@ -18,34 +26,41 @@ class Reply(Protocol):
     @property
     def status(self) -> int: ...
     @property
-    def body(self) -> bytes: ...
-    @property
     def headers(self) -> Mapping[str, str]: ...
-
-
-class ReplyingHandler(BaseHTTPRequestHandler):
-    def read_body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-
-    def send_reply(self, reply: Reply | None) -> None:
-        """Answer; None drops the connection."""
-        if reply is None:
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        self.send_response(reply.status)
-        for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(reply.body)
-
-    def log_message(self, *_: object) -> None:
-        """Write nothing."""
+    @property
+    def body(self) -> bytes: ...
 
 
 @contextmanager
-def listen(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Serve on a free port of the loopback interface, and yield the URL."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
+def listen(answer: Callable[[Received], Reply | None]) -> Iterator[str]:
+    """Serve on a free port of the loopback interface, each connection in a thread, and yield the URL.
+
+    A reply that is None drops the connection.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            reply = answer(Received(self.command, self.path, dict(self.headers), body))
+            if reply is None:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(reply.status)
+            for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -56,17 +71,10 @@ def listen(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EmptyReply:
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
-
-
-@dataclass(frozen=True)
-class Received:
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass
@@ -83,12 +91,11 @@ class LoopbackServer:
 
 @contextmanager
 def run_server() -> Iterator[LoopbackServer]:
-    class Handler(ReplyingHandler):
-        def do_POST(self) -> None:
-            running.received.append(Received(self.path, dict(self.headers), self.read_body()))
-            answer = running.answers.popleft() if running.answers else (200, {})
-            self.send_reply(None if answer is None else Answer(*answer))
+    def answer(received: Received) -> EmptyReply | None:
+        running.received.append(received)
+        told = running.answers.popleft() if running.answers else (200, {})
+        return None if told is None else EmptyReply(*told)
 
-    with listen(Handler) as url:
+    with listen(answer) as url:
         running = LoopbackServer(url)
         yield running

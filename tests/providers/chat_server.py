@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.loopback import ReplyingHandler, listen
+from tests.loopback import Received, listen
 
 TEXT = "The greenhouse was watered, and the door of it was left open, as in the year before."
 
@@ -103,12 +103,10 @@ class ChatServer:
 def run_chat_server() -> Iterator[ChatServer]:
     """Run a server on a free port of the loopback interface."""
 
-    class Handler(ReplyingHandler):
-        def do_POST(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            request = ChatRequest(self.path, headers, json.loads(self.read_body()))
-            self.send_reply(server.answer(request))
+    def answer(received: Received) -> ChatReply | None:
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        return server.answer(ChatRequest(received.path, headers, json.loads(received.body)))
 
-    with listen(Handler) as url:
+    with listen(answer) as url:
         server = ChatServer(f"{url}/v1")
         yield server

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.loopback import ReplyingHandler, listen
+from tests.loopback import Received, listen
 from tests.providers.batch_jobs import BatchJobs
 from tests.rerankers.rerank_requests import rate_later_half
 
@@ -209,19 +209,14 @@ def run_gemini_server() -> Iterator[GeminiServer]:
     """Run a server on a free port of the loopback interface."""
     silence = threading.Event()
 
-    class Handler(ReplyingHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.read_body())
-            if self.path.endswith(":asyncBatchEmbedContent"):
-                self.send_reply(server.answer_batch("POST", self.path, body))
-                return
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self.send_reply(server.answer(Request(self.path, headers, body)))
+    def answer(received: Received) -> Answer | None:
+        body = json.loads(received.body) if received.body else None
+        if body is None or received.path.endswith(":asyncBatchEmbedContent"):
+            return server.answer_batch(received.method, received.path, body)
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        return server.answer(Request(received.path, headers, body))
 
-        def do_GET(self) -> None:
-            self.send_reply(server.answer_batch("GET", self.path, None))
-
-    with listen(Handler) as url:
+    with listen(answer) as url:
         server = GeminiServer(url, silence)
         try:
             yield server
