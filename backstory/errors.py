@@ -116,12 +116,8 @@ class ModelFileError(ModelError):
     """A model's files are absent, unusable, or differ from their checksum."""
 
 
-class CacheFileError(EmbeddingError):
-    """The file of the embedding cache is damaged, not a cache, or cannot be used."""
-
-
-class DraftFileError(BackstoryError, RuntimeError):
-    """The file of the drafts cannot be used, or was made by a later release."""
+class CacheFileError(BackstoryError, RuntimeError):
+    """The file of a cache (vectors, drafts, judgements) is damaged, of a later release, or cannot be used."""
 
 
 class SearchIndexError(BackstoryError, RuntimeError):

@@ -2,19 +2,79 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol
 
 
 @dataclass(frozen=True)
 class Received:
+    method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+
+
+class Reply(Protocol):
+    """What is sent back."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+@contextmanager
+def listen(answer: Callable[[Received], Reply | None]) -> Iterator[str]:
+    """Serve on a free port of the loopback interface, each connection in a thread, and yield the URL.
+
+    A reply that is None drops the connection.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            reply = answer(Received(self.command, self.path, dict(self.headers), body))
+            if reply is None:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(reply.status)
+            for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.server_port}"
+        finally:
+            listener.shutdown()
+            thread.join()
+
+
+@dataclass(frozen=True)
+class EmptyReply:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
 
 
 @dataclass
@@ -31,30 +91,11 @@ class LoopbackServer:
 
 @contextmanager
 def run_server() -> Iterator[LoopbackServer]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            running.received.append(Received(self.path, dict(self.headers), body))
-            answer = running.answers.popleft() if running.answers else (200, {})
-            if answer is None:
-                self.close_connection = True
-                return
-            status, headers = answer
-            self.send_response(status)
-            for name, value in {"Content-Length": "0", **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
+    def answer(received: Received) -> EmptyReply | None:
+        running.received.append(received)
+        told = running.answers.popleft() if running.answers else (200, {})
+        return None if told is None else EmptyReply(*told)
 
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    running = LoopbackServer(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with listen(answer) as url:
+        running = LoopbackServer(url)
         yield running
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

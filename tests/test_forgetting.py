@@ -1,5 +1,6 @@
 """Forgetting: nothing of it is left in any file, and no later run brings it back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -13,11 +14,13 @@ from backstory.forgotten import Kind, read_forgotten
 from backstory.index import current_version
 from backstory.messages.archive import read_archive
 from backstory.report.window_page import write_window_page
+from backstory.rerankers.protocol import Topic
 from backstory.tables import read_table
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 from tests.cli.invocation import run as run_command
 from tests.pipeline.test_removals import KEEP
+from tests.rerankers.rerank_requests import RATED
 from tests.workspaces import CHAT, SETTINGS, copy_made, write_workspace
 
 OTHER = """\
@@ -75,8 +78,17 @@ def cells_of(workspace: Workspace) -> str:
 
 
 def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Workspace) -> None:
+    windows = read_table(made.tables, "windows")
+    judged = replace(RATED, topics=(Topic("Only the moths were awake", ()), *RATED.topics[1:]))
+    made.judgements.put(
+        {
+            window["window_id"]: ("asked", judged if window["conversation_id"] == "moths" else RATED)
+            for window in windows.to_dicts()
+        }
+    )
     assert "Only the moths were awake" in cells_of(made)
     done = forget_and_run_again(made, "conversation", "chats/moths.txt")
+    assert 0 < made.judgements.count() < windows.height
     assert (done.rows, done.inputs) == (2, ("chats/moths.txt",))
     assert done.vectors >= 2
     held = cells_of(made)

@@ -14,13 +14,13 @@ from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot, find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.runs.liveness import LOCKS_FOLDER
+from backstory.sqlite_files import BUSY_SECONDS, DAMAGED_SUFFIX
 from backstory.tables import open_if_written
-from backstory.tables.ledger import DAMAGED_SUFFIX, LEDGER_FILE, Ledger
+from backstory.tables.ledger import LEDGER_FILE, Ledger
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 
 _ATTEMPTS = 20
-_BUSY_SECONDS = 60.0
 _WHOLE = "all"
 
 
@@ -142,7 +142,7 @@ def _copy_database(path: Path, copy: Path) -> Path:
     copy.unlink(missing_ok=True)
     with (
         closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
         ) as source,
         closing(sqlite3.connect(copy)) as target,
     ):

@@ -1,7 +1,8 @@
-"""The command ``backstory cache``: the size of the caches of vectors and drafts, and their pruning."""
+"""The command ``backstory cache``: the size of the caches of vectors, drafts and judgements, and their pruning."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ PruneOption = Annotated[
 
 
 def cache(workspace: WorkspaceOption = None, prune: PruneOption = False, as_json: JsonOption = False) -> None:
-    """Show how many vectors and drafts are kept, so that no text is embedded and no post written twice.
+    """Show how many vectors, drafts and judgements are kept, so that nothing is embedded, written or judged twice.
 
     Pruning also deletes the vectors of models that were set earlier: going back to one embeds its texts again. It
     waits for a run that is under way.
@@ -31,18 +32,18 @@ def cache(workspace: WorkspaceOption = None, prune: PruneOption = False, as_json
     pruned = prune_caches(opened) if prune else None
     use = measure_caches(opened)
     if as_json:
-        freed = {} if pruned is None else {"pruned": {"vectors": pruned.vectors, "drafts": pruned.drafts}}
-        print_json({**use.as_record(), **freed})
+        print_json(use.as_record() | ({} if pruned is None else {"pruned": asdict(pruned)}))
         return
     console = open_console()
     if pruned is not None:
-        deleted = f"Deleted {pruned.vectors:,} vectors and {pruned.drafts:,} drafts"
-        console.print(plain(f"{deleted}: {describe_bytes(pruned.freed_bytes)} freed"), soft_wrap=True)
+        deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
+        console.print(plain(f"Deleted {deleted}: {describe_bytes(pruned.freed_bytes)} freed"), soft_wrap=True)
     table = make_table("cache", "entries", "size", right=("entries", "size"))
     for space, count in use.vectors.items():
         table.add_row(plain(f"vectors of {space}"), f"{count:,}", "")
     table.add_row("all vectors", f"{sum(use.vectors.values()):,}", describe_bytes(use.vector_bytes))
     table.add_row("drafts of posts", f"{use.drafts:,}", describe_bytes(use.draft_bytes))
+    table.add_row("judgements of windows", f"{use.judgements:,}", describe_bytes(use.judgement_bytes))
     console.print(table)
 
 

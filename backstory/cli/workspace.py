@@ -108,7 +108,8 @@ def _describe_caches(caches: Mapping[str, Any]) -> str:
     models = f" of {spaces} models" if spaces > 1 else ""
     return (
         f"{sum(caches['vectors'].values()):,} vectors{models} ({describe_bytes(caches['vector_bytes'])}), "
-        f"{caches['drafts']:,} drafts ({describe_bytes(caches['draft_bytes'])})"
+        f"{caches['drafts']:,} drafts ({describe_bytes(caches['draft_bytes'])}), "
+        f"{caches['judgements']:,} judgements ({describe_bytes(caches['judgement_bytes'])})"
     )
 
 

@@ -6,29 +6,29 @@ lose only the batch that it was computing.
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+from backstory.cache_files import CacheFile, CacheKind
 from backstory.embeddings.protocol import Task, Vectors
-from backstory.errors import CacheFileError
 from backstory.ids import digest
 
-APPLICATION_ID = 0x42535456  # "BSTV" in the file's header identifies the database as a cache of Backstory
-FORMAT = 2
-DAMAGED_SUFFIX = ".damaged"
-
-_SCHEMA = f"""
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {FORMAT};
-PRAGMA journal_mode = WAL;
+VECTORS: Final = CacheKind(
+    name="embedding cache",
+    table="vectors",
+    key="key",
+    hashed=("key", "vector"),
+    separator=b"",
+    again="computed again",
+    paid=False,
+    application_id=0x42535456,  # "BSTV" in the file's header
+    format=2,
+    schema="""
 CREATE TABLE embedders (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 CREATE TABLE vectors (
     key BLOB PRIMARY KEY,
@@ -36,22 +36,18 @@ CREATE TABLE vectors (
     vector BLOB NOT NULL,
     checksum BLOB
 );
-"""
-# Format 1 had no checksums: its vectors are taken as they are.
-_UPGRADE = """
-BEGIN IMMEDIATE;
-ALTER TABLE vectors ADD COLUMN checksum BLOB;
-UPDATE vectors SET checksum = checksum_of(key, vector);
-PRAGMA user_version = 2;
-COMMIT;
-"""
-_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+""",
+    # Format 1 had no checksums: its vectors are taken as they are.
+    upgrades={
+        1: (
+            "ALTER TABLE vectors ADD COLUMN checksum BLOB",
+            "UPDATE vectors SET checksum = checksum_of(key, vector)",
+        )
+    },
+)
 
-logger = logging.getLogger(__name__)
-
-_BUSY_SECONDS = 60.0
-_ROWS_AT_ONCE = 4096
-_NUMBER = np.dtype("<f4")
+_ROWS_AT_ONCE: Final = 4096
+_NUMBER: Final = np.dtype("<f4")
 
 
 def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
@@ -59,18 +55,10 @@ def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
     return bytes.fromhex(digest([embedder_id, task, text], length=32))
 
 
-class _DamagedCacheError(Exception):
-    """What the file holds cannot be used; it holds nothing that cannot be computed again."""
-
-
 class EmbeddingCache:
     """Stores vectors by key.
 
-    A file that is damaged is moved aside, and a vector that differs from its checksum is deleted; both are said in
-    the log, and what was lost is computed again.
-
-    Every call opens the file anew, so threads may share an object, and it survives a fork. If two processes
-    store the same key, the first vector stays.
+    If two processes store the same key, the first vector stays. What is damaged is computed again.
 
     Attributes:
         path: The SQLite file.
@@ -83,6 +71,7 @@ class EmbeddingCache:
             path: The SQLite file, which need not exist.
         """
         self.path = path
+        self._file = CacheFile(path, VECTORS)
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
         """Look up many keys at once.
@@ -98,21 +87,12 @@ class EmbeddingCache:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        try:
-            return self._get(keys, dimension)
-        except _DamagedCacheError as error:
-            self._set_aside(error)
-            return self._get(keys, dimension)
 
-    def _get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
-        known = np.zeros(len(keys), np.bool_)
-        vectors = np.empty((len(keys), dimension), np.float32)
-        if not self.path.exists():
-            return known, vectors
-        damaged: list[tuple[bytes]] = []
-        size = dimension * _NUMBER.itemsize
-        with self._open() as connection:
-            connection.execute("PRAGMA temp_store = MEMORY")
+        def look_up(connection: sqlite3.Connection) -> tuple[NDArray[np.bool_], Vectors]:
+            known = np.zeros(len(keys), np.bool_)
+            vectors = np.empty((len(keys), dimension), np.float32)
+            damaged: list[tuple[bytes, bytes | None]] = []
+            size = dimension * _NUMBER.itemsize
             connection.execute("BEGIN")
             connection.execute("CREATE TEMP TABLE wanted (position INTEGER PRIMARY KEY, key BLOB NOT NULL)")
             connection.executemany("INSERT INTO wanted VALUES (?, ?)", enumerate(keys))
@@ -121,20 +101,17 @@ class EmbeddingCache:
             )
             while block := found.fetchmany(_ROWS_AT_ONCE):
                 for position, key, blob, checksum in block:
-                    known[position] = len(blob) == size and checksum == _checksum(key, blob)
+                    known[position] = len(blob) == size and checksum == VECTORS.checksum(key, blob)
                     if known[position]:
                         vectors[position] = np.frombuffer(blob, _NUMBER)
                     else:
-                        damaged.append((key,))
+                        damaged.append((key, checksum))
             connection.execute("ROLLBACK")
-            connection.executemany("DELETE FROM vectors WHERE key = ?", damaged)
-        if damaged:
-            logger.warning(
-                "vectors of the embedding cache that differ from their checksums and are computed again: %d in %s",
-                len(damaged),
-                self.path,
-            )
-        return known, vectors
+            self._file.drop_damaged(connection, damaged)
+            return known, vectors
+
+        nothing = np.zeros(len(keys), np.bool_), np.empty((len(keys), dimension), np.float32)
+        return self._file.read(look_up, nothing)
 
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
         """Store vectors, all of them or none.
@@ -147,25 +124,22 @@ class EmbeddingCache:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        try:
-            self._put(embedder_id, keys, vectors)
-        except _DamagedCacheError as error:
-            self._set_aside(error)
-            self._put(embedder_id, keys, vectors)
+        blobs = list(map(bytes, np.ascontiguousarray(vectors, _NUMBER)))
 
-    def _put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
-        blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))
-        with self._open(create=True) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        def store(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO embedders (id) VALUES (?)", (embedder_id,))
             (number,) = connection.execute(
                 "SELECT number FROM embedders WHERE id = ?", (embedder_id,)
             ).fetchone()
             connection.executemany(
                 "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
-                ((key, number, blob, _checksum(key, blob)) for key, blob in zip(keys, blobs, strict=True)),
+                (
+                    (key, number, blob, VECTORS.checksum(key, blob))
+                    for key, blob in zip(keys, blobs, strict=True)
+                ),
             )
-            connection.execute("COMMIT")
+
+        self._file.write(store)
 
     def find_damage(self) -> str | None:
         """Say what is wrong with the file, or None; every vector is read.
@@ -173,40 +147,7 @@ class EmbeddingCache:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        if not self.path.exists():
-            return None
-        try:
-            with self._open() as connection:
-                [(found,), *_] = connection.execute("PRAGMA integrity_check").fetchall()
-                wrong = connection.execute(
-                    "SELECT count(*) FROM vectors WHERE checksum IS NOT checksum_of(key, vector)"
-                ).fetchone()[0]
-        except _DamagedCacheError as error:
-            found, wrong = str(error), 0
-        if found == "ok" and not wrong:
-            return None
-        what = found if found != "ok" else f"{wrong} vectors differ from their checksums"
-        return f"the embedding cache {self.path} is damaged: {what}; the next run computes again what is lost"
-
-    def _set_aside(self, damage: Exception) -> None:
-        """Move a file that cannot be used out of the way, unless another process has put a right one there."""
-        with exclusive_temporary(self.path):
-            try:
-                with self._open() as connection:
-                    if connection.execute("PRAGMA integrity_check").fetchone() == ("ok",):
-                        return
-            except _DamagedCacheError:
-                pass
-            aside = self.path.with_name(self.path.name + DAMAGED_SUFFIX)
-            self.path.replace(aside)
-            for suffix in ("-wal", "-shm"):
-                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        logger.warning(
-            "the embedding cache %s is damaged (%s); it was moved to %s, and its vectors are computed again",
-            self.path,
-            damage,
-            aside.name,
-        )
+        return self._file.find_damage()
 
     def count(self) -> dict[str, int]:
         """Count the stored vectors.
@@ -215,44 +156,17 @@ class EmbeddingCache:
             Number of vectors by embedder id, sorted by id.
 
         Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
         """
-        if not self.path.exists():
-            return {}
-        with self._open() as connection:
+
+        def count(connection: sqlite3.Connection) -> dict[str, int]:
             return dict(
                 connection.execute(
-                    "SELECT id, count(key) FROM embedders LEFT JOIN vectors ON embedder = number "
-                    "GROUP BY number ORDER BY id"
+                    "SELECT id, count(*) FROM embedders JOIN vectors ON embedder = number GROUP BY number ORDER BY id"
                 ).fetchall()
             )
 
-    def prune(self, keep: Collection[str]) -> int:
-        """Delete the vectors of embedders that are no longer used, and free their space on disk.
-
-        Args:
-            keep: Ids of the embedders whose vectors stay.
-
-        Returns:
-            Number of deleted vectors.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        if not self.path.exists():
-            return 0
-        with self._open() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            dropped = [
-                (number,)
-                for number, embedder_id in connection.execute("SELECT number, id FROM embedders").fetchall()
-                if embedder_id not in keep
-            ]
-            deleted = connection.executemany("DELETE FROM vectors WHERE embedder = ?", dropped).rowcount
-            connection.executemany("DELETE FROM embedders WHERE number = ?", dropped)
-            connection.execute("COMMIT")
-            connection.execute("VACUUM")
-        return max(deleted, 0)
+        return self._file.look(count, {})
 
     def keep_only(self, keys: Collection[bytes]) -> int:
         """Delete all vectors but some, leaving nothing of the others on the disk.
@@ -264,65 +178,6 @@ class EmbeddingCache:
             Number of deleted vectors.
 
         Raises:
-            CacheFileError: The file is damaged, not a cache, or cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
-        if not self.path.exists():
-            return 0
-        with self._open() as connection:
-            connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("CREATE TEMP TABLE kept (key BLOB PRIMARY KEY)")
-            connection.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((key,) for key in keys))
-            deleted = connection.execute(
-                "DELETE FROM vectors WHERE key NOT IN (SELECT key FROM kept)"
-            ).rowcount
-            connection.execute("COMMIT")
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return deleted
-
-    @contextmanager
-    def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        if create and not self.path.exists():
-            self._create()
-        try:
-            with closing(
-                sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-            ) as connection:
-                connection.execute("PRAGMA synchronous = NORMAL")
-                connection.create_function("checksum_of", 2, _checksum, deterministic=True)
-                self._require_format(connection)
-                yield connection
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in _DAMAGE_CODES:
-                raise _DamagedCacheError(str(error)) from error
-            raise CacheFileError(f"the embedding cache {self.path} cannot be used: {error}") from error
-
-    def _create(self) -> None:
-        """Make an empty database under a temporary name, so that no process sees one without tables."""
-        with exclusive_temporary(self.path):
-            if self.path.exists():
-                return
-            temporary = temporary_path(self.path)
-            for suffix in ("-journal", "-wal", "-shm"):  # left by a process that was killed here
-                temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-                connection.executescript(_SCHEMA)
-            publish(temporary, self.path)
-
-    def _require_format(self, connection: sqlite3.Connection) -> None:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID:
-            raise _DamagedCacheError("it was not made by Backstory")
-        if version > FORMAT:
-            raise CacheFileError(
-                f"the embedding cache {self.path} has format {version}, and this release reads {FORMAT}; upgrade "
-                "Backstory, or move the file away, which computes its vectors again"
-            )
-        if version < FORMAT:
-            connection.executescript(_UPGRADE)
-
-
-def _checksum(key: bytes, vector: bytes) -> bytes:
-    return hashlib.blake2b(key + vector, digest_size=8).digest()
+        return self._file.keep_only("key", keys)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from backstory.embeddings.protocol import Task
 from backstory.errors import CacheFileError
+from backstory.sqlite_files import BUSY_SECONDS
 
 SENSOR = "embedding_batches"
 """Name of the Dagster sensor that goes on when the jobs are done."""
@@ -41,7 +42,6 @@ CREATE TABLE IF NOT EXISTS failures (key BLOB PRIMARY KEY, attempts INTEGER NOT 
 CREATE TABLE IF NOT EXISTS waiting (partition TEXT PRIMARY KEY);
 COMMIT;
 """
-_BUSY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class JobBook:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(
-                sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+                sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'waiting'").fetchone():
                     connection.executescript(_SCHEMA)

@@ -1,4 +1,4 @@
-"""Which vectors a cache holds, and how large it is: looked up without writing to it."""
+"""Which vectors a cache holds, looked up without writing to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.errors import CacheFileError
-
-_BUSY_SECONDS = 60.0
-_BESIDE = ("", "-wal")
+from backstory.sqlite_files import BUSY_SECONDS
 
 
 def find_known(path: Path, keys: Sequence[bytes]) -> NDArray[np.bool_]:
@@ -38,7 +36,7 @@ def find_known(path: Path, keys: Sequence[bytes]) -> NDArray[np.bool_]:
     place = f"file:{quote(str(path))}?mode=ro{quiet}"
     try:
         with closing(
-            sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         ) as connection:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("CREATE TEMP TABLE wanted (position INTEGER PRIMARY KEY, key BLOB NOT NULL)")
@@ -51,9 +49,3 @@ def find_known(path: Path, keys: Sequence[bytes]) -> NDArray[np.bool_]:
             f"the embedding cache {path} cannot be read: {error}; `backstory run` moves a damaged one aside"
         ) from error
     return known
-
-
-def measure_file(path: Path) -> int:
-    """Return the bytes that a SQLite file takes, with its log; 0 if there is none."""
-    files = (path.with_name(path.name + suffix) for suffix in _BESIDE)
-    return sum(file.stat().st_size for file in files if file.exists())

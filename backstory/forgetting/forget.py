@@ -18,7 +18,7 @@ from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
-from backstory.pipeline.cache_use import list_keys
+from backstory.pipeline.cache_use import list_keys, list_windows
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
@@ -94,7 +94,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     target = _find(workspace, kind, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
-    windows = _list_windows(workspace)
+    windows = list_windows(workspace)
     posts = find_holding_posts(workspace, wanted)
     forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
     # A post that a person has edited is theirs: it stays, and is no document any more.
@@ -115,12 +115,12 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     def name_of(path: Path) -> str:
         return path.relative_to(workspace.root).as_posix()
 
-    gone = windows - _list_windows(workspace)
+    gone = windows - list_windows(workspace)
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     left = find_holding_posts(workspace, wanted).of_people
     keys = list_keys(workspace, workspace.embeddings.count())
     workspace.job_book.keep_only(keys)
-    workspace.judgements.keep_only(_list_windows(workspace))
+    workspace.judgements.keep_only(list_windows(workspace))
     # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
     workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
     return Forgetting(
@@ -253,10 +253,6 @@ def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
         pick_parts(texts, others) | ids | (target.ids if is_member else frozenset()),
         target.ids if not is_member else frozenset(),
     )
-
-
-def _list_windows(workspace: Workspace) -> set[str]:
-    return set(read_table(workspace.tables, "windows")["window_id"])
 
 
 def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:

@@ -10,7 +10,6 @@ from backstory.errors import (
     BackstoryError,
     CacheFileError,
     DamagedTableError,
-    DraftFileError,
     LedgerError,
     RunHistoryError,
     SearchIndexError,
@@ -23,11 +22,13 @@ from backstory.inspection.examination import Examination
 from backstory.messages.archive import read_archive
 from backstory.pipeline.corpus import find_manifest_damage
 from backstory.privacy import is_unmade, load_secret
+from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.tables import find_damaged_partitions, list_partitions
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.schemas import TABLES
 from backstory.tables.views import VIEWS_FILE, find_views_damage
 from backstory.workspace import Workspace, open_workspace
+from backstory.writing.draft_cache import DraftCache
 
 _NAMED = 5
 
@@ -52,7 +53,8 @@ def audit(given: Path | None) -> list[Examination]:
         examine_one("views", lambda: describe_views(workspace)),
         examine_one("search index", lambda: _describe_snapshots(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
-        examine_one("drafts", lambda: _describe_drafts(workspace)),
+        examine_one("drafts", lambda: _describe_paid(workspace.drafts, "drafts")),
+        examine_one("judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
         examine_one("history of runs", lambda: describe_history(workspace)),
@@ -170,12 +172,12 @@ def _describe_snapshots(workspace: Workspace) -> str:
     return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
 
 
-def _describe_drafts(workspace: Workspace) -> str:
-    """Say that every draft of a post has its checksum."""
-    if damage := workspace.drafts.find_damage():
-        raise DraftFileError(damage)
-    count = workspace.drafts.count()
-    return f"{count:,} drafts, each with its checksum" if count else "none"
+def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:
+    """Say that every entry of a cache of what may have been paid for has its checksum."""
+    if damage := cache.find_damage():
+        raise CacheFileError(damage)
+    count = cache.count()
+    return f"{count:,} {entries}, each with its checksum" if count else "none"
 
 
 def _describe_archive(workspace: Workspace) -> str:

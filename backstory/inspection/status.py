@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from backstory.errors import CacheFileError, DraftFileError, SearchIndexError
+from backstory.errors import CacheFileError, SearchIndexError
 from backstory.index import current_version, read_manifest
 from backstory.pipeline.cache_use import measure_caches
 from backstory.runs.record import RUNNING
@@ -67,7 +67,7 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 def _measure_caches(workspace: Workspace) -> dict[str, Any]:
     try:
         return measure_caches(workspace).as_record()
-    except (CacheFileError, DraftFileError) as error:
+    except CacheFileError as error:
         return {"error": str(error)}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from backstory.document_chunks import embedding_texts
 from backstory.embeddings.cache import embedding_key
-from backstory.embeddings.known_vectors import measure_file
 from backstory.errors import WorkspaceError
+from backstory.sqlite_files import measure_file
 from backstory.tables import list_partitions, read_table
 from backstory.tables.locks import running
 from backstory.workspace import Workspace
@@ -22,14 +22,23 @@ class CacheUse:
     Attributes:
         vectors: Number of vectors by embedding space.
         drafts: Number of drafts of posts.
+        judgements: Number of windows with judgements of a reranker.
         vector_bytes: Bytes of the vectors on disk.
         draft_bytes: Bytes of the drafts on disk.
+        judgement_bytes: Bytes of the judgements on disk.
     """
 
     vectors: dict[str, int]
     drafts: int
+    judgements: int
     vector_bytes: int
     draft_bytes: int
+    judgement_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all caches on disk."""
+        return self.vector_bytes + self.draft_bytes + self.judgement_bytes
 
     def as_record(self) -> dict[str, Any]:
         """Return the figures by name."""
@@ -43,39 +52,42 @@ class Pruning:
     Attributes:
         vectors: Vectors that were deleted.
         drafts: Drafts that were deleted.
+        judgements: Windows whose judgements were deleted.
         freed_bytes: Bytes that were freed on disk.
     """
 
     vectors: int
     drafts: int
+    judgements: int
     freed_bytes: int
 
 
 def measure_caches(workspace: Workspace) -> CacheUse:
-    """Count vectors and drafts, and their bytes.
+    """Count vectors, drafts and judgements, and their bytes.
 
     Raises:
-        CacheFileError: The file of the vectors cannot be used.
-        DraftFileError: The file of the drafts cannot be used.
+        CacheFileError: The file of a cache is damaged, or cannot be used.
     """
     return CacheUse(
-        vectors={space: count for space, count in workspace.embeddings.count().items() if count},
+        vectors=workspace.embeddings.count(),
         drafts=workspace.drafts.count(),
+        judgements=workspace.judgements.count(),
         vector_bytes=measure_file(workspace.embeddings.path),
         draft_bytes=measure_file(workspace.drafts.path),
+        judgement_bytes=measure_file(workspace.judgements.path),
     )
 
 
 def prune_caches(workspace: Workspace) -> Pruning:
-    """Delete the vectors that the present embedder and tables do not use, and the drafts that no post was made from.
+    """Delete what the present embedder and tables do not use.
 
-    A run that is under way is waited for. A process that stores a vector meanwhile loses at most that vector, which
-    is computed again when it is needed. Published snapshots hold their own vectors.
+    That is vectors of other texts or spaces, drafts that no post was made from, and judgements of windows that are
+    gone. A run that is under way is waited for. A process that stores a vector meanwhile loses at most that vector,
+    which is computed again when it is needed. Published snapshots hold their own vectors.
 
     Raises:
         WorkspaceError: There are no tables, so that everything would be deleted.
-        CacheFileError: The file of the vectors cannot be used.
-        DraftFileError: The file of the drafts cannot be used.
+        CacheFileError: The file of a cache is damaged, or cannot be used.
     """
     if not any(list_partitions(workspace.tables, table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
@@ -86,9 +98,14 @@ def prune_caches(workspace: Workspace) -> Pruning:
         vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]))
         # Each window keeps the drafts of the context that its post was written from.
         drafts = workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
+        judgements = workspace.judgements.keep_only(list_windows(workspace))
         after = measure_caches(workspace)
-    freed = before.vector_bytes + before.draft_bytes - after.vector_bytes - after.draft_bytes
-    return Pruning(vectors, drafts, max(0, freed))
+    return Pruning(vectors, drafts, judgements, max(0, before.total_bytes - after.total_bytes))
+
+
+def list_windows(workspace: Workspace) -> set[str]:
+    """List the ids of all windows."""
+    return set(read_table(workspace.tables, "windows")["window_id"])
 
 
 def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:

@@ -18,8 +18,9 @@ from backstory.errors import DamagedTableError
 from backstory.ids import digest
 from backstory.page_files import remove_pages
 from backstory.privacy import find_real_names, load_secret, make_pseudonym
+from backstory.sqlite_files import DAMAGED_SUFFIX
 from backstory.tables import list_partitions, read_table
-from backstory.tables.ledger import DAMAGED_SUFFIX, Entry
+from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
 MARK_FILE: Final = "holds-real-names.txt"

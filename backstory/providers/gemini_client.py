@@ -29,7 +29,7 @@ from backstory.providers.connection import (  # noqa: E402 - if a package is abs
 
 if TYPE_CHECKING:
     from google import genai
-    from google.genai.types import HttpOptions
+    from google.genai.types import GenerateContentResponse, HttpOptions
 
 _HTTP_CLIENTS = ("httpx2", "httpx")
 
@@ -46,6 +46,15 @@ class GeminiAccess(ServiceAccess):
     """
 
     client: genai.Client | None = None
+
+
+def read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
+    """Read what a call used; without the service's own figures, the most that it may have used."""
+    told = response.usage_metadata
+    if told is None or told.prompt_token_count is None:
+        return most
+    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
+    return Usage(1, 1, told.prompt_token_count, written)
 
 
 class GeminiConnection(ServiceConnection["genai.Client"]):

@@ -17,6 +17,7 @@ from typing import Final
 
 from backstory.errors import ModelError
 from backstory.settings.environment import CACHE_VARIABLE, cache_folder
+from backstory.sqlite_files import BUSY_SECONDS, is_damage
 
 PERIOD_SECONDS: Final = 60.0
 
@@ -31,8 +32,6 @@ CREATE TABLE IF NOT EXISTS pauses (account BLOB PRIMARY KEY, until REAL NOT NULL
 COMMIT;
 """
 _SHORTEST_WAIT_SECONDS = 0.001
-_BUSY_SECONDS = 60.0
-_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ class RateLimiter:
         try:
             return self._try_on_file(act)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGE_CODES:
+            if not is_damage(error):
                 raise self._unusable(error) from error
             logger.warning("the file of rate limits %s is damaged (%s); it is made anew", self._path, error)
             self._path.unlink(missing_ok=True)
@@ -155,7 +154,7 @@ class RateLimiter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
-        with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
             connection.execute(
                 "PRAGMA synchronous = OFF"
             )  # a lost minute does no harm, and a damaged file is replaced

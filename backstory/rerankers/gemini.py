@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.errors import RerankError
 from backstory.providers.failures import TransientError
-from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.providers.gemini_client import GeminiAccess, GeminiConnection, read_usage
 from backstory.providers.metering import Usage
 from backstory.rerankers.rating import ANSWER_SCHEMA, INSTRUCTION, MAX_OUTPUT_TOKENS, Reply
 from backstory.settings import RerankSettings
@@ -71,21 +72,9 @@ class GeminiRater:
 
         most = Usage(1, 1, tokens, MAX_OUTPUT_TOKENS)
 
-        def read_usage(response: GenerateContentResponse) -> Usage:
-            return _read_usage(response, most)
-
         return self._connection.call(
-            send, _read_reply, units=1, tokens=tokens, most=most, read_usage=read_usage
+            send, _read_reply, units=1, tokens=tokens, most=most, read_usage=partial(read_usage, most=most)
         )
-
-
-def _read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
-    """Read what a call used; without the service's own figures, the most that it may have used."""
-    told = response.usage_metadata
-    if told is None or told.prompt_token_count is None:
-        return most
-    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
-    return Usage(1, 1, told.prompt_token_count, written)
 
 
 def _read_reply(response: GenerateContentResponse) -> Reply:

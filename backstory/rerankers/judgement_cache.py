@@ -7,41 +7,43 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
-from backstory.errors import RerankError
+from backstory.cache_files import CacheFile, CacheKind
 from backstory.ids import digest, digest_json
 from backstory.rerankers.protocol import PROBABILITY, RATING, Judgements, RerankRequest, Topic
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS judgements (
+JUDGEMENTS: Final = CacheKind(
+    name="cache of judgements",
+    table="judgements",
+    key="window_id",
+    hashed=("window_id", "request", "judgements"),
+    separator=b"\0",
+    again="asked for again",
+    paid=True,
+    application_id=0x42534A55,  # "BSJU" in the file's header
+    format=1,
+    schema="""
+CREATE TABLE judgements (
     window_id TEXT PRIMARY KEY,
     request TEXT NOT NULL,
     judgements TEXT NOT NULL,
     checksum BLOB NOT NULL
+);
+""",
+    upgrades={0: ()},  # format 0 had the same table and an empty header
 )
-"""
+
 _SCALES: Final = {scale.unit: scale for scale in (RATING, PROBABILITY)}
-_DAMAGE_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-_BUSY_SECONDS: Final = 60.0
-
-logger = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 
 class JudgementCache:
-    """Stores judgements by the hash of what was asked. Every call opens the file anew.
-
-    A file that is damaged is deleted, and a row that differs from its checksum is not used; both are said in the log,
-    and what was lost is asked for again.
+    """Stores judgements by the hash of what was asked. What is damaged is asked for again.
 
     Attributes:
         path: The SQLite file.
@@ -50,6 +52,7 @@ class JudgementCache:
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`put` creates the file."""
         self.path = path
+        self._file = CacheFile(path, JUDGEMENTS)
 
     def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
         """Return the judgements of windows that were asked about before in the same way.
@@ -58,9 +61,28 @@ class JudgementCache:
             requests: Hash of what would be asked, :func:`hash_request`, by window.
 
         Raises:
-            RerankError: The file cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
-        return self._mend(lambda: self._get(requests)) if self.path.exists() else {}
+
+        def look_up(connection: sqlite3.Connection) -> dict[str, Judgements]:
+            found: dict[str, Judgements] = {}
+            damaged: list[tuple[str, bytes | None]] = []
+            for window_id, request in requests.items():
+                row = connection.execute(
+                    "SELECT judgements, checksum FROM judgements WHERE window_id = ? AND request = ?",
+                    (window_id, request),
+                ).fetchone()
+                if row is None:
+                    continue
+                text, checksum = row
+                if checksum == JUDGEMENTS.checksum(window_id, request, text):
+                    found[window_id] = _read(text)
+                else:
+                    damaged.append((window_id, checksum))
+            self._file.drop_damaged(connection, damaged)
+            return found
+
+        return self._file.read(look_up, {})
 
     def put(self, found: Mapping[str, tuple[str, Judgements]]) -> None:
         """Store the judgements of windows in place of their earlier ones.
@@ -69,77 +91,45 @@ class JudgementCache:
             found: Hash of what was asked, and the judgements, by window.
 
         Raises:
-            RerankError: The file cannot be used.
+            CacheFileError: The file cannot be used, or was made by a later release.
         """
         rows = []
         for window_id, (request, judgements) in found.items():
             text = _write(judgements)
-            rows.append((window_id, request, text, _checksum(window_id, request, text)))
-        if rows:
-            self._mend(lambda: self._put(rows))
+            rows.append((window_id, request, text, JUDGEMENTS.checksum(window_id, request, text)))
 
-    def keep_only(self, window_ids: Collection[str]) -> None:
-        """Delete the judgements of all windows but some, leaving nothing of the others on the disk.
-
-        Raises:
-            RerankError: The file cannot be used.
-        """
-        if self.path.exists():
-            self._mend(lambda: self._keep_only(window_ids))
-
-    def _get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
-        found: dict[str, Judgements] = {}
-        damaged = 0
-        with self._open() as connection:
-            for window_id, request in requests.items():
-                row = connection.execute(
-                    "SELECT judgements, checksum FROM judgements WHERE window_id = ? AND request = ?",
-                    (window_id, request),
-                ).fetchone()
-                if row is None:
-                    continue
-                if row[1] == _checksum(window_id, request, row[0]):
-                    found[window_id] = _read(row[0])
-                else:
-                    damaged += 1
-        if damaged:
-            logger.warning("judgements that are damaged and asked for again: %d in %s", damaged, self.path)
-        return found
-
-    def _put(self, rows: list[tuple[str, str, str, bytes]]) -> None:
-        with self._open() as connection, connection:
+        def store(connection: sqlite3.Connection) -> None:
             connection.executemany("INSERT OR REPLACE INTO judgements VALUES (?, ?, ?, ?)", rows)
 
-    def _keep_only(self, window_ids: Collection[str]) -> None:
-        with self._open() as connection:
-            stored = [window_id for (window_id,) in connection.execute("SELECT window_id FROM judgements")]
-            gone = [(window_id,) for window_id in stored if window_id not in window_ids]
-            with connection:
-                connection.executemany("DELETE FROM judgements WHERE window_id = ?", gone)
-            connection.execute("VACUUM")
+        if rows:
+            self._file.write(store)
 
-    def _mend(self, act: Callable[[], Result]) -> Result:
-        """Act on the file; delete it and act again if it is damaged."""
-        try:
-            return act()
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGE_CODES:
-                raise RerankError(f"the judgements {self.path} cannot be used: {error}") from error
-            logger.warning(
-                "the judgements %s are damaged (%s); the file was deleted, and they are asked for again",
-                self.path,
-                error,
-            )
-            self.path.unlink(missing_ok=True)
-            return act()
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every row is read.
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as connection:
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("PRAGMA synchronous = FULL")  # a judgement may have been paid for
-            connection.execute(_SCHEMA)
-            yield connection
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.find_damage()
+
+    def count(self) -> int:
+        """Return the number of windows with judgements.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+        return self._file.count()
+
+    def keep_only(self, window_ids: Collection[str]) -> int:
+        """Delete the judgements of all windows but some, leaving nothing of the others on the disk.
+
+        Returns:
+            Number of windows whose judgements were deleted.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.keep_only("window_id", window_ids)
 
 
 def hash_request(reranker_id: str, request: RerankRequest) -> str:
@@ -168,7 +158,3 @@ def _read(text: str) -> Judgements:
     topics = tuple(Topic(label, tuple(query_chunk_ids)) for label, *query_chunk_ids in fields["topics"])
     values = np.array(fields["values"], np.float64).reshape(len(topics), -1)
     return Judgements(topics, values, _SCALES[fields["unit"]], separate=fields["separate"])
-
-
-def _checksum(*parts: str) -> bytes:
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()

@@ -33,7 +33,7 @@ from backstory.runs.record import (
 from backstory.runs.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
 from backstory.runs.store import STORE_FILE, RunStore
 from backstory.settings import Settings
-from backstory.tables.ledger import DAMAGED_SUFFIX
+from backstory.sqlite_files import DAMAGED_SUFFIX
 from backstory.telemetry import current_run
 
 BY_COMMAND: Final = "backstory run"

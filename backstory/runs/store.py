@@ -11,7 +11,7 @@ from typing import Final
 
 from backstory.errors import RunHistoryError
 from backstory.full_disks import naming_full_disk
-from backstory.tables.ledger import DAMAGED_SUFFIX
+from backstory.sqlite_files import BUSY_SECONDS, set_aside
 
 STORE_FILE: Final = "runs.sqlite"
 """Name of the file in the folder ``.backstory`` of a workspace."""
@@ -68,7 +68,6 @@ CREATE TABLE IF NOT EXISTS reservations (
     expires_at REAL NOT NULL
 ) WITHOUT ROWID;
 """
-_BUSY_SECONDS = 60.0
 _OWNER_ONLY = 0o600
 
 
@@ -132,18 +131,14 @@ class RunStore:
 
     def set_aside(self) -> Path:
         """Move the file aside, so that a new history begins."""
-        aside = self.path.with_name(self.path.name + DAMAGED_SUFFIX)
-        self.path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        return aside
+        return set_aside(self.path)
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
         # Threads share only the connection that is held open, and none of them uses it.
         connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -159,7 +154,7 @@ class RunStore:
             return self._open()
         in_use = self.path.with_name(f"{self.path.name}-wal").exists()
         mode = "mode=ro" if in_use else "mode=ro&immutable=1"
-        return sqlite3.connect(f"{self.path.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
+        return sqlite3.connect(f"{self.path.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS)
 
     @contextmanager
     def _telling_errors(self) -> Iterator[None]:

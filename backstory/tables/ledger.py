@@ -19,12 +19,10 @@ from backstory.atomic_files import lock
 from backstory.errors import LedgerError
 from backstory.full_disks import is_of_full_disk, naming_full_disk
 from backstory.ids import digest
+from backstory.sqlite_files import BUSY_SECONDS, is_damage, set_aside
 
 LEDGER_FILE: Final = "ledger.sqlite"
 """Name of the ledger in the folder of the tables."""
-
-DAMAGED_SUFFIX: Final = ".damaged"
-"""Suffix of a damaged file that was moved aside and rebuilt."""
 
 # Ledgers of earlier releases, which recorded no checksums, had one table `partitions`.
 _SCHEMA = """
@@ -40,8 +38,6 @@ CREATE TABLE IF NOT EXISTS entries (
 DROP TABLE IF EXISTS partitions;
 """
 _COLUMNS = "table_name, partition, inputs, content, rows, checksum"
-_BUSY_SECONDS = 60.0
-_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +75,7 @@ class Ledger:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.set_aside_if_damaged()
         with self._connect():
-            self._kept = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            self._kept = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
             self._kept.execute("SELECT count(*) FROM entries").fetchone()
         try:
             yield
@@ -185,10 +181,7 @@ class Ledger:
             if damage is None:
                 return  # another process has already moved it
             self._close_kept()
-            aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
-            self._path.replace(aside)
-            for suffix in ("-wal", "-shm"):
-                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+            aside = set_aside(self._path)
         finally:
             os.close(folder)
         logger.warning("%s It was moved to %s, and every table is made again.", damage, aside.name)
@@ -212,16 +205,14 @@ class Ledger:
             with naming_full_disk(self._path.parent), closing(self._open(to_read=to_read)) as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
-            # An error without a code is Python's own: a text that is not UTF-8.
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if code & 0xFF in _DAMAGE_CODES:
+            if is_damage(error):
                 raise LedgerError(self._damaged(str(error))) from error
             raise
 
     def _open(self, *, to_read: bool) -> sqlite3.Connection:
         if not os.access(self._path.parent, os.W_OK):
             return self._open_to_read()
-        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS)
+        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS)
         try:
             if to_read:
                 connection.execute("PRAGMA schema_version").fetchone()  # the first statement opens the file
@@ -245,7 +236,7 @@ class Ledger:
         # On a full disk, an attempt to open the file leaves an empty one.
         in_use = wal.exists() and wal.stat().st_size > 0
         mode = "mode=ro" if in_use else "mode=ro&immutable=1"
-        return sqlite3.connect(f"{self._path.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
+        return sqlite3.connect(f"{self._path.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS)
 
     def _damaged(self, what: str) -> str:
         return f"the ledger {self._path} is damaged ({what}); `backstory run` makes it and every table again."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import WriterError
-from backstory.providers.gemini_client import GeminiAccess, GeminiConnection
+from backstory.providers.gemini_client import GeminiAccess, GeminiConnection, read_usage
 from backstory.providers.metering import Usage
 from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
@@ -80,25 +81,15 @@ class GeminiModel:
 
         most = Usage(1, 1, tokens, self._settings.max_output_tokens)
 
-        def read_usage(response: GenerateContentResponse) -> Usage:
-            return _read_usage(response, most)
-
         def read(response: GenerateContentResponse) -> Answer:
-            used = _read_usage(response, most)
+            used = read_usage(response, most)
             text, withheld = _read_text(response)
             name = response.model_version or self._model
             return Answer(text, name, used.tokens_in, used.tokens_out, withheld)
 
-        return self._connection.call(send, read, units=1, tokens=tokens, most=most, read_usage=read_usage)
-
-
-def _read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
-    """Read what a call used; without the service's own figures, the most that it may have used."""
-    told = response.usage_metadata
-    if told is None or told.prompt_token_count is None:
-        return most
-    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
-    return Usage(1, 1, told.prompt_token_count, written)
+        return self._connection.call(
+            send, read, units=1, tokens=tokens, most=most, read_usage=partial(read_usage, most=most)
+        )
 
 
 def _read_text(response: GenerateContentResponse) -> tuple[str, str | None]:

@@ -10,9 +10,12 @@ from backstory import run_pipeline
 from backstory.embeddings.cache import embedding_key
 from backstory.errors import WorkspaceError
 from backstory.pipeline.cache_use import measure_caches, prune_caches
+from backstory.tables import read_table
 from backstory.tables.locks import running
 from backstory.workspace import Workspace, open_workspace
+from backstory.writing.draft import Draft
 from tests.cli.invocation import run
+from tests.rerankers.rerank_requests import RATED
 
 
 def store(workspace: Workspace, space: str, text: str) -> None:
@@ -27,11 +30,15 @@ def test_pruning_deletes_what_no_table_uses_and_nothing_that_the_next_run_needs(
     used = measure_caches(made_workspace).vectors[made_workspace.embedder.id]
     store(made_workspace, made_workspace.embedder.id, "a question that was asked once")
     store(made_workspace, "local:another:0123:8", "a text of another model")
+    made_workspace.drafts.put("a request", "a context that no post has", Draft("A title", "A text"))
+    [kept, *_] = read_table(made_workspace.tables, "windows")["window_id"]
+    made_workspace.judgements.put({kept: ("a request", RATED), "a window that is gone": ("a request", RATED)})
     result = run("cache", "--prune", "--json", "--workspace", str(made_workspace.root))
     assert result.exit_code == 0, result.output
     told = json.loads(result.output)
-    assert told["pruned"] == {"vectors": 2, "drafts": 0}
+    assert told["pruned"].items() >= {"vectors": 2, "drafts": 1, "judgements": 1}.items()
     assert told["vectors"] == {made_workspace.embedder.id: used}
+    assert (told["drafts"], told["judgements"]) == (0, 1)
     (made_workspace.posts / "frost.md").write_text("# Frost\n\nFrost cracks elbows.\n", encoding="utf-8")
     reports = {report.table: report.counts for report in run_pipeline(open_workspace(made_workspace.root))}
     assert reports["search_index"]["embedding_computed"] == 1
@@ -42,7 +49,16 @@ def test_status_and_the_command_tell_the_size(made_workspace: Workspace) -> None
     place = ("--workspace", str(made_workspace.root))
     vectors = sum(measure_caches(made_workspace).vectors.values())
     assert f"Caches: {vectors} vectors (" in run("status", *place).output
+    assert ", 0 judgements (0 bytes)" in run("status", *place).output
     assert made_workspace.embedder.id in run("cache", *place).output
+
+
+def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -> None:
+    made_workspace.drafts.path.write_bytes(b"no database " * 500)
+    told = run("status", "--workspace", str(made_workspace.root))
+    assert told.exit_code == 0
+    assert f"Caches: the cache of drafts {made_workspace.drafts.path} is damaged" in told.output
+    assert made_workspace.drafts.path.exists()
 
 
 def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,25 +17,15 @@ from backstory.settings import DocumentSettings
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.contracts import validate
 from backstory.tables.schemas import Documents, Sources
+from tests.documents.document_files import Write, make_writer
 
 DEFAULTS = DocumentSettings()
-Write = Callable[[Mapping[str, str | bytes]], Path]
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Give a function that writes files into the folder of documents."""
-    folder = tmp_path / "posts"
-    folder.mkdir()
-
-    def write_files(files: Mapping[str, str | bytes]) -> Path:
-        for uri, content in files.items():
-            path = folder / uri
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return folder
-
-    return write_files
+    return make_writer(tmp_path)
 
 
 def read(

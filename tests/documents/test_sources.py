@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,26 +16,16 @@ from backstory.documents import DocumentRead, read_documents
 from backstory.settings import DocumentSettings
 from backstory.tables.contracts import validate
 from backstory.tables.schemas import Sources
+from tests.documents.document_files import Write, make_writer
 
 DEFAULTS = DocumentSettings()
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
-Write = Callable[[Mapping[str, str | bytes]], Path]
 
 
 @pytest.fixture
 def write(open_folder: Path) -> Write:
     """Give a function that writes files into a folder of documents that everyone may enter."""
-    folder = open_folder / "posts"
-    folder.mkdir()
-
-    def write_files(files: Mapping[str, str | bytes]) -> Path:
-        for uri, content in files.items():
-            path = folder / uri
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return folder
-
-    return write_files
+    return make_writer(open_folder)
 
 
 def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.loopback import Received, listen
 
 TEXT = "The greenhouse was watered, and the door of it was left open, as in the year before."
 
@@ -103,29 +103,10 @@ class ChatServer:
 def run_chat_server() -> Iterator[ChatServer]:
     """Run a server on a free port of the loopback interface."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            found = server.answer(ChatRequest(self.path, headers, body))
-            if found is None:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                return
-            self.send_response(found.status)
-            for name, value in {"Content-Length": str(len(found.body)), **found.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(found.body)
+    def answer(received: Received) -> ChatReply | None:
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        return server.answer(ChatRequest(received.path, headers, json.loads(received.body)))
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        server = ChatServer(f"http://127.0.0.1:{listener.server_port}/v1")
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            listener.shutdown()
-            thread.join()
+    with listen(answer) as url:
+        server = ChatServer(f"{url}/v1")
+        yield server

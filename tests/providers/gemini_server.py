@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.loopback import Received, listen
 from tests.providers.batch_jobs import BatchJobs
 from tests.rerankers.rerank_requests import rate_later_half
 
@@ -210,38 +209,16 @@ def run_gemini_server() -> Iterator[GeminiServer]:
     """Run a server on a free port of the loopback interface."""
     silence = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path.endswith(":asyncBatchEmbedContent"):
-                self._send(server.answer_batch("POST", self.path, body))
-                return
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self._send(server.answer(Request(self.path, headers, body)))
+    def answer(received: Received) -> Answer | None:
+        body = json.loads(received.body) if received.body else None
+        if body is None or received.path.endswith(":asyncBatchEmbedContent"):
+            return server.answer_batch(received.method, received.path, body)
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        return server.answer(Request(received.path, headers, body))
 
-        def do_GET(self) -> None:
-            self._send(server.answer_batch("GET", self.path, None))
-
-        def _send(self, found: Answer | None) -> None:
-            if found is None:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                return
-            self.send_response(found.status)
-            for name, value in {"Content-Length": str(len(found.body)), **found.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(found.body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        server = GeminiServer(f"http://127.0.0.1:{listener.server_port}", silence)
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with listen(answer) as url:
+        server = GeminiServer(url, silence)
         try:
             yield server
         finally:
             silence.set()
-            listener.shutdown()
-            thread.join()

@@ -5,9 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from backstory.rerankers import Candidate, QueryChunk, RerankRequest
+from backstory.rerankers import Candidate, Judgements, QueryChunk, RerankRequest
+from backstory.rerankers.protocol import RATING, Topic
 
 QUERIES = {"q1": "A chat about trains.", "q2": "And soup."}
+
+RATED = Judgements(
+    (Topic("the frost", ("q1", "q2")), Topic("soup", ())),
+    np.array([[5.0, np.nan], [0.0, 3.0]]),
+    RATING,
+    separate=True,
+)
 
 
 def request_of(

@@ -1,23 +1,13 @@
-import logging
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from backstory.rerankers import Judgements, QueryChunk
+from backstory.rerankers import QueryChunk
 from backstory.rerankers.judgement_cache import JudgementCache, hash_request
 from backstory.rerankers.protocol import RATING, Topic
-from tests.rerankers.rerank_requests import request_of
-
-RATED = Judgements(
-    (Topic("the frost", ("q1", "q2")), Topic("soup", ())),
-    np.array([[5.0, np.nan], [0.0, 3.0]]),
-    RATING,
-    separate=True,
-)
+from tests.rerankers.rerank_requests import RATED, request_of
 
 
 @pytest.fixture
@@ -46,26 +36,6 @@ def test_what_is_forgotten_leaves_the_disk(cache: JudgementCache) -> None:
     cache.keep_only({"w"})
     assert list(cache.get({"w": "asked", "v": "asked", "gone": "asked"})) == ["w"]
     assert all(b"the moths" not in path.read_bytes() for path in cache.path.parent.iterdir())
-
-
-def test_a_damaged_file_is_replaced_and_that_is_said(
-    cache: JudgementCache, caplog: pytest.LogCaptureFixture
-) -> None:
-    cache.path.write_bytes(b"no database " * 100)
-    assert cache.get({"w": "asked"}) == {}
-    assert "asked for again" in caplog.text
-    cache.put({"w": ("asked", RATED)})
-    assert list(cache.get({"w": "asked"})) == ["w"]
-
-
-def test_a_damaged_row_is_not_used_and_that_is_said(
-    cache: JudgementCache, caplog: pytest.LogCaptureFixture
-) -> None:
-    with closing(sqlite3.connect(cache.path)) as connection, connection:
-        connection.execute("UPDATE judgements SET judgements = replace(judgements, '5.0', '1.0')")
-    with caplog.at_level(logging.WARNING):
-        assert cache.get({"w": "asked"}) == {}
-    assert "judgements that are damaged and asked for again: 1" in caplog.text
 
 
 def test_everything_that_is_shown_changes_the_hash() -> None:

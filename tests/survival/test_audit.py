@@ -7,7 +7,10 @@ import pytest
 
 from backstory.inspection.audit import audit
 from backstory.tables.schemas import TABLES
+from backstory.workspace import open_workspace
+from backstory.writing.draft import Draft
 from tests.cli.invocation import exit_code, run
+from tests.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
 
 
@@ -86,3 +89,17 @@ def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path
     assert any(
         word in told[name] for word in ("`backstory run`", "delete that folder", "backup", "backstory.yaml")
     )
+
+
+def test_drafts_and_judgements_are_compared_with_their_checksums(root: Path) -> None:
+    workspace = open_workspace(root)
+    workspace.drafts.put("request", "context", Draft("A title", "A text"))
+    workspace.judgements.put({"window": ("request", RATED)})
+    told = {found.name: found.detail for found in audit(root)}
+    assert told["drafts"] == "1 drafts, each with its checksum"
+    assert told["judgements"] == "1 windows with judgements, each with its checksum"
+    for path, part in ((workspace.drafts.path, b"A text"), (workspace.judgements.path, b"the frost")):
+        path.write_bytes(path.read_bytes().replace(part, part.swapcase()))
+    wrong = failed(root)
+    assert set(wrong) == {"drafts", "judgements"}
+    assert all("differ from their checksums" in detail for detail in wrong.values())

@@ -13,9 +13,11 @@ from backstory.backup.contents import CONTENTS_FILE, Contents
 from backstory.errors import BackupError, InputError
 from backstory.inspection.audit import audit
 from backstory.workspace import open_workspace
+from backstory.writing.draft import Draft
 from tests.cli.invocation import exit_code
 from tests.cli.invocation import run as invoke
 from tests.pipeline.workspace_states import describe, run
+from tests.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
 
 
@@ -30,6 +32,9 @@ def test_a_restored_workspace_finds_nothing_to_do(
     (root / "posts" / "unrelated.md").unlink()  # its tombstone is what only the backup keeps
     assert run(root).success
     before = describe(root)
+    made = open_workspace(root)
+    made.drafts.put("request", "context", Draft("A title", "A text"))
+    made.judgements.put({"window": ("request", RATED)})
     tables = {path.name: path.read_bytes() for path in (root / "data").rglob("*.parquet")}
     file = tmp_path / "b.tar.gz"
     assert exit_code(monkeypatch, "backup", str(file), "-w", str(root)) == 0
@@ -39,6 +44,8 @@ def test_a_restored_workspace_finds_nothing_to_do(
     assert root.stat().st_mode & 0o777 == 0o700
     assert (root / ".backstory" / "secret.key").stat().st_mode & 0o777 == 0o600
     assert [found for found in audit(root) if not found.passed] == []
+    assert [draft.text for draft in open_workspace(root).drafts.get("request")] == ["A text"]
+    assert list(open_workspace(root).judgements.get({"window": "request"})) == ["window"]
     assert "Nothing has changed since the last run" in invoke("run", "-w", str(root)).stdout
     assert describe(root) == before
     assert {path.name: path.read_bytes() for path in (root / "data").rglob("*.parquet")} == tables

@@ -1,0 +1,22 @@
+"""Writes the files of a folder of documents."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+
+
+def make_writer(parent: Path) -> Write:
+    """Make a folder of documents, and give a function that writes files into it and returns it."""
+    folder = parent / "posts"
+    folder.mkdir()
+    return partial(_write_files, folder)
+
+
+def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    for uri, content in files.items():
+        path = folder / uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
