@@ -63,6 +63,7 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         }
         with (
             observe_run(keys, context.run.run_id),
+            opened.ledger.kept_open(),
             opened.runs.record(BY_DAGSTER, keys, dagster_run_id=context.run.run_id) as finish,
         ):
             making = make_tables(opened, selected, keys)

@@ -207,7 +207,7 @@ def test_a_window_in_a_language_that_the_model_does_not_know_says_so() -> None:
     first, second = summarize(verdict="unknown").to_dicts()
     assert (first["status"], first["language"], first["confidence"]) == ("degraded", "de", None)
     assert first["error"].startswith(
-        "the window is in German, which hashing does not know; set embedding.provider"
+        "the window is in German, which hashing does not know; set embedding.model"
     )
     assert first["text"].startswith(HEADING)
     assert (second["status"], second["language"], second["error"]) == ("no_hits", None, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -68,24 +69,32 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: sqlite3.Connection | None = None
+        self._using = threading.RLock()
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Keep the file open. SQLite would else move its log into the file, and flush both, after each entry."""
+        """Use one connection for a run, from any thread; within another such context, that one's.
+
+        SQLite would else move its log into the file, and flush both, after each entry. Opening the file takes longer
+        than reading an entry.
+        """
+        if self._kept is not None:
+            yield
+            return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.set_aside_if_damaged()
-        with self._connect():
-            self._kept = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
-            self._kept.execute("SELECT count(*) FROM entries").fetchone()
+        with self._naming_damage():
+            self._kept = self._open(to_read=False)
         try:
             yield
         finally:
             self._close_kept()
 
     def _close_kept(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        with self._using:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
 
     def read(self, table: str) -> dict[str, Entry]:
         """Return the entries of a table by partition.
@@ -201,9 +210,18 @@ class Ledger:
 
     @contextmanager
     def _connect(self, *, to_read: bool = False) -> Iterator[sqlite3.Connection]:
+        with self._naming_damage(), self._using:
+            if self._kept is not None:
+                yield self._kept
+                return
+        with self._naming_damage(), closing(self._open(to_read=to_read)) as connection:
+            yield connection
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
         try:
-            with naming_full_disk(self._path.parent), closing(self._open(to_read=to_read)) as connection:
-                yield connection
+            with naming_full_disk(self._path.parent):
+                yield
         except sqlite3.DatabaseError as error:
             if is_damage(error):
                 raise LedgerError(self._damaged(str(error))) from error
@@ -212,7 +230,8 @@ class Ledger:
     def _open(self, *, to_read: bool) -> sqlite3.Connection:
         if not os.access(self._path.parent, os.W_OK):
             return self._open_to_read()
-        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS)
+        # The lock keeps the threads of a run apart.
+        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             if to_read:
                 connection.execute("PRAGMA schema_version").fetchone()  # the first statement opens the file
