@@ -22,6 +22,7 @@ _FORMATS: Final = {
     "whatsapp_zip": "WhatsApp ZIP",
     "telegram": "Telegram JSON",
     "slack": "Slack export",
+    "discord": "Discord JSON",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

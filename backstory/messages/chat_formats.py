@@ -6,12 +6,13 @@ from typing import Final
 
 from backstory.errors import ExportError
 from backstory.messages.chat_format import ChatFormat
+from backstory.messages.discord import DISCORD
 from backstory.messages.export_parts import ExportParts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE
 from backstory.messages.slack import SLACK
 from backstory.messages.telegram import TELEGRAM
 
-CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM)
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM, DISCORD)
 """The platforms, in the order in which they are tried on an export."""
 
 

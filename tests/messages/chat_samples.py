@@ -1,0 +1,43 @@
+"""A small export of each chat platform, with every kind of value that its reader looks at."""
+
+import json
+from typing import Any, Final
+
+_ANN: Final = {"id": "1", "name": "ann", "nickname": "Ann Oak", "isBot": False}
+
+TELEGRAM: Final = {
+    "name": "Bakers",
+    "type": "private_supergroup",
+    "id": 1,
+    "messages": [
+        {"id": 1, "type": "service", "date_unixtime": "1707818400", "actor": "Ann", "actor_id": "user1",
+         "action": "invite_members", "members": ["Zoe"]},
+        {"id": 2, "type": "message", "date_unixtime": "1707818400", "edited_unixtime": "1707818500", "from": "Ann",
+         "from_id": "user1", "reply_to_message_id": 1, "text": ["a ", {"type": "text_link", "text": "b", "href": "c"}],
+         "poll": {"question": "Rye?", "answers": [{"text": "yes"}]}, "reactions": [{"emoji": "👍", "count": 1}]},
+    ],
+}  # fmt: skip
+
+DISCORD: Final = {
+    "guild": {"id": "5", "name": "Bakers"},
+    "channel": {"id": "7", "type": "GuildTextChat", "name": "bread"},
+    "messages": [
+        {"id": "11", "type": "Reply", "timestamp": "2024-02-13T10:00:00+00:00", "author": _ANN, "content": "hi <@1>",
+         "timestampEdited": "2024-02-13T10:01:00+00:00", "mentions": [_ANN], "attachments": [{"id": "1"}],
+         "reactions": [{"emoji": {"id": "", "name": "👍"}, "count": 1}], "reference": {"messageId": "10"}},
+        {"id": "12", "type": "Default", "timestamp": "2024-02-13T10:00:00+00:00", "author": _ANN, "content": "",
+         "embeds": [{"title": "a", "description": "b"}], "stickers": [{"id": "1"}],
+         "forwardedMessage": {"content": "", "attachments": [{"id": "1"}], "embeds": [{"title": "c"}]}},
+    ],
+}  # fmt: skip
+
+
+def write_sample(sample: Any) -> bytes:
+    """Write a sample as its platform does: a list of records as JSON lines if it is a tuple, else as one JSON."""
+    if isinstance(sample, tuple):
+        return b"".join(json.dumps(record).encode() + b"\n" for record in sample)
+    return json.dumps(sample).encode()
+
+
+SAMPLES: Final[dict[str, Any]] = {"telegram": TELEGRAM, "discord": DISCORD}
+"""Samples by the names of their formats."""
