@@ -23,6 +23,7 @@ _FORMATS: Final = {
     "telegram": "Telegram JSON",
     "slack": "Slack export",
     "discord": "Discord JSON",
+    "meta": "Instagram or Messenger JSON",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

@@ -9,10 +9,11 @@ from backstory.messages.chat_format import ChatFormat
 from backstory.messages.discord import DISCORD
 from backstory.messages.export_parts import ExportParts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE
+from backstory.messages.meta import META
 from backstory.messages.slack import SLACK
 from backstory.messages.telegram import TELEGRAM
 
-CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM, DISCORD)
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM, DISCORD, META)
 """The platforms, in the order in which they are tried on an export."""
 
 

@@ -47,7 +47,7 @@ _SIGNATURES: Final = (
     (b"{\\rtf", "a Word document"),
 )
 _JSON_KINDS: Final = (
-    (rb'"sender_name"|"timestamp_ms"', "an Instagram or Facebook export (JSON)"),
+    (rb'"senderName"|"threadName"', "a Messenger export of end-to-end encrypted chats (JSON)"),
     (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
 )  # fmt: skip
 _BACKUP: Final = re.compile(r"\.crypt\d+$")
@@ -59,7 +59,8 @@ _AS_TABLE: Final = (
 )
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
 _READ_AS: Final = (
-    "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Discord JSON, Parquet, CSV, JSON lines"
+    "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
+    "Instagram and Messenger JSON"
 )
 
 

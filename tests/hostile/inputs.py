@@ -14,7 +14,7 @@ from typing import Literal
 
 import polars as pl
 
-from tests.messages.chat_samples import DISCORD
+from tests.messages.chat_samples import DISCORD, META
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
@@ -179,6 +179,8 @@ HOSTILE = (
             slack_zip("../../general/2024-01-01.json", b"[]")),
     Hostile("chats", "types.json", "Discord, records with lists for texts and texts for lists", "read", "of them 3",
             write(json.dumps(DISCORD | {"messages": [*DISCORD["messages"], {"id": [], "author": "Ann"}, "", [[]]]}))),
+    Hostile("chats", "cut-thread.json", "Instagram, cut off before the name of the thread", "read", "breaks off",
+            write(json.dumps(META).partition(', "title"')[0][:-1])),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),

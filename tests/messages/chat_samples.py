@@ -31,6 +31,17 @@ DISCORD: Final = {
     ],
 }  # fmt: skip
 
+META: Final = {
+    "participants": [{"name": "Ann"}, {"name": "Ben"}],
+    "messages": [
+        {"sender_name": "Ann", "timestamp_ms": 1707818400000, "content": "hi", "photos": [{"uri": "a"}],
+         "share": {"link": "https://a.example"}, "reactions": [{"reaction": "x", "actor": "Ben"}], "type": "Share"},
+        {"sender_name": "Ann", "timestamp_ms": 1707818400000, "is_unsent": True, "users": [{"name": "Eve"}]},
+    ],
+    "title": "Bakers",
+    "thread_path": "inbox/bakers_1",
+}  # fmt: skip
+
 
 def write_sample(sample: Any) -> bytes:
     """Write a sample as its platform does: a list of records as JSON lines if it is a tuple, else as one JSON."""
@@ -39,5 +50,5 @@ def write_sample(sample: Any) -> bytes:
     return json.dumps(sample).encode()
 
 
-SAMPLES: Final[dict[str, Any]] = {"telegram": TELEGRAM, "discord": DISCORD}
+SAMPLES: Final[dict[str, Any]] = {"telegram": TELEGRAM, "discord": DISCORD, "meta": META}
 """Samples by the names of their formats."""
