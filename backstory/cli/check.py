@@ -24,6 +24,8 @@ _FORMATS: Final = {
     "slack": "Slack export",
     "discord": "Discord JSON",
     "meta": "Instagram or Messenger JSON",
+    "chatgpt": "ChatGPT export",
+    "claude": "Claude export",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

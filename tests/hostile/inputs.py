@@ -14,7 +14,7 @@ from typing import Literal
 
 import polars as pl
 
-from tests.messages.chat_samples import DISCORD, META
+from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, META
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
@@ -181,6 +181,10 @@ HOSTILE = (
             write(json.dumps(DISCORD | {"messages": [*DISCORD["messages"], {"id": [], "author": "Ann"}, "", [[]]]}))),
     Hostile("chats", "cut-thread.json", "Instagram, cut off before the name of the thread", "read", "breaks off",
             write(json.dumps(META).partition(', "title"')[0][:-1])),
+    Hostile("chats", "ring.json", "ChatGPT, messages that follow each other in a ring", "failed", "form a ring",
+            write(json.dumps(CHATGPT).replace('"parent": "n0"', '"parent": "n2"'))),
+    Hostile("chats", "blocks.json", "Claude, a text nested 100 levels deep", "read", "nested more than 64 levels",
+            write(json.dumps(CLAUDE)[:-1] + ', {"uuid": ' + "[" * 100 + "]" * 100 + "}]")),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),

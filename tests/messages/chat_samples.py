@@ -42,6 +42,40 @@ META: Final = {
     "thread_path": "inbox/bakers_1",
 }  # fmt: skip
 
+CHATGPT: Final = [
+    {
+        "title": "Rye",
+        "create_time": 1707818400.5,
+        "mapping": {
+            "n0": {"id": "n0", "message": None, "parent": None},
+            "n1": {"id": "n1", "parent": "n0", "message": {
+                "id": "m1", "author": {"role": "user"}, "create_time": 1707818401.5, "recipient": "all",
+                "content": {"content_type": "multimodal_text", "parts": ["a", {"asset_pointer": "b"}]},
+                "metadata": {"attachments": [{"name": "a.jpg"}]}}},
+            "n2": {"id": "n2", "parent": "n1", "message": {
+                "id": "m2", "author": {"role": "tool", "name": "web"}, "create_time": None,
+                "content": {"content_type": "text", "parts": ["a"]}}},
+        },
+        "current_node": "n2",
+        "conversation_id": "c1",
+    }
+]  # fmt: skip
+
+CLAUDE: Final = [
+    {
+        "uuid": "c1",
+        "name": "Rye",
+        "account": {"uuid": "a1"},
+        "current_leaf_message_uuid": "m2",
+        "chat_messages": [
+            {"uuid": "m1", "sender": "human", "text": "a", "content": [{"type": "text", "text": "a"}],
+             "created_at": "2024-02-13T10:00:00Z", "attachments": [{"file_name": "a.pdf"}], "files": []},
+            {"uuid": "m2", "sender": "assistant", "text": "b", "created_at": "2024-02-13T10:00:00Z",
+             "parent_message_uuid": "m1"},
+        ],
+    }
+]  # fmt: skip
+
 
 def write_sample(sample: Any) -> bytes:
     """Write a sample as its platform does: a list of records as JSON lines if it is a tuple, else as one JSON."""
@@ -50,5 +84,11 @@ def write_sample(sample: Any) -> bytes:
     return json.dumps(sample).encode()
 
 
-SAMPLES: Final[dict[str, Any]] = {"telegram": TELEGRAM, "discord": DISCORD, "meta": META}
+SAMPLES: Final[dict[str, Any]] = {
+    "telegram": TELEGRAM,
+    "discord": DISCORD,
+    "meta": META,
+    "chatgpt": CHATGPT,
+    "claude": CLAUDE,
+}
 """Samples by the names of their formats."""
