@@ -26,6 +26,7 @@ _FORMATS: Final = {
     "meta": "Instagram or Messenger JSON",
     "chatgpt": "ChatGPT export",
     "claude": "Claude export",
+    "matrix": "Matrix JSON",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

@@ -11,11 +11,12 @@ from backstory.messages.claude import CLAUDE
 from backstory.messages.discord import DISCORD
 from backstory.messages.export_parts import ExportParts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE
+from backstory.messages.matrix import MATRIX
 from backstory.messages.meta import META
 from backstory.messages.slack import SLACK
 from backstory.messages.telegram import TELEGRAM
 
-CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM, DISCORD, META, CHATGPT, CLAUDE)
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM, DISCORD, META, CHATGPT, CLAUDE, MATRIX)
 """The platforms, in the order in which they are tried on an export."""
 
 

@@ -52,7 +52,7 @@ def _read_file(file: IO[bytes]) -> Iterator[Item]:
         for person in set(_list_people(as_object(value))) - told:
             told.add(person)
             yield person
-        yield from read_each([value], partial(_read_message, chat=chat and chat.key))
+        yield from read_each([value], partial(_read_message, chat=chat.key if chat else None))
 
 
 def _describe(channel: Mapping[str, str]) -> Chat | None:

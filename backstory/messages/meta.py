@@ -117,7 +117,7 @@ def _read_message(record: Mapping[str, Any], thread: _Thread) -> ChatMessage:
         author=author if is_unsent or not by_app else None,
         text=text or None,
         kind="system" if by_app else "media" if has_files or not text else "message",
-        chat=thread.chat and thread.chat.key,
+        chat=thread.chat.key if thread.chat else None,
         key=thread.number(record.get("timestamp_ms")),
         reactions=() if is_unsent else _read_reactions(record),
     )

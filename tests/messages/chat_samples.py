@@ -76,6 +76,26 @@ CLAUDE: Final = [
     }
 ]  # fmt: skip
 
+_EVENT: Final = {"room_id": "!b:a.example", "sender": "@ann:a.example", "origin_server_ts": 1707818400000}
+
+MATRIX: Final = {
+    "room_name": "Bread",
+    "room_creator": "Ann",
+    "exported_by": "Ann",
+    "messages": [
+        {**_EVENT, "type": "m.room.member", "event_id": "$1", "state_key": "@ann:a.example",
+         "content": {"membership": "join", "displayname": "Ann"}},
+        {**_EVENT, "type": "m.room.message", "event_id": "$2", "unsigned": {"m.relations": {"m.replace": {}}},
+         "content": {"msgtype": "m.text", "body": "> a\n\nb", "m.relates_to": {"m.in_reply_to": {"event_id": "$1"}}}},
+        {**_EVENT, "type": "m.reaction", "event_id": "$3",
+         "content": {"m.relates_to": {"rel_type": "m.annotation", "event_id": "$2", "key": "x"}}},
+        {**_EVENT, "type": "m.room.message", "event_id": "$4",
+         "content": {"m.new_content": {"msgtype": "m.text", "body": "c"},
+                     "m.relates_to": {"rel_type": "m.replace", "event_id": "$2"}}},
+        {**_EVENT, "type": "m.room.redaction", "event_id": "$5", "redacts": "$3", "content": {"redacts": "$3"}},
+    ],
+}  # fmt: skip
+
 
 def write_sample(sample: Any) -> bytes:
     """Write a sample as its platform does: a list of records as JSON lines if it is a tuple, else as one JSON."""
@@ -90,5 +110,6 @@ SAMPLES: Final[dict[str, Any]] = {
     "meta": META,
     "chatgpt": CHATGPT,
     "claude": CLAUDE,
+    "matrix": MATRIX,
 }
 """Samples by the names of their formats."""
