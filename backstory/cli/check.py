@@ -27,6 +27,7 @@ _FORMATS: Final = {
     "chatgpt": "ChatGPT export",
     "claude": "Claude export",
     "matrix": "Matrix JSON",
+    "signal_cli": "Signal JSON lines",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",

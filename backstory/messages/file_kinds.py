@@ -60,7 +60,8 @@ _AS_TABLE: Final = (
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
 _READ_AS: Final = (
     "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
-    "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON"
+    "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON, "
+    "Signal text or signal-cli JSON"
 )
 
 

@@ -96,6 +96,25 @@ MATRIX: Final = {
     ],
 }  # fmt: skip
 
+_FROM_ANN: Final = {"sourceUuid": "u1", "sourceNumber": "+4915112345678", "sourceName": "Ann", "sourceDevice": 1,
+                    "timestamp": 1707818400000}  # fmt: skip
+
+SIGNAL: Final = (
+    {"account": "+4915100000000", "envelope": _FROM_ANN | {"dataMessage": {
+        "timestamp": 1707818400000, "message": "\ufffc hi", "mentions": [{"uuid": "u2", "start": 0, "length": 1}],
+        "quote": {"id": 1707818300000, "authorUuid": "u2"}, "attachments": [{"id": "a"}],
+        "groupInfo": {"groupId": "Zz/+==", "groupName": "Bakers", "type": "DELIVER"}}}},
+    {"account": "+4915100000000", "envelope": _FROM_ANN | {"editMessage": {
+        "targetSentTimestamp": 1707818400000, "dataMessage": {"timestamp": 1707818500000, "message": "hello"}}}},
+    {"account": "+4915100000000", "envelope": _FROM_ANN | {"dataMessage": {
+        "timestamp": 1707818600000, "message": None,
+        "reaction": {"emoji": "x", "targetAuthorUuid": "u1", "targetSentTimestamp": 1707818400000}}}},
+    {"account": "+4915100000000", "envelope": _FROM_ANN | {"syncMessage": {"sentMessage": {
+        "destinationUuid": "u2", "timestamp": 1707818700000, "pollCreate": {"question": "a", "options": ["b"]}}}}},
+    {"account": "+4915100000000", "envelope": _FROM_ANN | {"dataMessage": {
+        "timestamp": 1707818800000, "remoteDelete": {"timestamp": 1707818700000}}}},
+)  # fmt: skip
+
 
 def write_sample(sample: Any) -> bytes:
     """Write a sample as its platform does: a list of records as JSON lines if it is a tuple, else as one JSON."""
@@ -111,5 +130,6 @@ SAMPLES: Final[dict[str, Any]] = {
     "chatgpt": CHATGPT,
     "claude": CLAUDE,
     "matrix": MATRIX,
+    "signal_cli": SIGNAL,
 }
 """Samples by the names of their formats."""
