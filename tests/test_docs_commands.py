@@ -29,12 +29,13 @@ NOT_OURS = ("pip", "pytest", "hatchling")
 APPS = {"backstory": backstory_cli.app, "pipelines": pipelines_cli.app}
 
 
-# What a page's Python may find beside the workspace: an export of Instagram, as that app writes it.
-INSTAGRAM = {
+# What a page's Python may find beside the workspace: an export of Messenger, as that app writes it.
+MESSENGER = {
+    "threadName": "Bakers_1",
     "messages": [
-        {"sender_name": "Ada", "timestamp_ms": 1700000060000, "content": "see this"},
-        {"sender_name": "Ada", "timestamp_ms": 1700000000000, "photos": []},
-    ]
+        {"senderName": "Ada", "timestamp": 1700000060000, "text": "see this", "media": []},
+        {"senderName": "Ada", "timestamp": 1700000000000, "text": "", "media": [{"uri": "a.jpg"}]},
+    ],
 }
 
 
@@ -136,7 +137,7 @@ def test_the_python_of_a_page_runs(
 ) -> None:
     folder = copy_made(made_once, tmp_path / "mychat").root.parent
     (folder / "chats").mkdir()
-    (folder / "message_1.json").write_text(json.dumps(INSTAGRAM), encoding="utf-8")
+    (folder / "Bakers_1.json").write_text(json.dumps(MESSENGER), encoding="utf-8")
     monkeypatch.chdir(folder)
     exec(compile(code, page, "exec"), {"__name__": "page"})
 

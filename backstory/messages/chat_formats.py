@@ -6,12 +6,27 @@ from typing import Final
 
 from backstory.errors import ExportError
 from backstory.messages.chat_format import ChatFormat
+from backstory.messages.chatgpt import CHATGPT
+from backstory.messages.claude import CLAUDE
+from backstory.messages.discord import DISCORD
 from backstory.messages.export_parts import ExportParts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE
+from backstory.messages.matrix import MATRIX
+from backstory.messages.meta import META
+from backstory.messages.signal_cli import SIGNAL
 from backstory.messages.slack import SLACK
 from backstory.messages.telegram import TELEGRAM
 
-CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (SLACK, TELEGRAM)
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
+    SLACK,
+    TELEGRAM,
+    DISCORD,
+    META,
+    CHATGPT,
+    CLAUDE,
+    MATRIX,
+    SIGNAL,
+)
 """The platforms, in the order in which they are tried on an export."""
 
 

@@ -47,9 +47,8 @@ _SIGNATURES: Final = (
     (b"{\\rtf", "a Word document"),
 )
 _JSON_KINDS: Final = (
-    (rb'"sender_name"|"timestamp_ms"', "an Instagram or Facebook export (JSON)"),
+    (rb'"senderName"|"threadName"', "a Messenger export of end-to-end encrypted chats (JSON)"),
     (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
-    (rb'"guild"\s*:|"channel"\s*:\s*\{', "a Discord export (JSON)"),
 )  # fmt: skip
 _BACKUP: Final = re.compile(r"\.crypt\d+$")
 _HEAD_BYTES: Final = 65_536
@@ -59,7 +58,11 @@ _AS_TABLE: Final = (
     "line), and put that here"
 )
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
-_READ_AS: Final = "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines"
+_READ_AS: Final = (
+    "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
+    "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON, "
+    "Signal text or signal-cli JSON"
+)
 
 
 def kind_of_name(name: str) -> str | None:

@@ -155,6 +155,8 @@ def _read_record(record: Mapping[str, Any], chat: str, directory: _Directory) ->
     if record.get("type") != "message":
         raise ValueError("the record is no message")
     subtype = record.get("subtype")
+    if not isinstance(subtype, str | None):
+        raise ValueError("the subtype is not text")  # noqa: TRY004 - the value is data of the file
     if subtype == "message_deleted":
         return Deleted(chat, _read_key(record.get("deleted_ts")))
     if subtype in ("message_changed", "message_replied") and isinstance(record.get("message"), dict):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from backstory.messages.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
+from backstory.messages.export_marks import find_marked
 from backstory.messages.export_parts import ExportParts
-from backstory.messages.json_stream import OPENED, find_paths, read_head, stream_json
+from backstory.messages.json_stream import OPENED, stream_json
+from backstory.messages.record_values import list_objects
 from backstory.messages.table_values import read_timestamp
 
 _SINGLE: Final = "messages.item"
@@ -102,14 +103,7 @@ class _ChatState:
 
 def find_telegram(parts: ExportParts) -> list[str]:
     """Return the file of a Telegram export; see :class:`backstory.messages.chat_format.ChatFormat`."""
-    named = [name for name in parts.names if parts.is_single or PurePosixPath(name).name == _FILE]
-    found = []
-    for name in named:
-        with parts.open(name) as file:
-            paths = find_paths(read_head(file))
-        if any(mark <= paths for mark in _MARKS):
-            found.append(name)
-    return found
+    return find_marked(parts, _MARKS, lambda name: name == _FILE)
 
 
 def read_telegram(parts: ExportParts, found: list[str]) -> Iterator[Item]:
@@ -199,9 +193,8 @@ def _read_text(record: Mapping[str, Any]) -> str:
     parts = written if isinstance(written, list) else [written]
     poll = record.get("poll")
     if isinstance(poll, dict):
-        answers = poll.get("answers")
         parts = [*parts, poll.get("question", "")]
-        parts += [f"\n- {answer.get('text', '')}" for answer in answers or () if isinstance(answer, dict)]
+        parts += [f"\n- {answer.get('text', '')}" for answer in list_objects(poll.get("answers"))]
     return "".join(map(_read_part, parts))
 
 

@@ -14,6 +14,8 @@ from typing import Literal
 
 import polars as pl
 
+from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
+
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
 
@@ -175,6 +177,19 @@ HOSTILE = (
             slack_zip("general/2024-01-01.json", b"\0" * (30 << 20))),
     Hostile("chats", "climbing.zip", "Slack ZIP, names that leave the folder", "read", "",
             slack_zip("../../general/2024-01-01.json", b"[]")),
+    Hostile("chats", "types.json", "Discord, records with lists for texts and texts for lists", "read", "of them 3",
+            write(json.dumps(DISCORD | {"messages": [*DISCORD["messages"], {"id": [], "author": "Ann"}, "", [[]]]}))),
+    Hostile("chats", "cut-thread.json", "Instagram, cut off before the name of the thread", "read", "breaks off",
+            write(json.dumps(META).partition(', "title"')[0][:-1])),
+    Hostile("chats", "ring.json", "ChatGPT, messages that follow each other in a ring", "failed", "form a ring",
+            write(json.dumps(CHATGPT).replace('"parent": "n0"', '"parent": "n2"'))),
+    Hostile("chats", "blocks.json", "Claude, a text nested 100 levels deep", "read", "nested more than 64 levels",
+            write(json.dumps(CLAUDE)[:-1] + ', {"uuid": ' + "[" * 100 + "]" * 100 + "}]")),
+    Hostile("chats", "changes.json", "Matrix, changes of what is not there", "read", "not in the export",
+            write(json.dumps(MATRIX).replace('"event_id": "$2", "unsigned"', '"event_id": "$7", "unsigned"'))),
+    Hostile("chats", "half.jsonl", "signal-cli, half a surrogate pair, 100,000 brackets, no JSON", "read", "4 lines",
+            write(b"".join([write_sample(SIGNAL), b'{"envelope": {"sourceUuid": "\\ud800", "dataMessage": {"a": 1}}}\n',
+                            b"[" * 100_000, b"\n{\n\xff\n"]))),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),

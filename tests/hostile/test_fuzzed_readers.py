@@ -23,6 +23,7 @@ from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
 from backstory.settings import ConversationSettings
 from backstory.settings.yaml_file import read_settings
 from tests.hostile.inputs import LINES, TELEGRAM
+from tests.messages.chat_samples import SAMPLES, write_sample
 
 EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", "60"))
 SETTINGS = ConversationSettings()
@@ -58,6 +59,7 @@ TABLES = [
     b'timestamp,author,message\n2024-02-13T10:00:00Z,Ann,hello\n1707818400,Ben,"a\nb"\n',
     json.dumps({"timestamp": 1_707_818_400, "author": "Ann", "message": "hello"}).encode() + b"\n",
     TELEGRAM.encode(),
+    *map(write_sample, SAMPLES.values()),
 ]
 POSTS = [
     b'---\ntitle: "T"\ndate: 2024-02-13\ntags: [a, b]\ndraft: false\n---\n# Heading\n\nText #tag\n',

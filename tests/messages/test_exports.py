@@ -189,9 +189,9 @@ def test_whole_files_that_wait_or_fail_are_line_0_of_the_quarantine(tmp_path: Pa
     ("name", "content", "words"),
     [
         (
-            "message_1.json",
-            {"messages": [{"sender_name": "Ann", "timestamp_ms": 1}]},
-            "Instagram or Facebook",
+            "Bakers_1.json",
+            {"threadName": "Bakers_1", "messages": [{"senderName": "Ann", "timestamp": 1}]},
+            "a Messenger export of end-to-end encrypted chats",
         ),
         (
             "2024-01-01.json",
@@ -229,14 +229,12 @@ def test_the_advice_on_json_works(tmp_path: Path) -> None:
 def test_real_exports_of_other_apps_are_named(shared_data: Path, tmp_path: Path) -> None:
     exports = shared_data / "exports"
     files = {
-        "instagram.json": exports / "samples" / "chat-miner" / "instagram" / "test_export.json",
         "slack.json": exports / "rendered" / "slack" / "general" / "2024-01-01.json",
     }
     for name, path in files.items():
         write(tmp_path / name, path.read_bytes())
 
     assert set(statuses(tmp_path).values()) == {"unsupported"}
-    assert "Instagram" in reason_of(tmp_path, "instagram.json")
     assert "Slack" in reason_of(tmp_path, "slack.json")
 
 
@@ -378,20 +376,22 @@ def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCapture
     assert "Ann" not in caplog.text
 
 
-def test_the_recipe_for_instagram_works(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recipe_for_other_apps_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
     [recipe] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    exported = shared_data / "exports" / "samples" / "chat-miner" / "instagram" / "test_export.json"
-    write(tmp_path / "message_1.json", exported.read_bytes())
+    said = {
+        "senderName": "Zoë",
+        "timestamp": 1_705_352_700_123,
+        "text": "Grüße",
+        "isUnsent": False,
+        "media": [],
+    }
+    chat = {"threadName": "Bakers_1", "messages": [said, said | {"text": "", "media": [{"uri": "a.jpg"}]}]}
+    write(tmp_path / "Bakers_1.json", json.dumps(chat))
     (tmp_path / "chats").mkdir()
     monkeypatch.chdir(tmp_path)
 
     exec(compile(recipe, "docs/exports.md", "exec"), {})
 
     messages = read_exports(tmp_path / "chats", SETTINGS).messages
-    assert sorted(messages.select("author", "text").rows()) == [
-        ("Jane Doe", "Hello John!"),
-        ("John Doe", "Hello Jane!"),
-    ]
+    assert messages.select("author", "text").rows() == [("Zoë", "Grüße")]

@@ -1,0 +1,68 @@
+"""What holds of the readers of all chat platforms."""
+
+import contextlib
+import copy
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from backstory.messages.chat_format import ChatMessage, Item
+from backstory.messages.chat_formats import find_format
+from backstory.messages.chat_rows import collect_items
+from backstory.messages.export_parts import open_parts
+from backstory.messages.json_stream import BrokenJsonError
+from tests.messages.chat_samples import SAMPLES, write_sample
+
+ODD: tuple[Any, ...] = (None, True, 7, -1e300, "", "\0", "9" * 40, [], {}, [[], {}], {"a": []})
+"""Values of every type, one of which is wrong wherever it stands."""
+
+
+def read(content: bytes) -> tuple[str | None, list[Item]]:
+    """Give the format of an export and what is read of it before it breaks off."""
+    items: list[Item] = []
+    with open_parts(io.BytesIO(content), "export.json") as parts:
+        found = find_format(parts)
+        if found is None:
+            return None, items
+        with contextlib.suppress(BrokenJsonError):
+            items.extend(found[0].read(parts, found[1]))
+    return found[0].name, items
+
+
+def vary(value: Any) -> Iterator[Any]:
+    """Give a value with each value in it, in turn, left out or replaced by an odd one."""
+    keys = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list | tuple)
+        else ()
+    )
+    for key in keys:
+        for odd in (*ODD, *vary(value[key])):
+            changed = list(value) if isinstance(value, tuple) else copy.copy(value)
+            changed[key] = odd
+            yield tuple(changed) if isinstance(value, tuple) else changed
+        if isinstance(value, dict):
+            yield {other: part for other, part in value.items() if other != key}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_is_read_whole_and_as_its_format(name: str) -> None:
+    found, items = read(write_sample(SAMPLES[name]))
+    parsed = collect_items(items, "UTC")
+    assert found == name
+    assert parsed.unread.is_empty()
+    assert len(parsed.rows) > 0
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_value_of_any_type_breaks_a_reader(name: str) -> None:
+    items = []
+    for sample in vary(SAMPLES[name]):
+        items += read(write_sample(sample))[1]
+    parsed = collect_items(items, "UTC")
+    assert sum(isinstance(item, ChatMessage) for item in items) > 100
+    assert parsed.rows["timestamp"].null_count() == 0
