@@ -136,7 +136,7 @@ def test_code_and_rows_are_whole_and_come_with_what_introduces_them() -> None:
 @pytest.mark.parametrize(
     ("asked", "shown"),
     [
-        ("k", ["## Setup", "Run this:", "```sh"]),
+        ("`", ["## Setup", "Run this:", "```sh"]),
         ("5", ["| tool | price. New |", "| sieve | 5 |"]),
         ("z", ["## Setup", "Run this:", "```sh"]),
     ],
@@ -161,9 +161,7 @@ def test_a_very_long_sentence_is_shown_in_part_with_ellipses(sentence: str) -> N
     middle = len(sentence) // 2
     text = f"{sentence[:middle]}Z{sentence[middle:]}".strip() + "。"
     found = surround(text, "Title")
-    assert "".join(found.read(unit.start, unit.end) for unit in found.units) == text.replace(
-        " ", ""
-    ) or "".join("".join(read_units(found)).split()) == "".join(text.split())
+    assert "".join("".join(read_units(found)).split()) == "".join(text.split())
     assert max(unit.end - unit.start for unit in found.units) <= 400
     passage = show(found, [place for place, unit in enumerate(read_units(found)) if "Z" in unit])
     assert passage.startswith("… ")
