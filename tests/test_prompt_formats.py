@@ -57,11 +57,10 @@ def texts_of(rows: list[dict[str, Any]], form: ContextFormat) -> list[str]:
     return [text] if form == "markdown" else strings_in(json.loads(text))
 
 
-def test_the_block_of_earlier_versions_is_unchanged_unless_a_setting_says_so() -> None:
+def test_the_block_shows_the_passage_and_by_a_setting_the_beginning_of_the_chunk() -> None:
     assert format_context([row()], SETTINGS) == format_markdown([row()], SETTINGS)
-    assert "Some text. And more.\n" in format_context([row()], SETTINGS)
-    shown = format_context([row()], ContextSettings(excerpt="passage"))
-    assert "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n" in shown
+    assert "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n" in format_context([row()], SETTINGS)
+    assert "Some text. And more.\n" in format_context([row()], ContextSettings(excerpt="head"))
 
 
 def test_blocks_have_the_shape_of_search_results_and_a_table_of_what_they_quote() -> None:

@@ -21,7 +21,7 @@ from backstory.rerankers.rating import write_prompt
 from backstory.settings import ContextSettings
 from tests.injections import HARMLESS, INJECTIONS
 
-SETTINGS = ContextSettings(snippet_characters=2_000)
+SETTINGS = ContextSettings()
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 ROLE = re.compile(r"^[\s*_]*(human|assistant|system|user)[*_]*\s*:", re.IGNORECASE)
 MARKER = re.compile(r"<[|｜/!?]|<(s|start_of_turn|im_start)>|\[/?(INST|SYSTEM_PROMPT)\]")
@@ -106,9 +106,9 @@ def make_context(text: str, *, title: str = "Title", tag: str = "tag") -> str:
     entry = {"published_at": DAY, "similarity": 0.5}
     return format_markdown(
         [
-            {**entry, "title": "Title", "content": "Before.", "tags": ["x"]},
-            {**entry, "title": title, "content": text, "tags": [tag]},
-            {**entry, "title": "Title", "content": "After.", "tags": ["y"]},
+            {**entry, "title": "Title", "passage": "Before.", "tags": ["x"]},
+            {**entry, "title": title, "passage": text, "tags": [tag]},
+            {**entry, "title": "Title", "passage": "After.", "tags": ["y"]},
         ],
         SETTINGS,
     )

@@ -21,6 +21,7 @@ from backstory.prompt_text import (
 )
 from backstory.settings import ContextSettings
 
+HEAD = ContextSettings(excerpt="head")
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
 
@@ -88,7 +89,7 @@ def test_an_entry_has_the_original_form() -> None:
         "tags": ["x", "y"],
         "similarity": 0.876,
     }
-    assert format_entry(record, ContextSettings()) == (
+    assert format_entry(record, HEAD) == (
         "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
     )
 
@@ -101,7 +102,7 @@ def test_records_of_the_original_store_are_understood() -> None:
         "tags": None,
         "similarity": 0.7,
     }
-    assert format_entry(record, ContextSettings()).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
+    assert format_entry(record, HEAD).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
 
 
 def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
@@ -109,7 +110,7 @@ def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
         {"title": "First [post]", "published_at": DAY, "content": "Hello world", "similarity": 0.9},
         {"title": "Second", "published_at": None, "content": "## Forged\nbody", "similarity": 0.8},
     ]
-    text = format_markdown(records, ContextSettings())
+    text = format_markdown(records, HEAD)
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
         "## Related Previous Posts (for continuity and linking):",
@@ -119,26 +120,28 @@ def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
 
 
 def test_no_records_give_no_text() -> None:
-    assert format_markdown([], ContextSettings()) == ""
+    assert format_markdown([], HEAD) == ""
 
 
 def test_the_snippet_length_is_a_setting() -> None:
     record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
-    short, long = (format_entry(record, ContextSettings(snippet_characters=n)) for n in (20, 200))
+    short, long = (
+        format_entry(record, ContextSettings(excerpt="head", snippet_characters=n)) for n in (20, 200)
+    )
     assert len(short) < len(long)
     assert "word word word word…" in short
 
 
 def test_entries_are_counted_as_they_are_written() -> None:
     chunk = {"chunk_id": "c1", "title": "A post", "published_at": DAY, "tags": ["x"], "text": "Hello world"}
-    count = make_entry_counter(pl.DataFrame([chunk]), ContextSettings())
-    entry = format_entry({**chunk, "content": "Hello world", "similarity": 0.0}, ContextSettings())
+    count = make_entry_counter(pl.DataFrame([chunk]), HEAD)
+    entry = format_entry({**chunk, "content": "Hello world", "similarity": 0.0}, HEAD)
     assert count(["c1"]).tolist() == estimate_tokens([entry]).tolist()
     assert count([]).tolist() == []
 
 
 def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
-    settings = ContextSettings()
+    settings = HEAD
     record = {
         "title": "A post",
         "published_at": DAY,

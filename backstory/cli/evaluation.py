@@ -105,6 +105,31 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             f"Correlation of the confidence with {row['metric']}: Spearman "
             f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."
         )
+    _print_excerpts(console, comparison)
+
+
+def _print_excerpts(console: Console, comparison: Comparison) -> None:
+    """Print how much of the asked words each kind of excerpt shows, one line per group and excerpt."""
+    if comparison.excerpts.is_empty():
+        console.print("Excerpts: no context holds a relevant document.")
+        return
+    console.print(
+        "\nExcerpts of the relevant documents in the contexts: of the words that a document has in common with the\n"
+        "messages of its topic, the share by rarity that the excerpt shows; 95% bootstrap intervals in brackets.\n"
+    )
+    for (group,), by_group in comparison.excerpts.group_by("group", maintain_order=True):
+        console.print(plain_line(f"{group}: {_count(by_group['windows'][0])}", "bold"))
+        for (method,), rows in by_group.group_by("method", maintain_order=True):
+            by_metric = {row["metric"]: row for row in rows.to_dicts()}
+            shown = by_metric["words shown"]
+            line = (
+                f"  {method}: {shown['mean']:.3f} [{shown['low']:.2f}, {shown['high']:.2f}] in "
+                f"{by_metric['tokens']['mean']:.0f} tokens, "
+                f"{by_metric['words shown per 1,000 tokens']['mean']:.2f} per 1,000 tokens"
+            )
+            if answer := by_metric.get("answer shown"):
+                line += f"; answer shown {answer['mean']:.3f} [{answer['low']:.2f}, {answer['high']:.2f}]"
+            console.print(plain(line), soft_wrap=True)
 
 
 def evaluate_written(

@@ -11,8 +11,16 @@ from typing import Any
 import polars as pl
 
 from backstory.embeddings import EmbeddingCache, make_embedder
+from backstory.evaluation.excerpts import compare_excerpts, score_excerpts
 from backstory.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.evaluation.library_path import OWN, ask_windows, embed_windows, index_documents, rank_documents
+from backstory.evaluation.library_path import (
+    OWN,
+    ask_windows,
+    embed_windows,
+    index_documents,
+    make_run_contexts,
+    rank_documents,
+)
 from backstory.evaluation.prediction import assess_windows, measure_prediction
 from backstory.evaluation.scoring import compare_methods, score_runs
 from backstory.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
@@ -35,6 +43,8 @@ class Comparison:
         assessments: One row per window: the estimate of :func:`backstory.evaluate_retrieval` for its context at these
             settings, beside the scores of the same context by the labels.
         prediction: How well the estimates predict the scores, from :func:`backstory.evaluation.measure_prediction`.
+        excerpts: What the contexts show of their relevant documents, from
+            :func:`backstory.evaluation.excerpts.compare_excerpts`.
         figures: Counts and seconds of the stages.
     """
 
@@ -44,6 +54,7 @@ class Comparison:
     table: pl.DataFrame
     assessments: pl.DataFrame
     prediction: pl.DataFrame
+    excerpts: pl.DataFrame
     figures: dict[str, int | float | str]
 
     def as_record(self) -> dict[str, Any]:
@@ -53,6 +64,7 @@ class Comparison:
             "figures": self.figures,
             "scores": self.table.to_dicts(),
             "prediction": self.prediction.to_dicts(),
+            "excerpts": self.excerpts.to_dicts(),
         }
 
 
@@ -88,9 +100,11 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()
+            decisions, contexts = make_run_contexts(chunks, queries, hits, retrieval)
             assessments = assess_windows(
-                labelled, chunks, queries, hits, retrieval, known_languages=embedder.languages
+                labelled, chunks, decisions, contexts, retrieval, known_languages=embedder.languages
             )
+            excerpts = score_excerpts(labelled, decisions, contexts, chunks, retrieval)
             whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
     runs = pl.concat([own, whole])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
@@ -109,5 +123,12 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
         "query_seconds": round(answered - embedded, 2),
     }
     return Comparison(
-        labelled.name, runs, scores, compare_methods(scores, of=OWN), assessments, prediction, figures
+        labelled.name,
+        runs,
+        scores,
+        compare_methods(scores, of=OWN),
+        assessments,
+        prediction,
+        compare_excerpts(excerpts),
+        figures,
     )

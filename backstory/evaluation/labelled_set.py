@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,10 @@ _COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "windows": {"window_id": pl.String, "msg_no": pl.Int64, "author": pl.String, "message": pl.String},
     "qrels": {"window_id": pl.String, "doc_id": pl.String, "rel": pl.Int64, "topic": pl.String},
 }
+_TOPICS_FILE = "msg_topics.parquet"
 _TIMES = {"docs": "date", "windows": "timestamp"}
 _TIME = pl.Datetime("us", "UTC")
+_MESSAGE_ID = (pl.col("window_id") + "#" + pl.col("msg_no").cast(pl.String)).alias("message_id")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class LabelledSet:
         documents: Table ``documents``; ``document_id`` is the set's ``doc_id``.
         messages: Table ``messages``; ``conversation_id`` is the window.
         windows: Table ``windows``; ``window_id`` is the set's own.
-        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2) and ``topic``. Only the scorer uses it.
+        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2), ``topic``, and ``answer``, the words of the document that
+            must be shown, or null. Only the scorer uses it.
+        message_topics: ``message_id`` and ``topic``; None without ``msg_topics.parquet``.
     """
 
     name: str
@@ -38,13 +43,15 @@ class LabelledSet:
     messages: pl.DataFrame
     windows: pl.DataFrame
     qrels: pl.DataFrame
+    message_topics: pl.DataFrame | None
 
 
 def read_labelled_set(folder: Path) -> LabelledSet:
     """Read a set of ``docs.parquet``, ``windows.parquet`` and ``qrels.parquet``.
 
     Args:
-        folder: The folder that holds the three files.
+        folder: The folder that holds the three files. ``msg_topics.parquet`` (``window_id``, ``msg_no``, ``topic``) may
+            give the topics of messages, and a column ``answer`` of ``qrels.parquet`` what a document must show.
 
     Returns:
         The set; windows and documents in the order of their ids.
@@ -71,7 +78,24 @@ def read_labelled_set(folder: Path) -> LabelledSet:
     )
     relevant = qrels.filter(pl.col("rel") > 0)
     _check_references(folder, starts, docs, relevant)
-    return LabelledSet(folder.name, _as_documents(docs), messages, conform(starts, schemas.Windows), relevant)
+    return LabelledSet(
+        folder.name,
+        _as_documents(docs),
+        messages,
+        conform(starts, schemas.Windows),
+        relevant,
+        _read_message_topics(folder),
+    )
+
+
+def _read_message_topics(folder: Path) -> pl.DataFrame | None:
+    path = folder / _TOPICS_FILE
+    if not path.is_file():
+        return None
+    frame = _select(
+        pl.read_parquet(path), {"window_id": pl.String, "msg_no": pl.Int64, "topic": pl.String}, path
+    )
+    return frame.select(_MESSAGE_ID, pl.col("topic").fill_null(""))
 
 
 def _check_references(
@@ -98,6 +122,15 @@ def _read(folder: Path, name: str) -> pl.DataFrame:
     wanted: dict[str, pl.DataType | type[pl.DataType]] = dict(_COLUMNS[name])
     if name in _TIMES:
         wanted[_TIMES[name]] = _TIME
+    if name == "qrels":
+        wanted["answer"] = pl.String
+        frame = frame if "answer" in frame.columns else frame.with_columns(answer=None)
+    return _select(frame, wanted, path)
+
+
+def _select(
+    frame: pl.DataFrame, wanted: Mapping[str, pl.DataType | type[pl.DataType]], path: Path
+) -> pl.DataFrame:
     absent = [column for column in wanted if column not in frame.columns]
     if absent:
         raise InputError(f"{path}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}")
@@ -127,7 +160,7 @@ def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
 
 def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
     table = windows.sort("window_id", "timestamp", "msg_no").with_columns(
-        message_id=pl.col("window_id") + "#" + pl.col("msg_no").cast(pl.String),
+        _MESSAGE_ID,
         conversation_id="window_id",
         seq="msg_no",
         text="message",

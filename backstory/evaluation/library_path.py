@@ -146,6 +146,25 @@ def rank_documents(
     return as_runs(kept, OWN)
 
 
+def make_run_contexts(
+    window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make the contexts that a run with these settings gives.
+
+    Args:
+        window_chunks: Table ``window_chunks``.
+        queries: The queries of the hits.
+        hits: Table ``hits``; those beyond ``chunks_per_query`` are ignored.
+        retrieval: The index that was searched, and the settings of the choice.
+
+    Returns:
+        Tables ``decisions`` and ``contexts``.
+    """
+    asked = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
+    decisions = retrieval.judge(asked, window_chunks, queries.vectors_of).frame
+    return decisions, retrieval.gather(decisions, window_chunks)
+
+
 def _as_deep(retrieval: Retrieval) -> Retrieval:
     rag = retrieval.rag
     deep = {"top_k": max(DEPTH, rag.top_k), "chunks_per_query": max(DEPTH, rag.chunks_per_query)}

@@ -6,7 +6,7 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -33,8 +33,6 @@ from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial
 from backstory.writing.sentences import choose_words
-
-_TOPICS_FILE: Final = "msg_topics.parquet"
 
 
 @dataclass(frozen=True)
@@ -164,13 +162,11 @@ def _take_windows(labelled: LabelledSet, most: int | None, groups: tuple[str, ..
 
 
 def _read_labels(folder: Path, labelled: LabelledSet) -> dict[str, TopicLabels]:
-    path = folder / _TOPICS_FILE
-    if not path.is_file():
-        raise InputError(f"{path} is absent; it gives the topic of each message (window_id, msg_no, topic)")
-    topics = {
-        f"{window}#{number}": topic or ""
-        for window, number, topic in pl.read_parquet(path).select("window_id", "msg_no", "topic").iter_rows()
-    }
+    if labelled.message_topics is None:
+        raise InputError(
+            f"{folder / 'msg_topics.parquet'} is absent; it gives the topic of each message (window_id, msg_no, topic)"
+        )
+    topics: dict[str, str] = dict(labelled.message_topics.iter_rows())
     documents: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for window, document, topic in labelled.qrels.select("window_id", "doc_id", "topic").iter_rows():
         documents[window][document].add(topic)

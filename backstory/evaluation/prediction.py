@@ -9,7 +9,6 @@ import polars as pl
 from backstory.assessment import evaluate_retrieval
 from backstory.evaluation.labelled_set import LabelledSet
 from backstory.evaluation.scoring import score_runs
-from backstory.hits import Queries
 from backstory.retrieval import Retrieval
 
 PREDICTED = ("ncov@5", "coverage@5")
@@ -18,19 +17,19 @@ PREDICTED = ("ncov@5", "coverage@5")
 def assess_windows(
     labelled: LabelledSet,
     chunks: pl.DataFrame,
-    queries: Queries,
-    hits: pl.DataFrame,
+    decisions: pl.DataFrame,
+    contexts: pl.DataFrame,
     retrieval: Retrieval,
     *,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """Make the contexts for these settings, assess them without labels, and score them by the labels.
+    """Assess contexts without labels, and score them by the labels.
 
     Args:
         labelled: A labelled set.
         chunks: Table ``window_chunks``.
-        queries: The queries of the hits.
-        hits: Table ``hits``; those beyond ``chunks_per_query`` are ignored.
+        decisions: Table ``decisions``, from :func:`backstory.evaluation.library_path.make_run_contexts`.
+        contexts: Table ``contexts``, from the same.
         retrieval: The index that was searched, and the settings of the choice.
         known_languages: Languages that the embedder of the hits knows; None for all.
 
@@ -38,9 +37,6 @@ def assess_windows(
         The columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
         :func:`backstory.evaluation.score_runs` over the context's documents.
     """
-    asked = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
-    decisions = retrieval.judge(asked, chunks, queries.vectors_of).frame
-    contexts = retrieval.gather(decisions, chunks)
     assessments = evaluate_retrieval(
         labelled.windows,
         chunks,

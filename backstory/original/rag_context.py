@@ -185,4 +185,4 @@ def _find_context(
         len(deduplicated),
         len(final),
     )
-    return RagContext(format_markdown(final, ContextSettings()), final) if final else None
+    return RagContext(format_markdown(final, ContextSettings(excerpt="head")), final) if final else None

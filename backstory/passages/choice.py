@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
-from backstory.passages.units import Surroundings, follows
+from backstory.passages.units import Surroundings
 
-_ELLIPSIS_TOKENS = 3
+_ELLIPSIS_TOKENS: Final = 3
+_LEAST_SHARE: Final = 0.4
+"""Of the best unit's rarity per token: what another unit must add to begin a place of its own."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,9 @@ def choose_units(
     """Choose the units of a passage within a budget.
 
     Units of the chosen chunk and of the chunks beside it compete by the rarity of the asked words that they add, per
-    token; the first is always of the chosen chunk. The rest of the budget goes to the headings above the chosen units,
-    then to the units beside them, so that they are read in their context.
+    token; the first is always of the chosen chunk. They bring the heading or line that introduces them. Units that add
+    little beside the best one are left, so that the passage does not fall into scraps: the rest of the budget goes to
+    what stands beside the chosen ones, so that they are read in their context.
 
     Args:
         offer: The units.
@@ -48,9 +53,15 @@ def choose_units(
     left = _take_best(offer, open_, weights, budget, chosen)
     if not chosen:
         left = _take_first(offer, open_, budget, chosen)
-    left = _take_headings(offer, open_, left, chosen)
+    left = _take_introductions(offer, open_, left, chosen)
     _grow(offer, open_, left, chosen)
-    return _without_last_headings(offer, sorted(chosen))
+    return _without_idle_introductions(offer, sorted(chosen))
+
+
+def count_tokens(offer: Offer, chosen: Sequence[int]) -> int:
+    """Count the tokens of chosen units, with the ellipses between them."""
+    breaks = sum(after != place + 1 for place, after in pairwise(chosen))
+    return sum(offer.tokens[place] for place in chosen) + _ELLIPSIS_TOKENS * (breaks + 1)
 
 
 def _take_best(
@@ -60,11 +71,12 @@ def _take_best(
     asked = {
         place: [word for word in offer.words[place] if word in weights]
         for place in sorted(open_)
-        if not units[place].is_heading
+        if units[place].kind != "heading"
     }
     found: set[int] = set()
+    least = 0.0
     while True:
-        best, most = -1, 0.0
+        best, most = -1, least
         for place, words in asked.items():
             if place in chosen or not (chosen or units[place].is_own) or _cost(offer, place, chosen) > left:
                 continue
@@ -75,6 +87,7 @@ def _take_best(
                 best, most = place, gain
         if best < 0:
             return left
+        least = least or _LEAST_SHARE * most
         left -= _cost(offer, best, chosen)
         chosen.add(best)
         found.update(asked[best])
@@ -84,20 +97,22 @@ def _take_first(offer: Offer, open_: Collection[int], left: int, chosen: set[int
     """Take the first unit of the chosen chunk that fits, where no unit holds an asked word."""
     units = offer.surroundings.units
     for place in sorted(open_):
-        if units[place].is_own and not units[place].is_heading and _cost(offer, place, chosen) <= left:
+        if units[place].is_own and units[place].kind != "heading" and _cost(offer, place, chosen) <= left:
             left -= _cost(offer, place, chosen)
             chosen.add(place)
             break
     return left
 
 
-def _take_headings(offer: Offer, open_: Collection[int], left: int, chosen: set[int]) -> int:
+def _take_introductions(offer: Offer, open_: Collection[int], left: int, chosen: set[int]) -> int:
+    """Take what introduces the chosen units, and what introduces that."""
     for place in sorted(chosen):
-        above = place - 1
-        is_next = above in open_ and follows(offer.surroundings, place)
-        if is_next and offer.surroundings.units[above].is_heading and _cost(offer, above, chosen) <= left:
-            left -= _cost(offer, above, chosen)
-            chosen.add(above)
+        above = offer.surroundings.units[place].introduced_by
+        while above is not None and above in open_:
+            if above not in chosen and _cost(offer, above, chosen) <= left:
+                left -= _cost(offer, above, chosen)
+                chosen.add(above)
+            above = offer.surroundings.units[above].introduced_by
     return left
 
 
@@ -121,10 +136,11 @@ def _cost(offer: Offer, place: int, chosen: set[int]) -> int:
     return offer.tokens[place] + _ELLIPSIS_TOKENS * alone
 
 
-def _without_last_headings(offer: Offer, chosen: list[int]) -> list[int]:
-    """Leave out headings of which nothing that stands below them is shown."""
+def _without_idle_introductions(offer: Offer, chosen: list[int]) -> list[int]:
+    """Leave out headings and lines with a colon of which nothing that they introduce is shown."""
+    units = offer.surroundings.units
     shown = set(chosen)
     for place in reversed(chosen):
-        if offer.surroundings.units[place].is_heading and place + 1 not in shown:
+        if units[place].kind != "text" and not any(units[other].introduced_by == place for other in shown):
             shown.discard(place)
     return sorted(shown) or chosen

@@ -13,7 +13,7 @@ import polars as pl
 from backstory.chunking.tokens import estimate_tokens
 from backstory.chunking.units import Range
 from backstory.ids import WHOLE_WINDOW
-from backstory.passages.choice import Offer, choose_units
+from backstory.passages.choice import Offer, choose_units, count_tokens
 from backstory.passages.shares import share_budget
 from backstory.passages.units import Surroundings, find_runs, join_chunks, join_runs
 from backstory.prompt_formats import count_fixed, count_frames, count_longest, count_passages
@@ -99,14 +99,15 @@ def _fill(window: _Window, settings: ContextSettings) -> list[_Passage]:
     for _ in range(_ATTEMPTS):
         passages = _choose_window(window, _divide(window, settings, room))
         left = settings.max_tokens - count_longest(_join(records, passages))
-        if left < 0 and best is not None:
+        if left >= 0:
+            best = passages
+        elif best is not None:
             return best
-        best = passages
         if 0 <= left < _SLACK_TOKENS:
-            return best
+            return passages
         # The frames and the quotation marks of no single format are the longest of all, so that some room is left.
         room += left
-    return best or []
+    return best or passages
 
 
 def _join(records: Sequence[Mapping[str, Any]], passages: Sequence[_Passage]) -> list[dict[str, Any]]:
@@ -140,7 +141,9 @@ def _choose_window(window: _Window, budgets: Sequence[int]) -> list[_Passage]:
         )
     shown: dict[str, list[Range]] = {}
     passages = []
-    for row, budget in zip(window.records, budgets, strict=True):
+    left_over = 0
+    for row, share in zip(window.records, budgets, strict=True):
+        budget = share + left_over
         offer = window.offers[row["chunk_id"]]
         others = [span for chunk_id, span in spans[row["document_id"]] if chunk_id != row["chunk_id"]]
         taken = shown.setdefault(row["document_id"], [])
@@ -150,20 +153,16 @@ def _choose_window(window: _Window, budgets: Sequence[int]) -> list[_Passage]:
             if not _is_within((unit.start, unit.end), taken)
             and (unit.is_own or not _is_within((unit.start, unit.end), others))
         }
-        passage, runs = _choose(row, offer, open_, window.asked[row["window_id"], row["chunk_id"]], budget)
+        chosen = choose_units(offer, open_, window.asked[row["window_id"], row["chunk_id"]], budget)
+        if not chosen:
+            passages.append(_cut(row, offer, open_, window.asked[row["window_id"], row["chunk_id"]], share))
+            continue
+        runs = find_runs(offer.surroundings, chosen)
+        passages.append(_Passage(join_runs(offer.surroundings, runs), runs[0][0], runs[-1][1]))
         taken += runs
-        passages.append(passage)
+        # Whole sentences seldom fill a share to the last token.
+        left_over = max(budget - count_tokens(offer, chosen), 0)
     return passages
-
-
-def _choose(
-    row: Mapping[str, Any], offer: Offer, open_: set[int], weights: Mapping[int, float], budget: int
-) -> tuple[_Passage, list[Range]]:
-    chosen = choose_units(offer, open_, weights, budget)
-    if not chosen:
-        return _cut(row, offer, open_, weights, budget), []
-    runs = find_runs(offer.surroundings, chosen)
-    return _Passage(join_runs(offer.surroundings, runs), runs[0][0], runs[-1][1]), runs
 
 
 def _cut(

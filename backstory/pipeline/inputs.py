@@ -31,7 +31,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 1,
         "decisions": 2,
-        "contexts": 2,
+        "contexts": 3,
         "window_contexts": 6,
         "posts": 2,
     }

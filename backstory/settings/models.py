@@ -255,8 +255,8 @@ class ContextSettings(SettingsGroup):
     """Most tokens of a context; the passages of `contexts` are chosen to fill it."""
     posts_max_tokens: int = Field(default=1600, ge=1)
     """Most tokens of earlier posts in a context, beside those of `max_tokens`; read where `writers.feedback` is on."""
-    excerpt: Literal["head", "passage"] = "head"
-    """Part of a chunk that the prompt text shows: its beginning, or the passage that serves the window."""
+    excerpt: Literal["head", "passage"] = "passage"
+    """Part of a chunk that the prompt text shows: the passage that serves the window, or its beginning (`head`)."""
     snippet_characters: int = Field(default=400, ge=1)
     """Most characters of the beginning of a chunk; from it follows how many documents fit into a context."""
 

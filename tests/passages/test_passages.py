@@ -53,7 +53,8 @@ def test_units_are_sentences_list_items_and_headings_and_the_title_is_none() -> 
         "Owls hunt there!",
         "No poison.",
     ]
-    assert [unit.is_heading for unit in found.units] == [False, False, True, False, False, False, False]
+    assert [unit.kind for unit in found.units] == ["text", "text", "heading", "text", "text", "text", "text"]
+    assert [unit.introduced_by for unit in found.units] == [None, None, None, 2, 2, 2, 2]
 
 
 def test_chunks_that_overlap_or_leave_a_gap_give_the_text_of_the_document() -> None:
@@ -86,6 +87,103 @@ def test_the_rest_of_a_budget_shows_what_stands_beside_with_its_heading() -> Non
     assert shown.startswith("## What helped\n\n1. Turning the heap.")
     whole = show(found, choose_units(offer_of(found), set(range(7)), {ord("T"): 1.0}, 1000))
     assert whole == TEXT.removeprefix("# Rats\n\n")
+
+
+CODE = """## Setup
+
+Run this:
+
+```sh
+make heap
+
+make turn
+```
+
+It takes an hour. Then rest.
+
+Tools:
+
+- a fork. Any will do.
+- a sieve
+
+| tool | price. New |
+|------|-----|
+| fork | 9. Used: 4 |
+| sieve | 5 |"""
+
+
+def test_code_and_rows_are_whole_and_come_with_what_introduces_them() -> None:
+    found = surround(CODE, "Heap")
+    units = read_units(found)
+    assert units[:3] == ["## Setup", "Run this:", "```sh make heap make turn ```"]
+    assert units[6:] == [
+        "- a fork.",
+        "Any will do.",
+        "- a sieve",
+        "| tool | price. New | |------|-----|",
+        "| fork | 9. Used: 4 |",
+        "| sieve | 5 |",
+    ]
+    assert [unit.introduced_by for unit in found.units] == [None, 0, 1, 0, 0, 0, 5, 5, 5, 5, 9, 9]
+    assert [unit.kind for unit in found.units if unit.kind != "text"] == [
+        "heading",
+        "lead",
+        "lead",
+        "heading",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("`", ["## Setup", "Run this:", "```sh"]),
+        ("5", ["| tool | price. New |", "| sieve | 5 |"]),
+        ("z", ["## Setup", "Run this:", "```sh"]),
+    ],
+)
+def test_a_passage_shows_what_introduces_its_sentence(asked: str, shown: list[str]) -> None:
+    found = surround(CODE.replace("Run", "Rzn") if asked == "z" else CODE, "Heap")
+    offer = offer_of(found)
+    passage = show(found, choose_units(offer, set(range(len(found.units))), {ord(asked): 1.0}, 60))
+    lines = passage.replace("Rzn", "Run").split("\n")
+    assert [line for line in shown if line not in lines] == []
+
+
+def test_code_that_a_chunk_cuts_is_divided_at_its_lines() -> None:
+    assert read_units(surround("make turn\n```\n\nIt takes an hour.", "Heap"))[-1] != "make turn"
+    assert read_units(surround("```sh\nmake heap;\nmake turn", "Heap"))[-1] == "make turn"
+
+
+@pytest.mark.parametrize(
+    "sentence", ["a word, " * 200, "word " * 320, "たい肥を切り返す、" * 180, "堆" * 1500]
+)
+def test_a_very_long_sentence_is_shown_in_part_with_ellipses(sentence: str) -> None:
+    middle = len(sentence) // 2
+    text = f"{sentence[:middle]}Z{sentence[middle:]}".strip() + "。"
+    found = surround(text, "Title")
+    assert "".join("".join(read_units(found)).split()) == "".join(text.split())
+    assert max(unit.end - unit.start for unit in found.units) <= 400
+    passage = show(found, [place for place, unit in enumerate(read_units(found)) if "Z" in unit])
+    assert passage.startswith("… ")
+    assert passage.endswith(" …")
+
+
+def test_a_sentence_that_adds_little_does_not_tear_the_passage() -> None:
+    found = surround("ABCDE one. Two here. Three here. Four there. Five F there. Six.", "Title")
+    weights = {ord(letter): 1.0 for letter in "ABCDEF"}
+    assert show(found, choose_units(offer_of(found), set(range(6)), weights, 22)).startswith(
+        "ABCDE one. Two here."
+    )
+
+
+def test_blank_lines_are_not_repeated() -> None:
+    assert show(surround("One.\n\n \n\nTwo."), [0, 1]) == "One.\n\nTwo."
+
+
+def test_japanese_sentences_are_units_without_a_space_between() -> None:
+    found = surround("床は酸っぱい。卵の殻を砕く。「混ぜるのは三日に一度。」と祖母。", "ぬか漬け")
+    assert read_units(found)[:2] == ["床は酸っぱい。", "卵の殻を砕く。"]
+    assert show(found, [0, 2]).startswith("床は酸っぱい。 … ")
 
 
 def test_no_passage_ends_with_a_heading() -> None:

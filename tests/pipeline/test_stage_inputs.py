@@ -179,7 +179,7 @@ CHANGES = (
     ),
     Change("context.max_tokens", 150, SHOWN),
     Change("context.snippet_characters", 20, SHOWN),
-    Change("context.excerpt", "passage", "window_contexts"),
+    Change("context.excerpt", "head", "window_contexts"),
     Change("writers.provider", "digest", "posts"),
     Change("writers.folder", "elsewhere", NOTHING),
     Change("writers.folder", "elsewhere", "posts", DIGEST),

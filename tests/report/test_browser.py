@@ -77,7 +77,14 @@ def test_a_comparison_is_whole(load_page: LoadPage) -> None:
     schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
     comparison = Comparison(
-        "set", scores, scores, compare_methods(scores, of="own"), pl.DataFrame(), pl.DataFrame(), {}
+        "set",
+        scores,
+        scores,
+        compare_methods(scores, of="own"),
+        pl.DataFrame(),
+        pl.DataFrame(),
+        pl.DataFrame(),
+        {},
     )
     dom, console = load_page(render_comparison_page(comparison))
     assert console == []

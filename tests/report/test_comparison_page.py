@@ -19,7 +19,9 @@ def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     ]
     schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
-    return Comparison(name, scores, scores, compare_methods(scores, of="own"), EMPTY, EMPTY, {"documents": 3})
+    return Comparison(
+        name, scores, scores, compare_methods(scores, of="own"), EMPTY, EMPTY, EMPTY, {"documents": 3}
+    )
 
 
 def dots(page: str) -> list[float]:
