@@ -21,7 +21,8 @@ def leave_out_people(read: ExportRead, names: Sequence[str], secret: bytes | Non
     """Drop the messages of people who opted out, and the commands by which they did.
 
     A person in ``names`` is left out of all conversations. A message ``#backstory off`` leaves all messages of its
-    author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them counts.
+    author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them
+    counts.
 
     Args:
         read: All exports, with real names.
