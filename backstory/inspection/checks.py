@@ -165,9 +165,9 @@ CHECKS: Final = (
         name="real_names",
         blocking=True,
         find=find_privacy_breaches,
-        what="cells that still hold an author's real name",
+        what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
         example="column {column} of message {message_id}",
-        remedy="Set `privacy: {pseudonyms: false}` only if the chat is public.",
+        remedy="Run `backstory run` without --from and --to, so that every day is made again.",
     ),
     Check(
         table="messages",

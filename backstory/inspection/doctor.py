@@ -286,8 +286,8 @@ def _describe_names(workspace: Workspace) -> str:
     breaches = find_privacy_breaches(workspace)
     if len(breaches):
         raise PrivacyError(
-            f"{len(breaches)} cells of messages hold a real name; run `backstory run` without --from and --to, so that "
-            "every day is made again"
+            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; run "
+            "`backstory run` without --from and --to, so that every day is made again"
         )
     if len(find_marked_history(workspace)):
         raise PrivacyError(

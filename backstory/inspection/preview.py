@@ -23,6 +23,7 @@ from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_
 from backstory.messages.export_files import describe_file
 from backstory.messages.file_kinds import kind_of_name
 from backstory.pipeline.corpus import list_other_parts
+from backstory.pipeline.readings import leave_out_opted_out
 from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
 from backstory.settings.environment import find_settings_of
 from backstory.workspace import Workspace, open_workspace
@@ -159,10 +160,11 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
         except WorkspaceError as error:
             reading.problems.append(str(error))
         else:
-            read = leave_out(whole, forgotten, chats.folder)
+            left = leave_out(whole, forgotten, chats.folder)
+            read = leave_out_opted_out(workspace, left)
             wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
             _add_chats(reading, read, chats.folder, wanted)
-            reading.notes += _describe_forgotten_people(whole, read, chats.folder, wanted)
+            reading.notes += _describe_forgotten_people(whole, left, chats.folder, wanted)
             if inside is None:
                 reading.notes += _describe_unused(read, chats.folder)
         if inside is None and reading.messages.is_empty():

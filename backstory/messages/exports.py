@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -26,6 +26,10 @@ from backstory.version import VERSION
 
 RAW_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), **ROW_SCHEMA, **CHAT_SCHEMA, "source": pl.String()},
+)
+
+OPTED_OUT_SCHEMA = pl.Schema(
+    {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
 )
 
 FOLDER: Final = "conversations"
@@ -49,6 +53,9 @@ class ExportRead:
         unread_authors: Names of people who wrote none of the messages: in exports that cannot be read until a setting
             is made, and people that an export lists.
         unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
+        opted_out: Messages that were taken out of ``messages``, in the columns of ``OPTED_OUT_SCHEMA``: how many of an
+            author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
+        unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
     """
 
     messages: pl.DataFrame
@@ -57,6 +64,8 @@ class ExportRead:
     aliases: Mapping[str, str]
     unread_authors: frozenset[str]
     unused_overrides: tuple[int, ...]
+    opted_out: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=OPTED_OUT_SCHEMA))
+    unknown_people: tuple[int, ...] = ()
 
     @property
     def names(self) -> pl.Series:

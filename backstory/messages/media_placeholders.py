@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from backstory.messages.media_phrases import AFTER_FILE_NAME, ALSO_WORDS, BY_KIND, IN_BRACKETS
-from backstory.messages.whatsapp_header import BIDI_MARKS
+from backstory.messages.whatsapp_locales import BIDI_MARKS
 
 APP_MARK: Final = "\u200e"
 """Left-to-right mark, which the app writes before its own texts."""

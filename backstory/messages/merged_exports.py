@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.messages.export_groups import ExportGroups
 from backstory.messages.merge_record import Merge, MergedExports
-from backstory.messages.whatsapp_header import BIDI_MARKS
+from backstory.messages.whatsapp_locales import BIDI_MARKS
 
 __all__ = ["Merge", "MergedExports", "merge_exports"]
 

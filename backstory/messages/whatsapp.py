@@ -16,7 +16,8 @@ from backstory.messages.times import (
     local_to_utc,
     read_date,
 )
-from backstory.messages.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
+from backstory.messages.whatsapp_header import find_headers, time_of_day
+from backstory.messages.whatsapp_locales import BIDI_MARKS
 from backstory.messages.whatsapp_markers import classify_messages
 from backstory.settings import ConversationSettings
 

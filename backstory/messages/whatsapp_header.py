@@ -3,78 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, Literal
 
 import polars as pl
 
-BIDI_MARKS: Final = "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+from backstory.messages.whatsapp_locales import (
+    ASCII_DIGITS,
+    BEFORE_CLOCK,
+    BIDI_MARKS,
+    CLOCK_WORDS,
+    DIGITS,
+    HEADER_FORMS,
+    MARKS,
+    PERIODS,
+    SPACE,
+)
 
-_DIGITS = "0-9٠-٩۰-۹०-९"
-_ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०" for value in range(10)}
-_MARKS = f"[{BIDI_MARKS}]*"
-_SPACE = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
-_AT = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
-_AFTER_YEAR = f"(?:{_SPACE}?(?:г\\.?|BE|AD))?"
+_AFTER_YEAR = f"(?:{SPACE}?(?:г\\.?|BE|AD))?"
 _HEADER = (
-    f"^(?P<open>{_MARKS}\\[)?{_MARKS}"
-    f"(?P<first>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}}){_MARKS}(?P<separator>[./-]){_SPACE}?{_MARKS}"
-    f"[{_DIGITS}]{{1,2}}{_MARKS}(?P<again>[./-])(?P<space>{_SPACE})?{_MARKS}"
-    f"(?P<third>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{_MARKS}"
-    f"(?P<joint>[,،]?){_SPACE}+(?:(?P<at>{_AT}){_SPACE}+)?"
-    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*"
-    f"[{_DIGITS}]{{1,2}}(?P<colon>[:.])[{_DIGITS}]{{2}}(?P<seconds>[:.][{_DIGITS}]{{2}})?"
-    f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
-    f"(?:(?P<close>\\])|{_SPACE}[-‐‑‒–—−])(?:{_SPACE}|$)"
+    f"^(?P<open>{MARKS}\\[)?{MARKS}"
+    f"(?P<first>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}}){MARKS}(?P<separator>[./-]){SPACE}?{MARKS}"
+    f"[{DIGITS}]{{1,2}}{MARKS}(?P<again>[./-])(?P<space>{SPACE})?{MARKS}"
+    f"(?P<third>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{MARKS}"
+    f"(?P<joint>[,،]?){SPACE}+(?:(?P<at>{BEFORE_CLOCK}){SPACE}+)?"
+    f"(?P<before>\\p{{L}}{{0,4}}){SPACE}*"
+    f"[{DIGITS}]{{1,2}}(?P<colon>[:.])[{DIGITS}]{{2}}(?P<seconds>[:.][{DIGITS}]{{2}})?"
+    f"(?P<after>[^{DIGITS}\\[\\]:,–—-]{{0,14}}?)"
+    f"(?:(?P<close>\\])|{SPACE}[-‐‑‒–—−])(?:{SPACE}|$)"
 )
 _HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
 _NUMBERS = ("first", "second", "third", "hour", "minute", "seconds")
 _PERIOD_NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
-_CLOCK_WORDS = "^(uhr|h|ч|น)$"
-_PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
-    **dict.fromkeys(
-        (
-            "am",
-            "a",
-            "vorm",
-            "vormittags",
-            "πμ",
-            "ص",
-            "上午",
-            "午前",
-            "오전",
-            "öö",
-            "de",
-            "fm",
-            "sa",
-            "قظ",
-            "ptg",
-        ),
-        "am",
-    ),
-    **dict.fromkeys(
-        (
-            "pm",
-            "p",
-            "nachm",
-            "nachmittags",
-            "μμ",
-            "م",
-            "下午",
-            "午後",
-            "오후",
-            "ös",
-            "du",
-            "em",
-            "ch",
-            "بظ",
-            "ptgh",
-        ),
-        "pm",
-    ),
-}
-"""Spellings of AM and PM, in lower case without spaces and full stops."""
-
 _NOON = 12
 _MONTHS = 12
 _WIDE_YEAR = 4
@@ -98,17 +56,18 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
         (the line after the header); in the order of the file.
     """
     found = (
-        pl.DataFrame({"text": lines})
+        _write_usually(lines)
         .with_row_index("line")
         .with_columns(pl.col("text").str.replace(_HEADER_WITHOUT_GROUPS, "").alias("rest"))
         .filter(pl.col("text") != pl.col("rest"))
         .with_columns(pl.col("text").str.strip_suffix(pl.col("rest")).alias("header"))
     )
     if not found["header"].str.contains("^[\x00-\x7f]*$").all():
-        found = found.with_columns(pl.col("header").str.replace_many(_ASCII_DIGITS))
+        found = found.with_columns(pl.col("header").str.replace_many(ASCII_DIGITS))
     shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
     found = found.with_columns(shape.alias("shape"))
     found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
+    found = found.with_columns(pl.concat_str("style", "is_rewritten", separator=" ").alias("style"))
     found = found.with_columns(pl.col("header").str.extract_all("[0-9]+").alias("numbers")).with_columns(
         pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
         for place, name in enumerate(_NUMBERS)
@@ -148,6 +107,18 @@ def time_of_day() -> pl.Expr:
     return pl.when(is_possible).then(time)
 
 
+def _write_usually(lines: pl.Series) -> pl.DataFrame:
+    """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
+    rewritten = pl.col("text")
+    for form in HEADER_FORMS:
+        rewritten = rewritten.str.replace(form.pattern, form.usual)
+    return (
+        pl.DataFrame({"original": lines, "text": lines})
+        .with_columns(rewritten)
+        .select("text", (pl.col("text") != pl.col("original")).alias("is_rewritten"))
+    )
+
+
 def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
     """Extract the style and the AM/PM mark of header shapes (headers with every digit replaced by 0)."""
     mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
@@ -156,10 +127,10 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
         .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
         .unnest("groups")
         .with_columns(mark.alias("mark"))
-        .with_columns(pl.col("mark").str.extract(_CLOCK_WORDS).fill_null("").alias("clock_word"))
+        .with_columns(pl.col("mark").str.extract(f"^({CLOCK_WORDS})$").fill_null("").alias("clock_word"))
         .with_columns(pl.when(pl.col("clock_word") == "").then("mark").otherwise(pl.lit("")).alias("mark"))
         .with_columns(
-            pl.col("mark").replace_strict(_PERIODS, default=None, return_dtype=pl.String).alias("period")
+            pl.col("mark").replace_strict(PERIODS, default=None, return_dtype=pl.String).alias("period")
         )
         .filter(
             pl.col("open").is_not_null() == pl.col("close").is_not_null(),

@@ -24,6 +24,7 @@ from backstory.pipeline.incremental import (
     write_beside,
 )
 from backstory.pipeline.kept_messages import is_archive_stale, keep_archived, store_archive
+from backstory.pipeline.leaks import record_opted_out
 from backstory.pipeline.lone_messages import require_no_lone_messages
 from backstory.pipeline.readings import (
     Reading,
@@ -202,7 +203,8 @@ def _read_and_write_beside(
     if messages.is_empty() and not held_messages and len(sources.filter(pl.col("status") != "ignored")):
         raise WorkspaceError(_describe_nothing(workspace, read))
     drop_outside(workspace, messages)
-    _warn_of_unused_overrides(workspace, read)
+    _warn_of_unused_entries(workspace, read)
+    record_opted_out(workspace, reading.opted_out)
     keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain).alias("partition")
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
     return _Messages(
@@ -211,6 +213,7 @@ def _read_and_write_beside(
         files_after,
         {
             "messages": len(messages),
+            **({"opted_out": opted_out} if (opted_out := int(reading.opted_out["messages"].sum())) else {}),
             "quarantined": len(reading.quarantine),
             "sources": len(sources),
             **statuses,
@@ -219,13 +222,19 @@ def _read_and_write_beside(
     )
 
 
-def _warn_of_unused_overrides(workspace: Workspace, read: ExportRead) -> None:
+def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
     for entry in read.unused_overrides:
         logger.warning(
             "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
             "theirs (a file's without its suffix)",
             entry,
             workspace.settings.conversations.folder,
+        )
+    for entry in read.unknown_people:
+        logger.warning(
+            "privacy.exclude: under the name of entry %d nobody wrote, so that nobody is left out by it; give a name "
+            "as the exports write it, or a pseudonym as the tables do",
+            entry,
         )
 
 

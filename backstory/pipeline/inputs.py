@@ -23,7 +23,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 6,
+        "messages": 7,
         "windows": 1,
         "window_chunks": 2,
         "documents": 2,
@@ -107,9 +107,12 @@ def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSetting
 
 def _messages(workspace: Workspace) -> SettingsRead:
     settings = workspace.settings
+    privacy = _whole_group("privacy", settings.privacy)
+    if "phone" not in settings.privacy.scrub:
+        del privacy["privacy.phone_region"]
     return {
         **_whole_group("conversations", settings.conversations),
-        **_whole_group("privacy", settings.privacy),
+        **privacy,
         "partitions.grain": settings.partitions.grain,
     }
 

@@ -19,7 +19,7 @@ from backstory.pipeline.export_records import (
     list_unchanged,
 )
 from backstory.pipeline.missing_messages import find_missing
-from backstory.pipeline.readings import Reading
+from backstory.pipeline.readings import Reading, drop_opted_out, scrub_messages
 from backstory.pipeline.stored_messages import read_intact_messages
 from backstory.privacy import find_real_names, load_secret, pseudonymize_messages
 from backstory.privacy.pseudonyms import PSEUDONYM
@@ -63,6 +63,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
         & pl.col("source").is_in(list_unchanged(workspace, reading, files))
     )
     base = base.filter(pl.col("conversation_id").is_in(list(kept)) & ~reread)
+    base = scrub_messages(workspace, drop_opted_out(base, reading.opted_out))
     columns = reading.messages.columns
     only = base.filter(
         pl.col("message_id").is_in(

@@ -1,7 +1,11 @@
-"""Searches what runs have stored for authors' real names, and remembers which partitions were clean."""
+"""Searches what runs have stored for what must not be there, and remembers which partitions were clean.
+
+That is: authors' real names, messages of people who opted out, and contact data that ``privacy.scrub`` lists.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,20 +13,23 @@ import polars as pl
 
 from backstory.ids import digest
 from backstory.pipeline.incremental import content_of
-from backstory.pipeline.readings import exports_fingerprint
+from backstory.pipeline.readings import exports_fingerprint, scrub_messages
 from backstory.privacy import find_real_names
 from backstory.tables import list_partitions, read_table
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
+_OPTED_OUT: Final = "opted out"
+_PEOPLE: Final = "people"
 _CLEAN: Final = {"messages": "privacy", "posts": "privacy of posts"}
 """Names in the ledger of the partitions that were clean, by table."""
 
 
 def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
-    """Search the stored messages, from which all other tables are built, for authors' real names.
+    """Search the stored messages, from which all other tables are built, for what must not be in them.
 
-    The names are read from the exports, because nothing else holds them. Partitions that passed before and
+    That is: authors' real names, which are read from the exports, because nothing else holds them; messages of people
+    who opted out before the last run; and contact data that ``privacy.scrub`` lists. Partitions that passed before and
     have not changed since are skipped.
 
     Args:
@@ -30,8 +37,8 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
         partitions: Keys to search, or None for all.
 
     Returns:
-        ``column`` and ``message_id`` of every breach, never the name. No rows if there is no breach, or if
-        pseudonyms are switched off.
+        ``column`` and ``message_id`` of every breach, never what was found. Names are not searched for if pseudonyms
+        are switched off.
     """
     return _search(workspace, "messages", partitions)
 
@@ -55,22 +62,47 @@ def find_names_in_posts(workspace: Workspace, partitions: Sequence[str] | None =
 def _search(workspace: Workspace, table: str, partitions: Sequence[str] | None) -> pl.DataFrame:
     wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, table)
     clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
-    if not workspace.settings.privacy.pseudonyms:
+    privacy = workspace.settings.privacy
+    opted_out = _read_opted_out(workspace) if table == "messages" else []
+    may_hold_others = bool(table == "messages" and (opted_out or privacy.scrub))
+    if not privacy.pseudonyms and not may_hold_others:
         return clean
     contents = content_of(workspace, table, wanted)
     fingerprint = exports_fingerprint(workspace)
-    inputs = {key: digest([fingerprint, content]) for key, content in contents.items()}
+    out = digest([part for pair in opted_out for part in pair])
+    inputs = {key: digest([fingerprint, out, content]) for key, content in contents.items()}
     pending = workspace.ledger.pending(_CLEAN[table], inputs, contents)
     if not pending:
         return clean
     rows = read_table(workspace.tables, table, pending)
-    breaches = clean
-    if not rows.is_empty():
+    breaches = _find_others(workspace, rows, opted_out) if may_hold_others else clean
+    if privacy.pseudonyms and not rows.is_empty():
         names = workspace.last_reading.read_names(workspace.exports, workspace.settings.conversations)
-        breaches = find_real_names(_gather_texts(rows) if table == "posts" else rows, names)
+        named = find_real_names(_gather_texts(rows) if table == "posts" else rows, names)
+        breaches = pl.concat([breaches, named])
     if breaches.is_empty():
         workspace.ledger.record(_CLEAN[table], {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
+
+
+def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
+    """Record who is out of which conversation, as the tables name them, for :func:`find_privacy_breaches`."""
+    pairs = opted_out.filter("is_out").select("conversation_id", "author").sort(pl.all()).rows()
+    workspace.ledger.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
+
+
+def _read_opted_out(workspace: Workspace) -> list[list[str]]:
+    recorded = workspace.ledger.read(_OPTED_OUT).get(_PEOPLE)
+    return json.loads(recorded.content) if recorded else []
+
+
+def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[str]]) -> pl.DataFrame:
+    """Find messages of people who opted out, and texts with contact data."""
+    pairs = pl.DataFrame(opted_out, schema={"conversation_id": pl.String, "author": pl.String}, orient="row")
+    of_people = rows.join(pairs, on=["conversation_id", "author"], how="semi")
+    is_scrubbed = rows["text"].eq_missing(scrub_messages(workspace, rows)["text"])
+    columns = (("author", of_people), ("text", rows.filter(~is_scrubbed)))
+    return pl.concat([found.select(pl.lit(name).alias("column"), "message_id") for name, found in columns])
 
 
 def _gather_texts(posts: pl.DataFrame) -> pl.DataFrame:

@@ -18,8 +18,17 @@ from backstory.messages import (
     replace_sources,
 )
 from backstory.messages.archive import hash_archive
+from backstory.opt_outs import leave_out_people
 from backstory.pipeline.inputs import hash_dependencies
-from backstory.privacy import find_real_names, load_secret, pseudonymize_messages, pseudonymize_sources
+from backstory.privacy import (
+    find_real_names,
+    is_unmade,
+    load_secret,
+    pseudonymize_messages,
+    pseudonymize_sources,
+)
+from backstory.privacy.personal_data import scrub
+from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX
 from backstory.workspace import Workspace
 
 
@@ -34,6 +43,7 @@ class Reading:
         sources: Rows of ``sources``.
         quarantine: Rows of ``quarantine``.
         names: Real names of people; empty if the tables hold real names.
+        opted_out: As in :class:`backstory.messages.ExportRead`, with conversations and authors as in ``messages``.
         archive: New content of the archive of kept conversations; None to leave the archive unchanged.
     """
 
@@ -42,6 +52,7 @@ class Reading:
     sources: pl.DataFrame
     quarantine: pl.DataFrame
     names: Sequence[str]
+    opted_out: pl.DataFrame
     archive: pl.DataFrame | None = None
 
 
@@ -58,14 +69,40 @@ def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile]) -> s
 
 
 def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]]:
-    """Read the exports without forgotten conversations and members.
+    """Read the exports without forgotten conversations and members, and without people who opted out.
 
     Returns:
         What was read, with real names, and the files as they were after they were read.
     """
     settings = workspace.settings.conversations
     read, files = workspace.last_reading.read(workspace.exports, settings)
-    return leave_out(read, read_forgotten(workspace.forgotten), settings.folder), files
+    left = leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
+    return leave_out_opted_out(workspace, left), files
+
+
+def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
+    """Drop the messages of people who opted out by the settings of a workspace or by a command in a chat."""
+    privacy = workspace.settings.privacy
+    has_secret = privacy.pseudonyms and not is_unmade(workspace.secret, workspace.ledger, workspace.tables)
+    names_pseudonym = any(name.startswith(PSEUDONYM_PREFIX) for name in privacy.exclude)
+    secret = (
+        load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        if has_secret and names_pseudonym
+        else None
+    )
+    return leave_out_people(read, privacy.exclude, secret, workspace.settings.conversations.folder)
+
+
+def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
+    """Drop stored messages of people who are out of a conversation; see :class:`Reading`."""
+    out = opted_out.filter("is_out")
+    return messages.join(out, on=["conversation_id", "author"], how="anti", maintain_order="left")
+
+
+def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
+    """Replace the contact and bank data in texts that ``privacy.scrub`` lists; ids stay."""
+    privacy = workspace.settings.privacy
+    return messages.with_columns(scrub(messages["text"], privacy.scrub, privacy.phone_region))
 
 
 def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
@@ -94,13 +131,25 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     origins = messages.select("source", "conversation_id").with_columns(
         read.messages["source"].alias("file"), read.messages["conversation_id"].alias("conversation")
     )
+    numbered = assign_message_ids(drop_members(messages, forgotten))
     return Reading(
-        messages=assign_message_ids(drop_members(messages, forgotten)),
+        messages=scrub_messages(workspace, numbered),  # ids come first, so that no setting of it changes them
         origins=origins.unique(maintain_order=True),
         sources=sources,
         quarantine=quarantine,
         names=read.names.to_list() if secret else (),
+        opted_out=_name_opted_out(read, secret),
     )
+
+
+def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
+    """Give ``opted_out`` with conversations and authors as the tables name them."""
+    if secret is None or read.opted_out.is_empty():
+        return read.opted_out
+    text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))
+    rows = read.opted_out.with_columns(text=text, kind=kind, source=source)
+    named = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
+    return named.select(read.opted_out.columns)
 
 
 def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

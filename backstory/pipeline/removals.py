@@ -24,7 +24,7 @@ from backstory.messages import ExportFile
 from backstory.pipeline.export_records import list_unchanged
 from backstory.pipeline.kept_messages import find_policies
 from backstory.pipeline.missing_messages import find_missing
-from backstory.pipeline.readings import Reading
+from backstory.pipeline.readings import Reading, drop_opted_out
 from backstory.pipeline.stored_messages import read_intact_messages, span_of
 from backstory.tables.partitions import partition_keys
 from backstory.workspace import Workspace
@@ -48,7 +48,7 @@ def refuse_removals(
     """
     if workspace.accept_removals:
         return
-    stored = read_intact_messages(workspace)
+    stored = drop_opted_out(read_intact_messages(workspace), reading.opted_out)
     policies = find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
     asked = [name for name in stored["conversation_id"].unique() if policies.get(name, default) == "ask"]

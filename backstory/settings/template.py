@@ -25,6 +25,9 @@ conversations:
 
 privacy:
   pseudonyms: true         # false only for public chats
+  # exclude: []            # people whose messages no table holds; they can also write `#backstory off` in a chat
+  # scrub: []              # [email, phone, card, iban] hides these in messages
+  # phone_region: null     # such as DE, for phone numbers without country code
 
 partitions:
   grain: day               # hour, day, week or month

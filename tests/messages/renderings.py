@@ -70,6 +70,24 @@ _CLOCKS_WITH_SECONDS: dict[str, tuple[str, Callable[[datetime], str]]] = {
     "am narrow": ("h|:|mm|:|ss", lambda moment: "\u202fam" if moment.hour < 12 else "\u202fpm"),
 }
 _JOINTS = (", ", " ")
+_BENGALI = str.maketrans("0123456789", "০১২৩৪৫৬৭৮৯")
+_OF_LOCALES: dict[str, tuple[str, bool, Write]] = {
+    "vi": ("dmy", False, lambda at: f"{at:%H:%M}, {at:%d/%m/%Y} - "),
+    "vi short": ("dmy", False, lambda at: f"{at:%H:%M} {at.day}/{at.month}/{at:%y} - "),
+    "vi iOS": ("dmy", True, lambda at: f"[{at:%H:%M:%S}, {at:%d/%m/%Y}] "),
+    "fr-CA": ("ymd", False, lambda at: f"{at:%Y-%m-%d} {at:%H} h {at:%M} - "),
+    "fr-CA iOS": ("ymd", True, lambda at: f"[{at:%Y-%m-%d}, {at:%H} h {at:%M} min {at:%S} s] "),
+    "ko": ("ymd", False, lambda at: f"{at.year}년 {at.month}월 {at.day}일 {_half(at, '오전', '오후')} - "),
+    "bn": ("dmy", False, lambda at: f"{at.day}/{at.month}/{at:%y}, {at:%H:%M} - ".translate(_BENGALI)),
+    "fi": ("dmy", False, lambda at: f"{at.day}.{at.month}.{at.year} klo {at.hour}.{at:%M} - "),
+    "bg": ("dmy", False, lambda at: f"{at.day}.{at:%m.%y} г., {at.hour}:{at:%M} ч. - "),
+}
+"""Locales with a form or words of their own."""
+
+
+def _half(moment: datetime, am: str, pm: str) -> str:
+    """Write the time with the mark of the half day before it."""
+    return f"{am if moment.hour < 12 else pm} {(moment.hour - 1) % 12 + 1}:{moment:%M}"
 
 
 def _pattern_of(date: str) -> str:
@@ -93,6 +111,8 @@ def renderings() -> Iterator[Rendering]:
         for clock, (pattern, period) in _CLOCKS_WITH_SECONDS.items():
             write = _header("[{}{}{}{}] ", day, joint, _numbers(pattern), period)
             yield Rendering(f"iOS {date} {clock}", order, True, write)
+    for name, (order, has_seconds, write) in _OF_LOCALES.items():
+        yield Rendering(name, order, has_seconds, write)
 
 
 def _header(form: str, day: Write, joint: str, time: Write, period: Write) -> Write:

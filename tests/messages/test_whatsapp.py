@@ -44,6 +44,22 @@ MOMENT = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
         "15.01.24 г., 21:05 ч. - ",
         "15. 01. 2024. u 21:05 - ",
         "15.01.24, 21:05 Uhr - ",
+        "15.1.2024 klo 9.05 ip. - ",
+        "[15.1.2024 klo 21.05.00] ",
+        "15.01.24 г., 9:05 сл.об. - ",
+        "[15.01.24 г., 21:05:00 ч.] ",
+        "2024-01-15 21 h 05 - ",
+        "[2024-01-15, 21 h 05 min 00 s] ",
+        "21:05, 15/01/2024 - ",
+        "9:05 CH 15/1/24 - ",
+        "[21:05:00, 15/01/2024] ",
+        "১৫/১/২৪, ৯:০৫ PM - ",
+        "১৫/১/২৪ ৯:০৫ অপরাহ্ণ - ",
+        "15/1/24, 9:05 अपराह्न - ",
+        "१५/१/२४, ९:०५ pm - ",
+        "2024년 1월 15일 오후 9:05 - ",
+        "[2024년 1월 15일 오후 9:05:00] ",
+        "2024年1月15日 下午9:05 - ",
     ],
 )
 def test_header_of_any_locale_is_read(read_text: ReadText, header: str) -> None:
@@ -54,6 +70,14 @@ def test_header_of_any_locale_is_read(read_text: ReadText, header: str) -> None:
         (MOMENT, "Ben", "hi", "message", 1),
     ]
     assert quarantine.is_empty()
+
+
+def test_a_clock_before_the_date_is_another_style_than_one_after_it(read_text: ReadText) -> None:
+    messages, _ = read_text(
+        "15/01/2024, 21:05 - Ann: look:\n21:06, 15/01/2024 - Ben: copied\n15/01/2024, 21:07 - Ben: yes"
+    )
+
+    assert messages["text"].to_list() == ["look:\n21:06, 15/01/2024 - Ben: copied", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +133,9 @@ def test_blank_lines_and_rare_line_separators_stay_inside_a_message(read_text: R
         "5/12/24, 10:00 AM - Ben: copied from abroad",
         "10:00 - Ben: no date",
         "12.05.24, 10:00-11:30 Ben: meeting",
+        "10:00, 12.05.24 - Ben: copied from Hanoi",
+        "10:00, 12/05/24 - Ben: copied from Hanoi",
+        "2024년 5월 12일 오전 10:00 - Ben: copied from Seoul",
     ],
 )
 def test_line_that_only_looks_like_a_header_stays_in_its_message(read_text: ReadText, line: str) -> None:

@@ -56,7 +56,7 @@ def test_pseudonyms_that_are_switched_on_later_clear_what_can_be_cleared(named: 
 def test_doctor_names_the_history_until_it_is_deleted(named: Workspace) -> None:
     switch_on(named)
     root = str(named.root)
-    assert "hold a real name; run `backstory run`" in say("doctor", "-w", root)
+    assert "or contact data; run `backstory run`" in say("doctor", "-w", root)
     run("run", "-w", root)
     assert f"{named.dagster_home} was written before real names were replaced" in say("doctor", "-w", root)
     shutil.rmtree(named.dagster_home)

@@ -1,0 +1,116 @@
+"""People whose messages no table holds: named by the setting ``privacy.exclude``, or by their own word in a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from backstory.messages import ExportRead
+from backstory.privacy import make_pseudonym
+from backstory.privacy.group_members import find_members
+from backstory.privacy.names import NameFinder
+
+_COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
+
+
+def leave_out_people(read: ExportRead, names: Sequence[str], secret: bytes | None, folder: str) -> ExportRead:
+    """Drop the messages of people who opted out, and the commands by which they did.
+
+    A person in ``names`` is left out of all conversations. A message ``#backstory off`` leaves all messages of its
+    author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them
+    counts.
+
+    Args:
+        read: All exports, with real names.
+        names: Any name of a person in the exports, or the pseudonym.
+        secret: The key of the pseudonyms; None if the tables hold real names.
+        folder: The folder of exports as ``sources`` names it.
+
+    Returns:
+        The remaining data, with ``opted_out`` and ``unknown_people``. The reasons in ``sources`` count what was left
+        out.
+    """
+    command = (
+        pl.when(pl.col("kind") == "message").then(pl.col("text").str.extract(_COMMAND).str.to_lowercase())
+    ).alias("command")
+    commands = read.messages.select("conversation_id", "author", "timestamp", command).drop_nulls()
+    if commands.is_empty() and not names:
+        return read
+    people = _People(read)
+    authors = read.messages["author"].drop_nulls().unique().sort()
+    person_of = {author: people.identify(author) for author in authors}
+    wanted = [people.find(name, secret) for name in names]
+    person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
+    last = (
+        commands.with_columns(person.alias("person"))
+        .sort("timestamp", maintain_order=True)
+        .unique(["conversation_id", "person"], keep="last")
+        .filter(command="off")
+    )
+    marked = read.messages.with_columns(person.alias("person")).with_row_index("row")
+    in_chat = marked.join(last, on=["conversation_id", "person"], how="semi")["row"]
+    is_wanted = pl.col("person").is_in(list(filter(None, wanted))).fill_null(value=False)
+    marked = marked.with_columns((is_wanted | pl.col("row").is_in(in_chat.implode())).alias("is_out"))
+    is_dropped = pl.col("is_out") | command.is_not_null()
+    dropped = marked.filter(is_dropped)
+    known = set(person_of.values())
+    return replace(
+        read,
+        messages=marked.filter(~is_dropped).drop("row", "person", "is_out"),
+        sources=_note(read.sources, dropped["source"], folder),
+        unread_authors=read.unread_authors | frozenset(dropped["author"]),
+        opted_out=dropped.group_by("conversation_id", "author", "is_out", maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias("messages")
+        ),
+        unknown_people=tuple(number for number, found in enumerate(wanted, start=1) if found not in known),
+    )
+
+
+class _People:
+    """The people of some exports, whatever they are called there."""
+
+    def __init__(self, read: ExportRead) -> None:
+        app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
+        self._finder = NameFinder(read.names, find_members(app_texts))
+        self._aliases: Mapping[str, str] = {
+            self._finder.person(alias): self._finder.person(name) for alias, name in read.aliases.items()
+        }
+        self._people = {self.identify(name) for name in read.names}
+
+    def identify(self, written: str) -> str:
+        """Give the person that a name stands for."""
+        person = self._finder.person(written)
+        return self._aliases.get(person, person)
+
+    def find(self, name: str, secret: bytes | None) -> str | None:
+        """Give the person of a name or pseudonym; None if there is no such person."""
+        if secret is not None:
+            for person in self._people:
+                if make_pseudonym(person, secret) == name:
+                    return person
+        person = self.identify(name)
+        return person if person in self._people else None
+
+
+def _note(sources: pl.DataFrame, files: pl.Series, folder: str) -> pl.DataFrame:
+    """Add to the reason of each file how many of its messages are left out."""
+    prefix = PurePosixPath(folder)
+    counts = {
+        f"{prefix / source}{'/' if source.endswith('/') else ''}": count
+        for source, count in files.value_counts().iter_rows()
+    }
+    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
+    note = pl.format(
+        "{} of its messages are left out, since their authors opted out (`privacy.exclude` or `#backstory off`)",
+        count,
+    )
+    return sources.with_columns(
+        pl.when(count.is_not_null())
+        .then(pl.concat_str("reason", note, separator="; ", ignore_nulls=True))
+        .otherwise("reason")
+        .alias("reason")
+    )
