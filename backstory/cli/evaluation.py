@@ -101,6 +101,12 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())
     console.print(plain(f"Figures: {figures}"), soft_wrap=True)
     for row in comparison.prediction.to_dicts():
+        if not row["windows"]:
+            console.print(
+                f"Correlation of the confidence with {row['metric']}: none, since no window has a confidence; it was not "
+                "fitted for this embedder, or the language of the windows is not known."
+            )
+            continue
         console.print(
             f"Correlation of the confidence with {row['metric']}: Spearman "
             f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({_count(row['windows'])})."

@@ -209,10 +209,13 @@ def _describe_index(workspace: Workspace) -> str:
 
 def _describe_calibration(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
-        return "not made yet; `backstory run` makes it with the index"
+        return "there is no search index yet; `backstory run` calibrates for the one that it builds"
     stated = {f"rag.{name}": getattr(workspace.settings.rag, name) for name in CONSTANTS}
     overridden = [f"{name} {value:g} of the settings" for name, value in stated.items() if value is not None]
-    manifest = read_manifest(workspace.index / current_version(workspace.index))
+    try:
+        manifest = read_manifest(workspace.index / current_version(workspace.index))
+    except SearchIndexError:
+        return "cannot be read, since the search index is damaged"
     described = describe_calibration(manifest.calibration)
     return described + (f"; instead of it counts {', '.join(overridden)}" if overridden else "")
 
