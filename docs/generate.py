@@ -56,8 +56,8 @@ _ENVIRONMENT = """\
 | `OPENAI_API_KEY` | The same as the two above, but sent to api.openai.com only. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
-| `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](operating.md#logs) on standard error. |
-| `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](operating.md#traces). |"""
+| `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](alerts.md#logs) on standard error. |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](alerts.md#traces). |"""
 
 
 def write_tables_page() -> str:

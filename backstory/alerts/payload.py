@@ -1,4 +1,4 @@
-"""The JSON object that commands and webhooks receive. Its shape is documented in ``docs/operating.md``."""
+"""The JSON object that commands and webhooks receive. Its shape is documented in ``docs/alerts.md``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT: Final = 1
 
 _MOST: Final = 50
 _WHAT_TO_DO: Final = {
-    "problems": "Run `backstory doctor` in the workspace; docs/operating.md says what each alert means.",
+    "problems": "Run `backstory doctor` in the workspace; docs/maintenance.md says what each alert means.",
     "reminder": "These problems were told before and are still open. Run `backstory doctor` in the workspace.",
     "resolved": "Nothing.",
     "test": "Nothing: this is a test.",

@@ -103,8 +103,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     for row in comparison.prediction.to_dicts():
         if not row["windows"]:
             console.print(
-                f"Correlation of the confidence with {row['metric']}: none, since no window has a confidence; it was not "
-                "fitted for this embedder, or the language of the windows is not known."
+                f"Correlation of the confidence with {row['metric']}: none, since no window has a confidence; it was "
+                "not fitted for this embedder, or the language of the windows is not known."
             )
             continue
         console.print(

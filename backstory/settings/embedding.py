@@ -65,7 +65,7 @@ class EmbeddingSettings(SettingsGroup):
     threads: int = Field(default=4, ge=1)
     """Most calls of a service at once."""
     batch: bool = False
-    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/operating.md)."""
+    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/costs.md)."""
     batch_min_texts: int = Field(default=100, ge=1)
     """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
 
