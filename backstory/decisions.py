@@ -55,6 +55,7 @@ def judge_hits(
     vectors: VectorSources,
     entry_tokens: EntryTokens,
     max_tokens: int,
+    named: pl.Series | None = None,
     reranking: Reranking | None = None,
     shown: Mapping[str, Sequence[str]] = _NOTHING_SHOWN,
 ) -> pl.DataFrame:
@@ -72,6 +73,7 @@ def judge_hits(
         vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
+        named: Whether the query chunk of each hit names the title of the document; None if none does.
         reranking: Has the candidates judged; None keeps the order of the strategy.
         shown: Chunks that the context of a window holds already; hits that nearly repeat one are dropped.
 
@@ -81,11 +83,13 @@ def judge_hits(
     Raises:
         ModelError: The reranker could not be used.
     """
-    judged = hits.with_columns(passed=pl.col("similarity") >= min_similarity)
+    judged = hits.with_columns(
+        passed=pl.col("similarity") >= min_similarity, named=pl.lit(value=False) if named is None else named
+    )
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
     survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
     count = max(settings.top_k, reranking.candidates if reranking else 0)
-    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score")
+    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score", "named")
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
         str(window_id): _select(
@@ -201,6 +205,7 @@ def _select(
         # A query chunk that found a near-duplicate counts as having found the better chunk.
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
+        window.named[:, better] |= window.named[:, dropped]
     candidates = np.array(
         [i for i in np.flatnonzero(near_duplicate_of < 0) if window.chunk_ids[i] not in repeated], np.int64
     )
@@ -263,7 +268,9 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
     scores = np.full((len(rows), len(chunk_ids)), -np.inf)
     scores[tuple(np.array(places).T)] = [score for _, _, score in found]
-    return WindowMatrix(list(rows), chunk_ids, scores, temperature)
+    named = np.zeros(scores.shape, dtype=bool)
+    named[tuple(np.array(places).T)] = group["named"].to_numpy()
+    return WindowMatrix(list(rows), chunk_ids, scores, named, temperature)
 
 
 def _near_duplicates(

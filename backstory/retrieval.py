@@ -19,6 +19,7 @@ from backstory.decisions import append_decisions, judge_hits, list_kept
 from backstory.embeddings.protocol import Embedder, Vectors
 from backstory.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.index import SearchIndex
+from backstory.named_titles import find_named_titles
 from backstory.prompt_text import entry_budget, make_entry_counter
 from backstory.rerankers import Reranker, make_reranker
 from backstory.rerankers.judgement_cache import JudgementCache
@@ -136,7 +137,7 @@ class Retrieval:
 
         Args:
             hits: Table ``hits``.
-            window_chunks: Table ``window_chunks`` of the same windows, for the reranker.
+            window_chunks: Table ``window_chunks`` of the same windows.
             query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``. It is called
                 only if the strategy compares them.
             max_tokens: Token budget of one context; None for the budget of the settings minus the heading.
@@ -155,17 +156,21 @@ class Retrieval:
             entry_tokens=make_entry_counter(found, self.context),
         )
         posts = self.index.list_posts(found["chunk_id"]) if self.posts_apart else []
+        of_people = hits.filter(~pl.col("chunk_id").is_in(posts)) if posts else hits
         decisions = judge(
-            hits.filter(~pl.col("chunk_id").is_in(posts)) if posts else hits,
+            of_people,
             self.rag,
             max_tokens=entry_budget(self.context.max_tokens) if max_tokens is None else max_tokens,
+            named=self._find_named_titles(of_people, window_chunks, found),
             reranking=reranking,
         )
         if posts:
+            found_posts = hits.filter(pl.col("chunk_id").is_in(posts))
             of_posts = judge(
-                hits.filter(pl.col("chunk_id").is_in(posts)),
+                found_posts,
                 self.rag.model_copy(update={"top_k": self.rag.posts_top_k}),
                 max_tokens=entry_budget(self.context.posts_max_tokens),
+                named=self._find_named_titles(found_posts, window_chunks, found),
                 shown=list_kept(decisions),
             )
             decisions = append_decisions(hits, decisions, of_posts)
@@ -190,6 +195,14 @@ class Retrieval:
             terms_of=self.index.terms_of,
             settings=self.context,
         )
+
+    def _find_named_titles(
+        self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame
+    ) -> pl.Series | None:
+        """Say for each hit whether its title is named, if the strategy asks."""
+        if self.rag.strategy != "coverage":
+            return None
+        return find_named_titles(hits, window_chunks, found, self.index.terms_of)
 
     def _start_reranking(self, window_chunks: pl.DataFrame) -> Reranking | None:
         if self.reranker is None:

@@ -21,6 +21,8 @@ _NORMALIZED = 0.85
 _CANDIDATE_EXPONENT = 0.8
 _QUERY_EXPONENT = 0.35
 _LARGEST_EXPONENT = 500.0
+_NAMED_TITLE = 2.5
+"""What a named title adds to the score, in temperatures."""
 
 FindVectors = Callable[[Sequence[str]], Vectors]
 
@@ -47,12 +49,14 @@ class WindowMatrix:
         chunk_ids: Candidates, best score first, ties by id.
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
+        named: Whether each query chunk found the candidate and names its title, shape ``(queries, candidates)``.
         temperature: Difference in score that changes the evidence by the factor e.
     """
 
     query_ids: list[str]
     chunk_ids: list[str]
     scores: NDArray[np.float64]
+    named: NDArray[np.bool_]
     temperature: float
 
     @property
@@ -103,12 +107,13 @@ def _select_by_coverage(
 ) -> NDArray[np.int64]:
     """Serve every part of the window before serving any part twice.
 
-    Every query chunk is evidence for the candidates that it found, see :func:`cover_evidence`. The gain of a candidate
-    is discounted by its similarity to chosen candidates.
+    Every query chunk is evidence for the candidates that it found, see :func:`cover_evidence`, and more so if it names
+    their title. The gain of a candidate is discounted by its similarity to chosen candidates.
     """
     chunk_ids = [window.chunk_ids[i] for i in candidates]
+    scores = window.scores + _NAMED_TITLE * window.temperature * window.named
     return cover_evidence(
-        _weigh_evidence(window.scores[:, candidates], window.temperature),
+        _weigh_evidence(scores[:, candidates], window.temperature),
         count,
         rows_alike=compare_queries(vectors.of_queries(window.query_ids)),
         candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,

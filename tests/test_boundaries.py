@@ -58,7 +58,7 @@ ROOMS = (
     "prompt_formats",
     "windows", "window_chunks", "documents",
     "forgotten", "opt_outs", "document_chunks", "providers", "runs", "embeddings", "calibration", "index", "hits",
-    "rerankers",
+    "rerankers", "named_titles",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
     "workspace", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "alerts", "evaluation", "report",
     "site", "orchestration", "original", "cli",

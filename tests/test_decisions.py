@@ -1,6 +1,7 @@
 """Judging of hits: threshold, dedup, strategies, budget, and the original deduplication."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -64,6 +65,7 @@ def judge(
     min_similarity: float = 0.0,
     max_tokens: int = 1000,
     query_vectors: FindVectors | None = None,
+    named: Sequence[bool] | None = None,
 ) -> pl.DataFrame:
     decisions = judge_hits(
         hits_of(rows),
@@ -73,6 +75,7 @@ def judge(
         vectors=VectorSources(query_vectors or far_apart, one_hot),
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
+        named=None if named is None else pl.Series(named),
     )
     return validate(decisions, Decisions)
 
@@ -99,6 +102,23 @@ ONE_DOMINANT_TOPIC: list[Hit] = [
 def test_coverage_serves_every_query_chunk_before_any_twice() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=3))
     assert kept(decisions) == ["d1", "a1", "f1"]
+
+
+@pytest.mark.parametrize(("strategy", "first"), [("coverage", "b1"), ("similarity", "a1")])
+def test_coverage_prefers_the_document_whose_title_is_named(
+    strategy: Literal["coverage", "similarity"], first: str
+) -> None:
+    rows: list[Hit] = [("q1", "a1", "A", 0.85), ("q1", "b1", "B", 0.80)]
+    decisions = judge(rows, RAGSettings(top_k=1, strategy=strategy), named=[False, True])
+    assert kept(decisions) == [first]
+    assert decisions["score"].to_list() == [0.85, 0.80]
+
+
+def test_a_near_duplicate_passes_the_naming_of_its_title_on() -> None:
+    rows: list[Hit] = [("q", "a1", "A", 0.84), ("q", "b1", "B", 0.86), ("q", "a2", "C", 0.80)]
+    settings = RAGSettings(top_k=1, near_duplicate_similarity=0.95)
+    assert kept(judge(rows, settings)) == ["b1"]
+    assert kept(judge(rows, settings, named=[False, False, True])) == ["a1"]
 
 
 def test_similarity_lets_one_topic_take_every_place() -> None:

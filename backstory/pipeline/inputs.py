@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 2,
         "search_index": FORMAT,
         "hits": 1,
-        "decisions": 2,
+        "decisions": 3,
         "contexts": 3,
         "window_contexts": 6,
         "posts": 2,

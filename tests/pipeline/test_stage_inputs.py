@@ -158,7 +158,7 @@ CHANGES = (
     Change("rag.ranking", "dense", SEARCHED),
     Change("rag.keyword_weight", 0.9, SEARCHED),
     Change("rag.keyword_weight", 0.9, NOTHING, {"rag.ranking": "dense"}),
-    Change("rag.temperature", 0.5, SHOWN),
+    Change("rag.temperature", 1.0, SHOWN),
     Change("rag.temperature", 0.5, NOTHING, {"rag.strategy": "similarity"}),
     Change("rag.keyword_terms", 1, SEARCHED),
     Change("rag.keyword_terms", 1, NOTHING, {"rag.ranking": "dense"}),

@@ -1,0 +1,53 @@
+"""Hits whose query chunk names the title of the document.
+
+Who writes of Radiohead, or of the 1.0 timeline, names the page or post that is called so. Cosine and BM25 see the same
+words in every document that mentions them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+TermsOf = Callable[[Sequence[str]], pl.DataFrame]
+
+
+def find_named_titles(
+    hits: pl.DataFrame, window_chunks: pl.DataFrame, stored_chunks: pl.DataFrame, terms_of: TermsOf
+) -> pl.Series:
+    """Say for each hit whether its query chunk holds every word of the document's title.
+
+    Words are those of the keyword search: their form and order do not count, and stop words are left out. A title
+    without any other word is never named. The query of a whole window names nothing, since the words of a title are
+    scattered over every long text.
+
+    Args:
+        hits: Table ``hits``.
+        window_chunks: Table ``window_chunks`` of the same windows.
+        stored_chunks: ``chunk_id`` and ``title`` of the chunks of the hits.
+        terms_of: Gives the known words of texts, :meth:`backstory.index.SearchIndex.terms_of`.
+
+    Returns:
+        One Boolean per hit, in their order.
+    """
+    asking = window_chunks.join(hits, left_on="chunk_id", right_on="query_chunk_id", how="semi")
+    asked = _list_terms(asking["chunk_id"], asking["text"], terms_of)
+    titles = stored_chunks["title"].unique(maintain_order=True)
+    words = _list_terms(titles, titles, terms_of)
+    title_of = dict(stored_chunks.select("chunk_id", "title").iter_rows())
+    nothing: frozenset[int] = frozenset()
+    named = [
+        bool(title := words.get(title_of[chunk_id], nothing)) and title <= asked.get(query_id, nothing)
+        for query_id, chunk_id in hits.select("query_chunk_id", "chunk_id").iter_rows()
+    ]
+    return pl.Series("named", named, dtype=pl.Boolean)
+
+
+def _list_terms(keys: pl.Series, texts: pl.Series, terms_of: TermsOf) -> dict[str, frozenset[int]]:
+    """Give the known words of the text of each key that has any."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for text, term in terms_of(texts.to_list()).select("text", "term").iter_rows():
+        found[text].add(term)
+    return {keys[text]: frozenset(terms) for text, terms in found.items()}
