@@ -361,7 +361,10 @@ def hash_rows(frame: pl.DataFrame) -> str:
 
 
 def _write_rows(frame: pl.DataFrame, file: IO[bytes]) -> None:
-    frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
+    # From memory: on a full disk Polars sometimes fails with an error of the Parquet format, which hides the cause.
+    written = BytesIO()
+    frame.write_parquet(written, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
+    file.write(written.getbuffer())
 
 
 def _remove_file(path: Path) -> bool:

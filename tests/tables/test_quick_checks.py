@@ -22,6 +22,9 @@ ROW = {
     "text": None,
     "kind": "message",
     "source": "chat.txt",
+    "reply_to": None,
+    "reactions": [],
+    "edited": False,
 }
 MESSAGES = pl.DataFrame([ROW, {**ROW, "message_id": "n"}], schema=polars_schema(Messages))
 
