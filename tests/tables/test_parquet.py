@@ -238,20 +238,18 @@ from pathlib import Path
 import polars as pl
 from backstory.tables import write_partition
 
-def stop_half_way(descriptor):
-    os.ftruncate(descriptor, 9)
+def stop(descriptor):
     os.kill(os.getpid(), signal.SIGKILL)
 
-os.fsync = stop_half_way
+os.fsync = stop
 rows = pl.DataFrame({"source": "x", "line": [9], "reason": "y"})
 write_partition(Path(sys.argv[1]), "quarantine", "a", rows)
 """
     path = write_partition(tmp_path, TABLE, "a", make_rows(1)).path
     killed = subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
     assert killed.returncode == -signal.SIGKILL
-    left = temporary_path(path).read_bytes()
-    assert left[:4] == b"PAR1"
-    assert len(left) == 9
+    assert temporary_path(path).read_bytes().startswith(b"PAR1")
+    os.truncate(temporary_path(path), 9)
     assert list_partitions(tmp_path, TABLE) == ["a"]
     assert read_table(tmp_path, TABLE).equals(make_rows(1))
     assert connect(tmp_path).table(TABLE).to_polars().equals(make_rows(1))
