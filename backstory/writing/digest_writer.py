@@ -28,7 +28,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-3"
+_VERSION: Final = "digest-4"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _TOPICS: Final = 10

@@ -53,7 +53,8 @@ INTRODUCERS: Final = {
 _HOLLOW: Final = (
     "one ones two three four five six seven eight nine ten first second third next last thing things lot "
     "lots bit way kind sort stuff everyone someone anyone something anything everything nothing yeah yes "
-    "okay ding dinge sache sachen alles nichts etwas jemand chose choses truc rien tout cosa cosas algo "
+    "okay say says said tells told goes went comes came gets got looks looked wants wanted keeps kept makes made "
+    "ding dinge sache sachen alles nichts etwas jemand chose choses truc rien tout cosa cosas algo "
     "todo nada cose niente tutto coisa coisas tudo dingen iets niets sak saker ting noget noe"
 )
 
