@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from backstory.documents.written import is_written
 from backstory.ids import digest
 
 
@@ -71,6 +72,7 @@ class Citation:
         tags: Its tags.
         passage: The part of it that serves this window.
         messages: Positions in :attr:`WindowMaterial.messages` of the messages that it serves.
+        is_post: Whether it is a post that Backstory wrote for an earlier window.
     """
 
     number: int
@@ -82,6 +84,7 @@ class Citation:
     tags: tuple[str, ...]
     passage: str
     messages: tuple[int, ...]
+    is_post: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def gather_context(
                 tags=tuple(kept[0]["tags"]),
                 passage="\n…\n".join(row["passage"] for row in kept),
                 messages=tuple(sorted({place for row in kept for place in served.get(row["chunk_id"], ())})),
+                is_post=is_written(kept[0]["uri"]),
             )
             for document_id, kept in chunks.items()
         ),

@@ -75,17 +75,21 @@ def find_topics(
 
 
 def _join_documents(citations: Sequence[Citation]) -> list[list[int]]:
-    """Join the documents that serve the same messages."""
+    """Join the documents that serve the same messages.
+
+    A post of an earlier window has several topics itself, so it divides nothing that other documents divide: it joins
+    the documents with which it shares most messages.
+    """
     groups: list[list[int]] = []
     served: list[set[int]] = []
-    for place, citation in enumerate(citations):
+    for place, citation in sorted(enumerate(citations), key=lambda placed: placed[1].is_post):
         mine = set(citation.messages)
         if not mine:
             continue
-        for group, theirs in zip(groups, served, strict=True):
-            if len(mine & theirs) >= _SAME_DOCUMENTS * len(mine | theirs):
-                group.append(place)
-                break
+        shared = [len(mine & theirs) / (1 if citation.is_post else len(mine | theirs)) for theirs in served]
+        best = max(range(len(groups)), key=lambda label: (shared[label], -label), default=None)
+        if best is not None and shared[best] >= (1 if citation.is_post else _SAME_DOCUMENTS):
+            groups[best].append(place)
         else:
             groups.append([place])
             served.append(mine)
