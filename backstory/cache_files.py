@@ -232,7 +232,7 @@ class CacheFile:
             return 0  # its rows may have no checksums
         (wrong,) = connection.execute(
             f"SELECT count(*) FROM {self.kind.table} "  # noqa: S608
-            f"WHERE checksum IS NOT checksum_of({', '.join(self.kind.hashed)})"
+            f"WHERE checksum IS NOT checksum_of({', '.join(f'CAST({name} AS BLOB)' for name in self.kind.hashed)})"
         ).fetchone()
         return int(wrong)
 
@@ -277,6 +277,8 @@ class CacheFile:
             ) as connection:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self.kind.paid else 'NORMAL'}")
                 connection.execute("PRAGMA temp_store = MEMORY")
+                # Damage can make a text that is no UTF-8: its row then differs from its checksum.
+                connection.text_factory = _read_text
                 connection.create_function("checksum_of", -1, self.kind.checksum, deterministic=True)
                 if self._require_format(connection) < self.kind.format and upgrade:
                     self._upgrade(connection)
@@ -332,3 +334,7 @@ class CacheFile:
     def _mark(self, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA application_id = {self.kind.application_id}")
         connection.execute(f"PRAGMA user_version = {self.kind.format}")
+
+
+def _read_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")

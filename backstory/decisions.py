@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -63,7 +63,7 @@ def judge_hits(
 
     The steps are: threshold, at most ``dedup_max_per_doc`` chunks per document, near-duplicates, selection of
     ``top_k`` chunks by the strategy, token budget. With a reranker, the strategy selects the reranker's candidates, and
-    ``top_k`` of them are selected by the judgements, whose own threshold then takes the place of the cosine.
+    ``top_k`` of them are selected by the judgements. The reranker sees what passes the threshold, and may reject more.
 
     Args:
         hits: Table ``hits``.
@@ -200,7 +200,7 @@ def _select(
     window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources, shown: Sequence[str]
 ) -> _Selection:
     repeated = _find_repeated(window, settings, vectors, shown)
-    near_duplicate_of = _near_duplicates(window, settings, vectors)
+    near_duplicate_of = _near_duplicates(window, settings, vectors, repeated)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
         # A query chunk that found a near-duplicate counts as having found the better chunk.
         better = near_duplicate_of[dropped]
@@ -274,14 +274,19 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
 
 
 def _near_duplicates(
-    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources
+    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources, repeated: Collection[str]
 ) -> NDArray[np.int64]:
-    """Give the position of the better candidate that each candidate nearly repeats, or -1."""
+    """Give the position of the better candidate that each candidate nearly repeats, or -1.
+
+    A candidate that is dropped because the context holds the like already gives way to none, and none to it.
+    """
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
     if settings.near_duplicate_similarity is None:
         return duplicate_of
     found = vectors.of_chunks(window.chunk_ids)
     alike = found @ found.T >= settings.near_duplicate_similarity
+    stays = np.array([chunk_id not in repeated for chunk_id in window.chunk_ids])
+    alike &= stays[:, None] & stays
     for i in range(1, len(window.chunk_ids)):
         earlier = np.flatnonzero(alike[i, :i] & (duplicate_of[:i] < 0))
         if earlier.size:

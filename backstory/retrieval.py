@@ -170,7 +170,7 @@ class Retrieval:
                 found_posts,
                 self.rag.model_copy(update={"top_k": self.rag.posts_top_k}),
                 max_tokens=entry_budget(self.context.posts_max_tokens),
-                named=self._find_named_titles(found_posts, window_chunks, found),
+                named=None,  # a post is a mixture of topics, and its title names only some of them
                 shown=list_kept(decisions),
             )
             decisions = append_decisions(hits, decisions, of_posts)

@@ -111,11 +111,13 @@ def _select_by_coverage(
     their title. The gain of a candidate is discounted by its similarity to chosen candidates.
     """
     chunk_ids = [window.chunk_ids[i] for i in candidates]
-    scores = window.scores + _NAMED_TITLE * window.temperature * window.named
+    scores = (window.scores + _NAMED_TITLE * window.temperature * window.named)[:, candidates]
+    # What a query chunk found may all have been dropped.
+    asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
     return cover_evidence(
-        _weigh_evidence(scores[:, candidates], window.temperature),
+        _weigh_evidence(scores[asking], window.temperature),
         count,
-        rows_alike=compare_queries(vectors.of_queries(window.query_ids)),
+        rows_alike=compare_queries(vectors.of_queries([window.query_ids[i] for i in asking])),
         candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,
     )
 

@@ -150,8 +150,8 @@ def _choose_window(window: _Window, budgets: Sequence[int]) -> list[_Passage]:
         open_ = {
             place
             for place, unit in enumerate(offer.surroundings.units)
-            if not _is_within((unit.start, unit.end), taken)
-            and (unit.is_own or not _is_within((unit.start, unit.end), others))
+            if not _overlaps((unit.start, unit.end), taken)
+            and (unit.is_own or not _overlaps((unit.start, unit.end), others))
         }
         chosen = choose_units(offer, open_, window.asked[row["window_id"], row["chunk_id"]], budget)
         if not chosen:
@@ -190,7 +190,7 @@ def _weigh(offer: Offer, place: int, weights: Mapping[int, float]) -> float:
     return float(sum(round(10 * weights[word]) for word in offer.words[place] if word in weights))
 
 
-def _is_within(span: Range, others: Sequence[Range]) -> bool:
+def _overlaps(span: Range, others: Sequence[Range]) -> bool:
     return any(start < span[1] and span[0] < end for start, end in others)
 
 

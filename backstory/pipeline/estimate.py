@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -100,10 +100,6 @@ class Estimate:
     cost: float | None
     calls: Sequence[CallsToMake]
     currency: str
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the estimate as JSON takes it."""
-        return {**asdict(self), "partitions": len(self.partitions)}
 
 
 def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:

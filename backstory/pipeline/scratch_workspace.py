@@ -18,7 +18,13 @@ from backstory.tables.locks import running
 from backstory.workspace import Workspace
 from backstory.writing import Writer
 
-_NOT_COPIED = ("embeddings.sqlite*", "drafts.sqlite*", "embedding_jobs.sqlite*", "*.duckdb*")
+_NOT_COPIED = (
+    "embeddings.sqlite*",
+    "drafts.sqlite*",
+    "judgements.sqlite*",
+    "embedding_jobs.sqlite*",
+    "*.duckdb*",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

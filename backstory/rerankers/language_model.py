@@ -62,7 +62,7 @@ class LanguageModelReranker:
         """
         prompts = [write_prompt(request) for request in requests]
         tokens = [int(estimate_tokens([INSTRUCTION, prompt]).sum()) for prompt in prompts]
-        # The answers are kept together or not at all, so that no call is paid for in vain.
+        # Else the budget would end among the calls, and those that were answered would be paid for in vain.
         self._meter.require_room(Usage(len(requests), len(requests), sum(tokens)))
         with ThreadPoolExecutor(max_workers=self._threads, thread_name_prefix="reranking") as pool:
             answers = [

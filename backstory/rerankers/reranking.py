@@ -127,12 +127,25 @@ class Reranking:
             window_id: hash_request(self._reranker.id, request) for window_id, request in requests.items()
         }
         known = self._cache.get(hashes) if self._cache else {}
-        asked = {window_id: request for window_id, request in requests.items() if window_id not in known}
-        calls_before = self._reranker.api_calls
-        answers = dict(zip(asked, self._reranker.judge(list(asked.values())), strict=True))
-        self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
         self.counts["rerank_recalled"] += len(known)
-        answers = self._drop_leaks(answers)
+        asked = [window_id for window_id in requests if window_id not in known]
+        answers: dict[str, Judgements] = {}
+        # Each slice is kept before the next is asked about, so that a failure loses no answer of an earlier one.
+        for start in range(0, len(asked), self._settings.threads):
+            some = asked[start : start + self._settings.threads]
+            answers |= self._ask({window_id: requests[window_id] for window_id in some}, hashes)
+        # A name may have become known after the judgements were kept.
+        known = self._drop_leaks(known)
+        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
+
+    def _ask(self, requests: Mapping[str, RerankRequest], hashes: Mapping[str, str]) -> dict[str, Judgements]:
+        """Ask about windows, and keep the answers that are judgements."""
+        calls_before = self._reranker.api_calls
+        try:
+            judged = self._reranker.judge(list(requests.values()))
+        finally:
+            self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        answers = self._drop_leaks(dict(zip(requests, judged, strict=True)))
         if self._cache:
             self._cache.put(
                 {
@@ -141,7 +154,7 @@ class Reranking:
                     if answer.note is None
                 }
             )
-        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
+        return answers
 
     def tell_uncovered(self, judgements: Judgements) -> list[str] | None:
         """Name the topics that no candidate serves, with their messages, from 1.

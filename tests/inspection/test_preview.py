@@ -168,10 +168,14 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
 
 
 def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Path) -> None:
-    instagram = '{"participants": [],\n "messages": [{"sender_name": "Ann", "timestamp_ms": 1}]}'
-    write(elsewhere, {"result.json": instagram, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
+    messenger = (
+        '{"participants": [], "threadName": "Ann",\n "messages": [{"senderName": "Ann", "timestamp": 1}]}'
+    )
+    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
     [export] = preview_run([Path("result.json")]).files
-    assert export["reason"].startswith("an Instagram or Facebook export (JSON); no reader of Backstory")
+    assert export["reason"].startswith(
+        "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
+    )
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
     assert reasons["blog/lamp.png"].startswith("this is an image (PNG); this version reads Markdown")
     [lamp] = preview_run([Path("blog/lamp.png")]).files

@@ -104,7 +104,7 @@ def build_index(
     """
     started = time.perf_counter()
     content = arrange(documents, document_chunks, vectors, embedder_id, settings, languages)
-    version = content.hash()
+    version = content.hash(calibration.model_dump_json())
     with publication.publishing(folder):
         target = folder / version
         built = find_damage(target, checksums=True) is not None

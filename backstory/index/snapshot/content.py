@@ -57,11 +57,13 @@ class Content:
         """Whether there are enough rows for an HNSW index."""
         return 0 < self.chunks.height >= self.settings.ann_min_rows
 
-    def hash(self) -> str:
-        """Hash the content and settings into the snapshot's version."""
+    def hash(self, calibration: str) -> str:
+        """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
         state = hashlib.blake2b(digest_size=8)
         effective = self.settings.model_dump_json(exclude={"keep_snapshots"})
-        header = [str(FORMAT), duckdb.__version__, self.embedder_id, effective, str(self.vectors.shape[1])]
+        header = [
+            str(FORMAT), duckdb.__version__, self.embedder_id, effective, calibration, str(self.vectors.shape[1]),
+        ]  # fmt: skip
         state.update("\n".join([*header, *self.stemmers]).encode())
         for frame in (self.documents, self.chunks):
             buffer = BytesIO()
