@@ -18,51 +18,14 @@ BEFORE_CLOCK: Final = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
 CLOCK_WORDS: Final = "uhr|h|ч|น"
 """Words after a clock time that are no mark of a half day."""
 
+_BEFORE_NOON: Final = "am a vorm vormittags πμ ص 上午 午前 오전 öö de fm sa قظ ptg ap проб পূর্বাহ্ণ পূর্বাহ্ন पूर्वाह्न"
+_AFTER_NOON: Final = (
+    "pm p nachm nachmittags μμ م 下午 午後 오후 ös du em ch بظ ptgh ip слоб অপরাহ্ণ অপরাহ্ন अपराह्न"
+)
+
 PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
-    **dict.fromkeys(
-        (
-            *(
-                "am",
-                "a",
-                "vorm",
-                "vormittags",
-                "πμ",
-                "ص",
-                "上午",
-                "午前",
-                "오전",
-                "öö",
-                "de",
-                "fm",
-                "sa",
-                "قظ",
-            ),
-            *("ptg", "ap", "проб", "পূর্বাহ্ণ", "পূর্বাহ্ন", "पूर्वाह्न"),
-        ),
-        "am",
-    ),
-    **dict.fromkeys(
-        (
-            *(
-                "pm",
-                "p",
-                "nachm",
-                "nachmittags",
-                "μμ",
-                "م",
-                "下午",
-                "午後",
-                "오후",
-                "ös",
-                "du",
-                "em",
-                "ch",
-                "بظ",
-            ),
-            *("ptgh", "ip", "слоб", "অপরাহ্ণ", "অপরাহ্ন", "अपराह्न"),
-        ),
-        "pm",
-    ),
+    **dict.fromkeys(_BEFORE_NOON.split(), "am"),
+    **dict.fromkeys(_AFTER_NOON.split(), "pm"),
 }
 """Spellings of AM and PM, in lower case without spaces and full stops."""
 
