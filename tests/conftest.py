@@ -82,7 +82,7 @@ def _own_environment(
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     for variable in (
         *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"),
-        *("BACKSTORY_WRITER_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
+        *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
     ):
         monkeypatch.delenv(variable, raising=False)
 

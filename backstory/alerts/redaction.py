@@ -1,4 +1,4 @@
-"""Removes from sentences what must not leave the machine: names of chat files, and keys."""
+"""Removes from sentences what must not leave the machine: names of chat files, quotes of chats, and keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from backstory.errors import WorkspaceError
 from backstory.messages.export_files import list_files
-from backstory.providers.failures import redact
+from backstory.providers.failures import hide_quotes, redact
 from backstory.workspace import Workspace
 
 _SHORTEST = 3
@@ -14,7 +14,7 @@ _SHORTEST = 3
 
 
 def hide_chats(workspace: Workspace, sentence: str) -> str:
-    """Replace names of exports and their folders by ``[chat]``, since they may be names of people.
+    """Leave out quotes, and replace names of exports and their folders by ``[chat]``: they may be names of people.
 
     Names in the table ``sources`` need none of this: they are pseudonyms already.
 
@@ -25,7 +25,7 @@ def hide_chats(workspace: Workspace, sentence: str) -> str:
     Returns:
         The sentence, also without anything that looks like a key.
     """
-    sentence = redact(sentence, None)
+    sentence = hide_quotes(redact(sentence, None))
     if not workspace.settings.privacy.pseudonyms or not workspace.exports.is_dir():
         return sentence
     try:

@@ -16,6 +16,7 @@ from backstory.embeddings.gemini import TASK_TYPES, GeminiEmbedder
 from backstory.embeddings.job_book import Job
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError
+from backstory.providers.failures import quote_service
 from backstory.providers.metering import Usage
 
 if TYPE_CHECKING:
@@ -184,8 +185,8 @@ def _read_answer(found: BatchJob | None, job: Job) -> JobAnswer:
     for position, response in enumerate(responses):
         embedding = getattr(response.response, "embedding", None)
         if response.error is not None or embedding is None:
-            told = response.error.message if response.error else None
-            answer.failures[position] = f"the service answered: {told or 'no vector'}"
+            told = quote_service((response.error.message if response.error else None) or "no vector", None)
+            answer.failures[position] = f"the service answered: {told}"
             continue
         try:
             answer.vectors[position] = make_unit_rows(

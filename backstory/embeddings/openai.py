@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from backstory.embeddings.checks import make_unit_rows
 from backstory.embeddings.known_widths import KnownWidths
@@ -17,7 +16,7 @@ from backstory.providers.failures import TransientError
 from backstory.providers.metering import Usage
 from backstory.providers.openai_client import EMBEDDING, OpenAIConnection
 from backstory.settings import EmbeddingSettings
-from backstory.settings.addresses import OPENAI_ADDRESS
+from backstory.settings.addresses import OPENAI_ADDRESS, name_service
 
 # What servers of one's own accept as they are installed, and answer in time without a GPU.
 MAX_TEXTS = 32
@@ -140,8 +139,8 @@ def _read_numbers(values: object, embedder_id: str) -> list[float]:
 
 def _name_space(settings: EmbeddingSettings, model: str) -> str:
     """Name what decides the vectors: where the model runs, its name, the prefixes, and the width asked for."""
-    address = urlsplit(settings.base_url or OPENAI_ADDRESS)
+    service = name_service(settings.base_url or OPENAI_ADDRESS)
     prefixes = [settings.query_prefix, settings.document_prefix]
     framed = hashlib.sha256("\0".join(prefixes).encode()).hexdigest()[:8] if any(prefixes) else "plain"
     width = settings.dimension or _OWN_WIDTH
-    return f"openai:{address.netloc}{address.path}:{model}:{framed}:{width}"
+    return f"openai:{service}:{model}:{framed}:{width}"

@@ -40,7 +40,7 @@ def predict_pace(
     """Predict how long texts take.
 
     A model on this machine embeds a sample of them, which takes a second or two. For a service the time follows
-    from the limits in the settings, and no call is made.
+    from the limits in the settings, and no call is made; without limits it is the least time that can be.
 
     Args:
         embedder: The embedder.
@@ -56,7 +56,7 @@ def predict_pace(
         per_minute = settings.texts_per_minute or TEXTS_PER_MINUTE[settings.provider]
         tokens_per_minute = settings.tokens_per_minute or TOKENS_PER_MINUTE[settings.provider]
         minutes = max(len(texts) / per_minute, float(counts.sum()) / tokens_per_minute)
-        return Pace(minutes * _SECONDS_PER_MINUTE, "from the limits per minute in the settings")
+        return Pace(minutes * _SECONDS_PER_MINUTE, _describe_limits(settings))
     sample = _choose_sample(counts)
     asked = [texts[row] for row in sample]
     embedder.embed(asked[:1], task="document")  # loads the model
@@ -65,6 +65,14 @@ def predict_pace(
     elapsed = time.perf_counter() - started
     seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
     return Pace(seconds, f"measured now on {len(asked)} of these texts, at this machine's present load")
+
+
+def _describe_limits(settings: EmbeddingSettings) -> str:
+    # Gemini's defaults are its quota; those of other servers say nothing about their speed.
+    limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
+    if settings.provider == "openai" and not limited:
+        return "at best: your server's speed is not known"
+    return "from the limits per minute in the settings"
 
 
 def _choose_sample(counts: NDArray[np.int64]) -> NDArray[np.int64]:

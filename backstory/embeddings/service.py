@@ -14,6 +14,7 @@ from backstory.embeddings.batches import group_in_order
 from backstory.embeddings.checks import require_text, require_within_limit
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
+from backstory.providers.failures import quote
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class ServiceEmbedder(ABC):
         if len(texts) == 1:
             begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
             raise EmbeddingInputError(
-                f"{self.id} refuses the text of {len(texts[0])} characters that begins with {begin!r}, and takes "
+                f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and takes "
                 f"others: {refusal}. Change the text, or leave its document or chat out"
             ) from refusal
         logger.warning("%s refused %d texts together; they are sent in halves", self.id, len(texts))

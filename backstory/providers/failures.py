@@ -24,6 +24,7 @@ _TRANSIENT_CODES = (408, 425, 429)
 _CONTENT_CODES = (400, 413, 422)
 _KEY_CODES = (401, 403)
 _GOOGLE_KEY = re.compile(r"AIza[\w-]{30,}")
+_QUOTED = re.compile("“[^”]*(?:”|$)")
 
 
 class TransientError(ModelError):
@@ -56,8 +57,8 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
             "since it would send the key there. If you trust that address, set it as `base_url`"
         )
     details = _read_details(error.details)
-    said = f"HTTP {error.code} {error.status or ''}: {error.message or 'no message'}"
-    message = redact(" ".join(said.split()), api_key)[:_MESSAGE_CHARACTERS]
+    message = " ".join(f"HTTP {error.code} {error.status or ''}".split())
+    message += f": {quote_service(error.message or '', api_key)}"
     delay = _read_delay(error, details)
     if error.code in _KEY_CODES or (error.code == 400 and _blames_key(error, details)):
         return AuthenticationError(
@@ -88,6 +89,23 @@ def redact(text: str, api_key: str | None) -> str:
     if api_key:
         text = text.replace(api_key, "[key]")
     return _GOOGLE_KEY.sub("[key]", text)
+
+
+def quote_service(said: str, api_key: str | None) -> str:
+    """Quote what a service said, on one line, shortened, and without the key; it may repeat a text that was sent."""
+    message = redact(" ".join(said.split()), api_key)[:_MESSAGE_CHARACTERS]
+    return quote(message) if message else "no message"
+
+
+def quote(text: str) -> str:
+    """Put what may be a part of a chat or document between the marks by which :func:`hide_quotes` finds it."""
+    plain = text.replace("“", '"').replace("”", '"')
+    return f"“{plain}”"
+
+
+def hide_quotes(sentence: str) -> str:
+    """Replace whatever :func:`quote` put into a sentence, also if the sentence was cut inside of it."""
+    return _QUOTED.sub("[quoted in the output of the run]", sentence)
 
 
 def _read_details(body: Any) -> list[Mapping[str, Any]]:

@@ -22,6 +22,7 @@ from backstory.providers.failures import (
     TransientError,
     mark_refused_content,
     parse_retry_after,
+    quote_service,
     redact,
 )
 from backstory.providers.metering import Usage
@@ -30,6 +31,7 @@ from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE
 from backstory.settings.environment import (
     EMBEDDING_KEY_VARIABLE,
     OPENAI_KEY_VARIABLE,
+    RERANK_KEY_VARIABLE,
     WRITER_KEY_VARIABLE,
     read_service_key,
 )
@@ -47,7 +49,6 @@ from backstory.providers.connection import (  # noqa: E402
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-_MESSAGE_CHARACTERS: Final = 300
 _QUOTA_DELAY_SECONDS: Final = 60.0
 _TRANSIENT_CODES: Final = (408, 409, 425, 429)
 _EXHAUSTED: Final = ("insufficient_quota", "billing_hard_limit_reached")
@@ -73,8 +74,8 @@ class Stage:
     failure: type[ModelError]
 
 
-RERANKING: Final = Stage("rerank", WRITER_KEY_VARIABLE, "chats, documents and key", RerankError)
-WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats and key", WriterError)
+RERANKING: Final = Stage("rerank", RERANK_KEY_VARIABLE, "chats, documents and key", RerankError)
+WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats, documents and key", WriterError)
 EMBEDDING: Final = Stage("embedding", EMBEDDING_KEY_VARIABLE, "chats, documents and key", EmbeddingError)
 
 
@@ -185,8 +186,7 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
                 f"{self._stage.sent} there. If you trust the other address, set it as {self._stage.group}.base_url"
             )
         kind, said = _read_error(response)
-        message = redact(said, self._key_text())[:_MESSAGE_CHARACTERS]
-        message = f"HTTP {code}: {message or 'no message'}"
+        message = f"HTTP {code}: {quote_service(said, self._key_text())}"
         if code in (401, 403):
             return AuthenticationError(
                 f"{self.service} refused the key ({message}); check {self._stage.key_variable} or {OPENAI_KEY_VARIABLE}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from backstory.providers.connection import ServiceAccess
 from backstory.providers.metering import Usage
 from backstory.providers.openai_client import RERANKING, ChatConnection
 from backstory.rerankers.rating import ANSWER_SCHEMA, INSTRUCTION, MAX_OUTPUT_TOKENS, Reply
 from backstory.settings import RerankSettings
-from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
+from backstory.settings.addresses import OPENAI_ADDRESS, is_openai, name_service
 
 _FINISHED: Final = ("stop", None)
 _CUT: Final = "length"
@@ -33,7 +32,7 @@ class OpenAIRater:
         self._connection = ChatConnection(settings, RERANKING, access)
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.
-        self.id = f"openai:{urlsplit(address).netloc}:{self._model}:t{settings.temperature}"
+        self.id = f"openai:{name_service(address)}:{self._model}:t{settings.temperature}"
         # OpenAI's newer models refuse the name that all other services know.
         self._limit = "max_completion_tokens" if is_openai(address) else "max_tokens"
 

@@ -42,6 +42,12 @@ def is_openai(address: str) -> bool:
     return urlsplit(address).hostname == urlsplit(OPENAI_ADDRESS).hostname
 
 
+def name_service(address: str) -> str:
+    """Give what tells a service from others: host, port and path, since a gateway has several services."""
+    parts = urlsplit(address)
+    return f"{parts.netloc}{parts.path}"
+
+
 def _is_protected(address: str) -> bool:
     """Return whether nobody on a network can read what is sent to an address."""
     parts = urlsplit(address)

@@ -53,7 +53,7 @@ class EmbeddingSettings(SettingsGroup):
     base_url: str | None = None
     """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the provider."""
     allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats would travel unencrypted."""
+    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
     timeout_seconds: float = Field(default=60.0, gt=0)
     """Time-out of one call of a service."""
     max_attempts: int = Field(default=6, ge=1)

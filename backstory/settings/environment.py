@@ -16,9 +16,15 @@ WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
+RERANK_KEY_VARIABLE = "BACKSTORY_RERANK_KEY"
 EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
-SERVICE_KEY_VARIABLES = (WRITER_KEY_VARIABLE, EMBEDDING_KEY_VARIABLE, OPENAI_KEY_VARIABLE)
+SERVICE_KEY_VARIABLES = (
+    WRITER_KEY_VARIABLE,
+    RERANK_KEY_VARIABLE,
+    EMBEDDING_KEY_VARIABLE,
+    OPENAI_KEY_VARIABLE,
+)
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -77,12 +83,11 @@ def read_api_key() -> SecretStr:
     """Read the Gemini key from the environment, wrapped so that it is never printed.
 
     Raises:
-        AuthenticationError: No environment variable with the key is set.
+        AuthenticationError: No environment variable with the key is set, or what it holds is no key.
     """
     for variable in KEY_VARIABLES:
-        value = os.environ.get(variable, "").strip()
-        if value:
-            return SecretStr(value)
+        if key := _read_key(variable):
+            return key
     raise AuthenticationError(
         f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or choose another provider than gemini "
         f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`"
@@ -101,18 +106,28 @@ def read_service_key(variable: str, address: str, setting: str) -> SecretStr | N
         The value of the variable; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
 
     Raises:
-        AuthenticationError: The service is OpenAI, and no environment variable with a key is set.
+        AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
     """
-    if value := os.environ.get(variable, "").strip():
-        return SecretStr(value)
+    if key := _read_key(variable):
+        return key
     if not is_openai(address):
         return None
-    if value := os.environ.get(OPENAI_KEY_VARIABLE, "").strip():
-        return SecretStr(value)
+    if key := _read_key(OPENAI_KEY_VARIABLE):
+        return key
     raise AuthenticationError(
         f"no key for OpenAI: set {variable} or {OPENAI_KEY_VARIABLE}, or name another service by "
         f"{setting}, such as http://127.0.0.1:11434/v1 for Ollama"
     )
+
+
+def _read_key(variable: str) -> SecretStr | None:
+    value = os.environ.get(variable, "").strip()
+    # No header can hold such a value, and an HTTP client's error would quote it escaped, where redaction misses it.
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise AuthenticationError(
+            f"{variable} holds a line break, a space or a character that no key has; set it to the key alone"
+        )
+    return SecretStr(value) if value else None
 
 
 def cache_folder() -> Path:

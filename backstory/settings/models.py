@@ -233,7 +233,7 @@ class RerankSettings(SettingsGroup):
     base_url: str | None = None
     """Address of the API; null for the public one of the provider."""
     allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats would travel unencrypted."""
+    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Randomness of a language model; null for its own default, which some models insist on."""
     timeout_seconds: float = Field(default=120.0, gt=0)
@@ -263,7 +263,7 @@ class RerankSettings(SettingsGroup):
     def _complete(self) -> Self:
         if self.provider == "openai" and self.model is None:
             raise ValueError("provider: openai needs model, such as `model: gpt-4.1-mini`")
-        require_protected(self.base_url, allow_http=self.allow_http, sent="chats and key")
+        require_protected(self.base_url, allow_http=self.allow_http, sent="chats, documents and key")
         return self
 
 

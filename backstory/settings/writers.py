@@ -38,7 +38,7 @@ class WriterSettings(SettingsGroup):
     base_url: str | None = None
     """Address of the API; null for the public one of the provider."""
     allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats would travel unencrypted."""
+    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Randomness of the model; null for its own default."""
     max_output_tokens: int = Field(default=8192, ge=64)
@@ -91,7 +91,7 @@ class WriterSettings(SettingsGroup):
             raise ValueError("provider: custom needs plugin, such as `plugin: writers/mine.py:MyWriter`")
         if self.provider == "openai" and self.model is None:
             raise ValueError("provider: openai needs model, such as `model: gpt-4.1-mini`")
-        require_protected(self.base_url, allow_http=self.allow_http, sent="chats and key")
+        require_protected(self.base_url, allow_http=self.allow_http, sent="chats, documents and key")
         if self.min_characters > self.max_characters:
             raise ValueError(
                 f"min_characters {self.min_characters} must not be above max_characters {self.max_characters}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from backstory.chunking.tokens import estimate_tokens
 from backstory.providers.connection import ServiceAccess
 from backstory.providers.metering import Usage
 from backstory.providers.openai_client import WRITERS, ChatConnection, read_usage
-from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
+from backstory.settings.addresses import OPENAI_ADDRESS, is_openai, name_service
 from backstory.settings.writers import WriterSettings
 from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
 from backstory.writing.prompt import Messages
@@ -35,7 +34,7 @@ class OpenAIModel:
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.
         parameters = f"t{settings.temperature}:o{settings.max_output_tokens}"
-        self.id = f"openai:{urlsplit(address).netloc}:{self._model}:{parameters}"
+        self.id = f"openai:{name_service(address)}:{self._model}:{parameters}"
         # OpenAI's newer models refuse the name that all other services know.
         self._limit = "max_completion_tokens" if is_openai(address) else "max_tokens"
 

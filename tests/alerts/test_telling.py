@@ -10,9 +10,12 @@ import pytest
 
 from backstory.alerts import RunEnd, UnreadFile, tell_run
 from backstory.errors import SettingsError
+from backstory.providers.failures import hide_quotes, quote
 from backstory.workspace import Workspace, open_workspace
 from tests.cli.invocation import exit_code, run
 from tests.loopback import run_server
+from tests.providers.chat_server import ChatReply, ChatRequest, refuse, run_chat_server
+from tests.providers.embedding_answers import embed
 from tests.workspaces import SETTINGS
 
 HOOK = f"""#!{sys.executable}
@@ -86,6 +89,32 @@ def test_a_run_that_stops_before_it_begins_is_told_and_wrong_arguments_are_not(
     assert "no message could be read" in told["failures"][0]["sentence"]
     assert "[chat]" in told["failures"][0]["sentence"]
     assert "Ada" not in json.dumps(told)
+
+
+def test_a_text_that_a_service_refuses_is_not_told(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse_sourdough(request: ChatRequest) -> ChatReply | None:
+        refused = next((text for text in request.body["input"] if "sourdough" in text.lower()), None)
+        return embed(request) if refused is None else refuse(400, f"cannot read {refused}")(request)
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_chat_server() as server:
+        server.always = refuse_sourdough
+        file = workspace.root / "backstory.yaml"
+        service = f"{{provider: openai, model: tiny, base_url: '{server.url}', dimension: 16}}"
+        file.write_text(SETTINGS.replace("{provider: hashing}", service), encoding="utf-8")
+        add_hook(workspace)
+        assert exit_code(monkeypatch, "run", "-w", str(workspace.root)) == 1
+    (told,) = read_told(workspace)
+    assert "HTTP 400" in told["failures"][0]["sentence"]
+    assert "ourdough" not in json.dumps(told)
+    shown = capsys.readouterr()
+    assert "ourdough" in shown.out + shown.err
+
+
+def test_a_sentence_that_was_cut_inside_a_quote_tells_none_of_it() -> None:
+    assert hide_quotes(f"HTTP 400: {quote('a “poisoned” letter')}"[:-5]) == hide_quotes("HTTP 400: “")
 
 
 def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace) -> None:

@@ -73,6 +73,21 @@ def test_an_estimate_of_services_needs_no_key_and_gives_prices(
     assert all(calls.cost for calls in found.calls)
 
 
+@pytest.mark.parametrize(
+    ("limit", "basis"),
+    [
+        ("", "at best: your server's speed is not known"),
+        (", texts_per_minute: 60", "from the limits per minute in the settings"),
+    ],
+)
+def test_the_time_of_a_server_without_limits_is_called_the_least(
+    make_workspace: Callable[..., Workspace], limit: str, basis: str
+) -> None:
+    server = f"{{provider: openai, model: tiny, base_url: 'http://127.0.0.1:9/v1', dimension: 16{limit}}}"
+    found = estimate(make_workspace(SETTINGS.replace("{provider: hashing}", server)).root)
+    assert found.pace.basis == basis
+
+
 def test_a_model_without_a_price_is_named(make_workspace: Callable[..., Workspace]) -> None:
     root = make_workspace(GEMINI + "costs: {currency: EUR}\n").root
     result = run("run", "--estimate", "--workspace", str(root))

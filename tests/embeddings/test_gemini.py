@@ -263,7 +263,7 @@ def test_the_refused_text_is_found(server: GeminiServer, connect: Connect) -> No
     server.always = refuse_soup
 
     with pytest.raises(
-        EmbeddingInputError, match="the text of 4 characters that begins with 'soup', and takes"
+        EmbeddingInputError, match="the text of 4 characters that begins with “soup”, and takes"
     ):
         connect().embed([*TEXTS, *(f"message {number}" for number in range(20))], task="document")
 

@@ -129,6 +129,21 @@ def test_the_key_is_sent_where_it_is_set_for(
     assert [request.headers.get("authorization") for request in vectors.requests] == [None, "Bearer sk-mine"]
 
 
+@pytest.mark.parametrize("key", ["sk-abc\ndef", "sk-abc def", "sk-abc\x7fdef", "sk-äbc-def"])
+def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
+    vectors: ChatServer,
+    connect_openai: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    key: str,
+) -> None:
+    monkeypatch.setenv("BACKSTORY_EMBEDDING_KEY", key)
+    with pytest.raises(AuthenticationError, match="BACKSTORY_EMBEDDING_KEY holds a line break") as caught:
+        connect_openai().embed(["soup"], task="query")
+    assert "bc" not in f"{caught.value}{caplog.text}"
+    assert not vectors.requests
+
+
 def test_openai_itself_needs_a_key(connect_openai: Connect) -> None:
     with pytest.raises(
         AuthenticationError, match=r"BACKSTORY_EMBEDDING_KEY or OPENAI_API_KEY.*embedding\.base_url"
@@ -207,7 +222,7 @@ def test_the_refused_text_is_found(vectors: ChatServer, connect_openai: Connect,
 
     with pytest.raises(
         EmbeddingInputError,
-        match=rf"refuses the text of 17 characters that begins with 'a poisoned.*{status}",
+        match=rf"refuses the text of 17 characters that begins with “a poisoned letter”.*{status}",
     ):
         connect_openai().embed(texts, task="document")
 

@@ -70,6 +70,25 @@ def test_asks_for_structured_ratings_and_gives_them(chat: ChatServer, connect: C
     assert "temperature" not in _sent_with(connect, chat, temperature=None)
 
 
+def test_the_key_of_the_writer_is_not_sent(
+    chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = RerankSettings(provider="openai", model="tiny", base_url=chat.url)
+    monkeypatch.setenv("BACKSTORY_WRITER_KEY", "sk-of-the-writer")
+    for key in ("", "sk-of-the-reranker"):
+        monkeypatch.setenv("BACKSTORY_RERANK_KEY", key)
+        OpenAIRater(settings, ServiceAccess(limits_file=tmp_path / "limits.sqlite")).ask("soup", 1)
+    assert [request.headers.get("authorization") for request in chat.requests] == [
+        None,
+        "Bearer sk-of-the-reranker",
+    ]
+
+
+def test_services_behind_one_gateway_have_ids_of_their_own(connect: Connect) -> None:
+    ids = {connect(base_url=f"https://gateway.example/{path}/v1").id for path in ("openai", "groq")}
+    assert len(ids) == 2
+
+
 def _sent_with(connect: Connect, chat: ChatServer, **settings: Any) -> dict[str, Any]:
     connect(**settings).judge([request_of("a", "b")])
     return chat.requests[-1].body
@@ -141,7 +160,10 @@ def test_what_cannot_pass_is_an_error_of_the_reranker_without_the_key(
     ("settings", "message"),
     [
         ({"provider": "openai"}, "needs model"),
-        ({"provider": "openai", "model": "m", "base_url": "http://192.0.2.1/v1"}, "would travel unencrypted"),
+        (
+            {"provider": "openai", "model": "m", "base_url": "http://192.0.2.1/v1"},
+            "chats, documents and key would",
+        ),
         ({"provider": "gemini", "base_url": "https://u:p@host"}, "without user, password"),
     ],
 )

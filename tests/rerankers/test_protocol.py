@@ -40,6 +40,6 @@ def test_the_settings_choose_the_provider() -> None:
         RerankSettings(provider="openai", model="tiny", base_url="http://127.0.0.1:11434/v1")
     )
     assert local is not None
-    assert local.id.startswith("openai:127.0.0.1:11434:tiny:")
+    assert local.id.startswith("openai:127.0.0.1:11434/v1:tiny:")
     with pytest.raises(ModelFileError, match=r"rerank\.model_dir names no folder"):
         make_reranker(RerankSettings(provider="cross_encoder"))

@@ -219,6 +219,10 @@ def test_the_key_is_taken_from_either_variable_and_never_printed(monkeypatch: py
     monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
     assert read_api_key().get_secret_value() == "secret-value"
     assert "secret-value" not in repr(read_api_key())
+    monkeypatch.setenv("GEMINI_API_KEY", "secret\nvalue")
+    with pytest.raises(AuthenticationError, match=r"^GEMINI_API_KEY holds a line break") as caught:
+        read_api_key()
+    assert "secret" not in str(caught.value)
 
 
 def test_the_model_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from backstory.settings import WriterSettings
 from backstory.settings.environment import WRITER_KEY_VARIABLE, read_service_key
 from backstory.writing.gemini_model import GeminiModel
 from backstory.writing.model_writer import ModelWriter
+from backstory.writing.openai_model import OpenAIModel
 from backstory.writing.prompt import load_prompt
 from tests.providers import chat_server, gemini_server
 from tests.providers.chat_server import ChatBehaviour, ChatServer
@@ -164,6 +165,13 @@ def test_a_service_that_stays_down_is_an_error(
     chat.always = chat_server.refuse(503)
     with pytest.raises(WriterError, match="no usable answer in 2 attempts"):
         ask_chat(max_attempts=2).write(make_window(), make_context())
+
+
+def test_services_behind_one_gateway_have_ids_of_their_own() -> None:
+    given = WriterSettings(provider="openai", model="tiny")
+    addresses = [f"https://gateway.example/{path}/v1" for path in ("openai", "groq")]
+    ids = {OpenAIModel(given.model_copy(update={"base_url": address})).id for address in addresses}
+    assert len(ids) == 2
 
 
 def test_the_key_of_openai_goes_to_openai_only(monkeypatch: pytest.MonkeyPatch) -> None:
