@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from backstory.decisions import judge_hits
 from backstory.embeddings.protocol import Vectors
+from backstory.errors import RerankError
 from backstory.rerankers import Judgements, RerankRequest
+from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.rerankers.protocol import RATING, Topic
 from backstory.rerankers.reranking import Reranking
 from backstory.settings import RAGSettings, RerankSettings
@@ -60,6 +63,15 @@ class FixedRater:
         ]
         topics = tuple(Topic(label, parts) for label in self._ratings)
         return Judgements(topics, np.array(values, np.float64), RATING, separate=True)
+
+
+class FailingRater(FixedRater):
+    """Fails when it is asked again."""
+
+    def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
+        if self.requests:
+            raise RerankError("no answer")
+        return super().judge(requests)
 
 
 SOUP_BEST: Ratings = {"soup": {"c": 5}, "trains": {"b": 5, "a": 3}}
@@ -117,13 +129,19 @@ def judge(
     rows: Sequence[Hit] = HITS,
     max_tokens: int = 1000,
     names: Sequence[str] | None = None,
+    cache: JudgementCache | None = None,
     **settings: int,
 ) -> pl.DataFrame:
     reranking = None
     if reranker is not None:
         shown = RerankSettings.model_validate(settings)
         reranking = Reranking(
-            reranker, shown, window_chunks=CHUNKS, describe=describe, find_names=lambda: names
+            reranker,
+            shown,
+            window_chunks=CHUNKS,
+            describe=describe,
+            find_names=lambda: names,
+            cache=cache,
         )
     decisions = judge_hits(
         hits_of(rows),
@@ -222,3 +240,22 @@ def test_a_label_with_a_real_name_is_not_kept() -> None:
     rater = FixedRater({**SOUP_BEST, "the frost of Brunhilde Meyer": {}, "the garden": {}})
     told = judge(rater, BEST_TWO, names=["Brunhilde Meyer"], candidates=4)["uncovered_topics"][0].to_list()
     assert told == ["a topic (message 1)", "the garden (message 1)"]
+
+
+def test_a_failure_loses_no_answer_that_was_given(tmp_path: Path) -> None:
+    cache = JudgementCache(tmp_path / "judgements.sqlite")
+    rows = [*HITS, ("v", "q4", "b", 0.8)]
+    with pytest.raises(RerankError):
+        judge(FailingRater(SOUP_BEST), BEST_TWO, rows=rows, cache=cache, threads=1)
+    again = FixedRater(SOUP_BEST)
+    judge(again, BEST_TWO, rows=rows, cache=cache, threads=1)
+    assert len(again.requests) == 1
+
+
+def test_a_name_that_is_known_later_is_hidden_in_kept_judgements(tmp_path: Path) -> None:
+    cache = JudgementCache(tmp_path / "judgements.sqlite")
+    rater = FixedRater({**SOUP_BEST, "the frost of Brunhilde Meyer": {}})
+    before = judge(rater, BEST_TWO, names=["Ada"], cache=cache)["uncovered_topics"][0].to_list()
+    assert before == ["the frost of Brunhilde Meyer (message 1)"]
+    after = judge(rater, BEST_TWO, names=["Brunhilde Meyer"], cache=cache)["uncovered_topics"][0].to_list()
+    assert (after, len(rater.requests)) == (["a topic (message 1)"], 1)
