@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime
 from typing import Any, Final
 
@@ -50,6 +50,19 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
     return collected.parse(timezone)
 
 
+def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
+    """Tell further names of one person from those of several people, which say nothing about who is meant.
+
+    Args:
+        claimed: The people's names as authors, by their further names.
+
+    Returns:
+        Further names of one person, each mapped to the name as author; further names of several people.
+    """
+    aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
+    return aliases, frozenset(claimed.keys() - aliases.keys())
+
+
 class _Collected:
     """The items so far, the messages among them as columns."""
 
@@ -61,7 +74,7 @@ class _Collected:
         self._deleted: set[tuple[str | None, str]] = set()
         self._chats: dict[str, str] = {}
         self._people: set[str] = set()
-        self._aliases: dict[str, str] = {}
+        self._aliases: dict[str, set[str]] = {}
 
     def add(self, item: Item) -> None:
         """Add an item."""
@@ -69,7 +82,9 @@ class _Collected:
             self._chats[item.key] = item.name
         elif isinstance(item, Person):
             self._people.add(item.name)
-            self._aliases |= {alias: item.name for alias in item.aliases if alias != item.name}
+            for alias in item.aliases:
+                if alias != item.name:
+                    self._aliases.setdefault(alias, set()).add(item.name)
         else:
             self._records += 1
             if isinstance(item, ChatMessage):
@@ -121,14 +136,15 @@ class _Collected:
         )
         rows = _keep_last(_mark_deleted(rows, self._deleted))
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
+        aliases, shared = split_aliases(self._aliases)
         return ParsedExport(
             rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
             unread_frame(self._unread),
             encoding=UTF8,
             timezone=timezone if is_local.item() else None,
             chats=self._chats,
-            aliases=self._aliases,
-            people=frozenset(self._people),
+            aliases=aliases,
+            people=shared.union(self._people),
         )
 
 

@@ -49,9 +49,10 @@ def _read_file(file: IO[bytes]) -> Iterator[Item]:
             continue
         if chat is None and (chat := _describe(channel)) is not None:
             yield chat
-        for person in set(_list_people(as_object(value))) - told:
-            told.add(person)
-            yield person
+        for person in _list_people(as_object(value)):
+            if person not in told:
+                told.add(person)
+                yield person
         yield from read_each([value], partial(_read_message, chat=chat.key if chat else None))
 
 

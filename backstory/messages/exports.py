@@ -14,6 +14,7 @@ import polars as pl
 from backstory.errors import ExportError, ExportSettingError
 from backstory.languages import detect_language
 from backstory.messages.chat_names import name_chats
+from backstory.messages.chat_rows import split_aliases
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
 from backstory.messages.file_kinds import describe_media
 from backstory.messages.file_reading import ReadFile, conversation_of, read_file
@@ -49,9 +50,9 @@ class ExportRead:
         sources: One row per file below the folder, in the columns of :class:`backstory.tables.schemas.Sources`,
             with real names.
         aliases: Further names of authors, each mapped to the name used in ``messages``: names that were replaced when
-            exports of one conversation were merged, and those that an export lists.
+            exports of one conversation were merged, and those that an export lists for one person only.
         unread_authors: Names of people who wrote none of the messages: in exports that cannot be read until a setting
-            is made, and people that an export lists.
+            is made, people that an export lists, and further names that several people have.
         unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
         opted_out: Messages that were taken out of ``messages``, in the columns of ``OPTED_OUT_SCHEMA``: how many of an
             author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
@@ -115,12 +116,13 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
     )
     merged = merge_exports(messages)
     quarantine = [_with_unread_source(row.unread, row.source) for row in read]
+    aliases, shared = _list_aliases(read, merged)
     result = ExportRead(
         messages=merged.messages,
         quarantine=pl.concat([empty(Quarantine), *quarantine]),
         sources=_make_sources(read, merged.merges, settings.folder),
-        aliases=_list_aliases(read, merged),
-        unread_authors=frozenset().union(*(row.authors for row in read)),
+        aliases=aliases,
+        unread_authors=shared.union(*(row.authors for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
     )
     _logger.info(
@@ -239,11 +241,15 @@ def _with_source(rows: pl.DataFrame, source: str, chats: Mapping[str, str]) -> p
     )
 
 
-def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> dict[str, str]:
-    """List the further names of authors; a name under which somebody writes is no further name."""
-    listed = {alias: name for row in read for alias, name in row.aliases.items()}
-    written = set(merged.messages["author"].drop_nulls().unique()) if listed else set()
-    return {alias: name for alias, name in listed.items() if alias not in written} | dict(merged.aliases)
+def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
+    """List further names of one person, and those of several; a name under which somebody writes is neither."""
+    claimed: dict[str, set[str]] = {}
+    for row in read:
+        for alias, name in row.aliases.items():
+            claimed.setdefault(alias, set()).add(name)
+    written = set(merged.messages["author"].drop_nulls().unique()) if claimed else set()
+    aliases, shared = split_aliases({alias: claimed[alias] for alias in claimed if alias not in written})
+    return aliases | dict(merged.aliases), shared
 
 
 def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:

@@ -32,6 +32,9 @@ _MARKS: Final = (
     frozenset(["room_name", "room_creator", "exported_by"]),
     frozenset(["messages.item.event_id", "messages.item.origin_server_ts"]),
 )
+_SAID: Final = frozenset(["m.room.message", "m.room.encrypted", "m.sticker"])
+"""Types of what people say; all others are lines of the app."""
+
 _MEDIA: Final = frozenset(["m.image", "m.file", "m.audio", "m.video", "m.location"])
 _LEAST_GROUP: Final = 3
 _QUOTE: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
@@ -40,9 +43,8 @@ _QUOTE: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """The last change of a message."""
+    """The last change of a message by one sender."""
 
-    sender: Any
     sent: Any
     content: Mapping[str, Any]
 
@@ -56,7 +58,8 @@ class _Room:
         people: Ids of those who sent an event or became a member.
         reactions: Emoji and the event reacted to, by the ids of reactions that were not taken back.
         counts: Number of reactions per emoji, by the ids of the events reacted to.
-        edits: The last change by the ids of the changed events, as far as these were not read yet.
+        edits: The last change per sender by the ids of the changed events, as far as these were not read yet. Only
+            that of the author counts.
         told: Rooms and people that were told of.
     """
 
@@ -64,7 +67,7 @@ class _Room:
     people: set[str] = field(default_factory=set)
     reactions: dict[str, tuple[str, str]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    edits: dict[str, _Edit] = field(default_factory=dict)
+    edits: dict[str, dict[str, _Edit]] = field(default_factory=dict)
     told: set[Chat | Person] = field(default_factory=set)
 
     @property
@@ -122,8 +125,22 @@ def _note_event(event: Mapping[str, Any], room: _Room) -> None:
     elif kind == "m.room.redaction":
         room.reactions.pop(_find_redacted(event) or "", None)
     elif kind == "m.room.message" and relation.get("rel_type") == "m.replace" and target:
-        content = as_object(as_object(event.get("content")).get("m.new_content"))
-        room.edits[target] = _Edit(event.get("sender"), event.get("origin_server_ts"), content)
+        _note_edit(event, target, room)
+
+
+def _note_edit(event: Mapping[str, Any], target: str, room: _Room) -> None:
+    """Keep a change unless the same sender made a later one."""
+    content = as_object(as_object(event.get("content")).get("m.new_content"))
+    edit = _Edit(event.get("origin_server_ts"), content)
+    edits, sender = room.edits.setdefault(target, {}), event.get("sender")
+    author = sender if isinstance(sender, str) else ""
+    if author not in edits or _rank(edit) >= _rank(edits[author]):
+        edits[author] = edit
+
+
+def _rank(edit: _Edit) -> int:
+    """Give the time of a change; one without a time, which reading the message reports, is the first."""
+    return edit.sent if isinstance(edit.sent, int) else -1
 
 
 def _list_ids(event: Mapping[str, Any]) -> list[str]:
@@ -170,13 +187,14 @@ def _read_message(event: Mapping[str, Any], room: _Room) -> Item | None:
         return _read_redaction(event, chat, room)
     if kind == "m.reaction" or _read_relation(event).get("rel_type") == "m.replace":
         return None
-    if kind == "m.room.encrypted":
+    is_deleted = "redacted_because" in as_object(event.get("unsigned"))
+    if kind == "m.room.encrypted" and not is_deleted:
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
     sent = read_timestamp(event.get("origin_server_ts"))
-    if kind not in ("m.room.message", "m.sticker"):
+    if kind not in _SAID:
         done = first_text(as_object(event.get("content")).get("membership")) or kind.rpartition(".")[2]
         return ChatMessage(sent, None, done.replace("_", " "), "system", chat=chat, key=key)
-    if "redacted_because" in as_object(event.get("unsigned")):
+    if is_deleted:
         room.edits.pop(key, None)
         return ChatMessage(sent, first_text(event.get("sender")), None, "system", chat=chat, key=key)
     return _read_said(event, sent, chat, key, room)
@@ -202,8 +220,8 @@ def _read_said(
         as_object(event.get("content")),
         as_object(relations.get("m.replace")).get("origin_server_ts"),
     )
-    edit = room.edits.pop(key, None)
-    if edit is not None and edit.sender == sender:
+    edit = room.edits.pop(key, {}).get(sender)
+    if edit is not None:
         content, edited = {**edit.content, "m.relates_to": content.get("m.relates_to")}, edit.sent
     relation = as_object(content.get("m.relates_to"))
     text = _read_text(content, is_answer="m.in_reply_to" in relation)

@@ -15,7 +15,8 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """Sort messages, assign their ids, and drop duplicates across exports of a conversation.
 
     Where the platform gives ids to chats and messages, the id of a message is derived from these. Of several exports,
-    the one with the latest message of the conversation gives the text: it knows edits and deletions.
+    the one with the latest message of the conversation gives the text: it knows edits. A message that any export shows
+    as deleted is deleted, since no platform brings one back.
 
     Else the id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
     its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
@@ -29,6 +30,8 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """
     is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
     latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))
+    # Lines of the app have no author, except those that stand for what somebody wrote and deleted.
+    is_deleted = is_known & (pl.col("kind") == "system") & pl.col("author").is_not_null()
     ordered = (
         frame.with_columns(latest.alias("latest"))
         .sort("timestamp", "source", "seq")
@@ -36,7 +39,7 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     )
     named = (
         ordered.with_columns(_make_ids(ordered, is_known))
-        .sort("latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
+        .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
         .unique("message_id", keep="first", maintain_order=True)
         .sort("timestamp", "source", "seq", maintain_order=True)
     )

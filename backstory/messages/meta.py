@@ -34,24 +34,27 @@ class _Thread:
     Attributes:
         people: Names of the participants.
         chat: The chat; None if the export does not identify it.
-        counts: Number of messages so far per millisecond.
     """
 
     def __init__(self, head: Mapping[str, str], people: list[str]) -> None:
         self.people = people
-        self.counts: Counter[str] = Counter()
         place = head.get("thread_path", "").rpartition("/")[2]
         identifier, title = place.rpartition("_")[2] or place, head.get("title", "")
         # Meta names a thread without a name after its people.
         name = None if any(person in title for person in people) else title
         self.chat = Chat(f"meta/{identifier}", name_chat(name, identifier)) if identifier else None
 
-    def number(self, moment: object) -> str | None:
-        """Give the key of the next message: Meta gives none, but a time to the millisecond."""
+    def number(self, moment: object, counts: Counter[tuple[str, str]]) -> str | None:
+        """Give the key of the next message: Meta gives none, but a time to the millisecond.
+
+        Args:
+            moment: The time, as the record has it.
+            counts: Number of messages so far per chat and time, in all files of the export.
+        """
         if self.chat is None:
             return None
-        self.counts[str(moment)] += 1
-        return f"{moment}/{self.counts[str(moment)]}"
+        counts[self.chat.key, str(moment)] += 1
+        return f"{moment}/{counts[self.chat.key, str(moment)]}"
 
 
 def find_meta(parts: ExportParts) -> list[str]:
@@ -61,6 +64,7 @@ def find_meta(parts: ExportParts) -> list[str]:
 
 def read_meta(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages of all threads; see :class:`backstory.messages.chat_format.ChatFormat`."""
+    counts: Counter[tuple[str, str]] = Counter()
     for name in found:
         with parts.open(name) as file:
             thread = _read_thread(file)
@@ -70,7 +74,7 @@ def read_meta(parts: ExportParts, found: list[str]) -> Iterator[Item]:
         with parts.open(name) as file:
             for path, value in stream_json(file, {_RECORDS}):
                 if path == _RECORDS:
-                    yield from _read_record(value, thread)
+                    yield from _read_record(value, thread, counts)
 
 
 def repair_text(text: str) -> str:
@@ -96,14 +100,16 @@ def _read_thread(file: IO[bytes]) -> _Thread:
     return _Thread(head, people)
 
 
-def _read_record(record: Any, thread: _Thread) -> Iterator[Item]:
+def _read_record(record: Any, thread: _Thread, counts: Counter[tuple[str, str]]) -> Iterator[Item]:
     for described in list_objects(as_object(record).get("users")):
         if name := _find_text(described, "name"):
             yield Person(name)
-    yield from read_each([record], lambda found: _read_message(found, thread))
+    yield from read_each([record], lambda found: _read_message(found, thread, counts))
 
 
-def _read_message(record: Mapping[str, Any], thread: _Thread) -> ChatMessage:
+def _read_message(
+    record: Mapping[str, Any], thread: _Thread, counts: Counter[tuple[str, str]]
+) -> ChatMessage:
     sent = read_timestamp(record.get("timestamp_ms"))
     author = _find_text(record, "sender_name")
     if author is None:
@@ -118,7 +124,7 @@ def _read_message(record: Mapping[str, Any], thread: _Thread) -> ChatMessage:
         text=text or None,
         kind="system" if by_app else "media" if has_files or not text else "message",
         chat=thread.chat.key if thread.chat else None,
-        key=thread.number(record.get("timestamp_ms")),
+        key=thread.number(record.get("timestamp_ms"), counts),
         reactions=() if is_unsent else _read_reactions(record),
     )
 

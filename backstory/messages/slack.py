@@ -137,7 +137,10 @@ def _read_day(parts: ExportParts, name: str, channel: str, directory: _Directory
     def read(record: Mapping[str, Any]) -> Item | None:
         return _read_record(record, f"slack/{channel}", directory)
 
-    place = f"{channel}/{PurePosixPath(name).name}"
+    # The folder of a chat that no list names may be made of people's names, which a reason must not hold.
+    is_listed = channel in directory.unnamed or channel in directory.channels
+    day = PurePosixPath(name).name
+    place = f"{channel}/{day}" if is_listed else f"{day} of a chat that no list names"
     try:
         with parts.open(name) as file:
             for number, (_, record) in enumerate(stream_json(file, {"item"}), start=1):

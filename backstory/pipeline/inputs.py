@@ -23,7 +23,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 7,
+        "messages": 8,
         "windows": 1,
         "window_chunks": 2,
         "documents": 2,

@@ -166,3 +166,29 @@ def test_records_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path
 
     path.write_text(json.dumps(channel(*bad, odd)), encoding="utf-8")
     assert read_export(path, SETTINGS)[0].select("text", "kind").rows() == [("kept \0", "system")]
+
+
+def test_a_name_that_two_people_show_is_hidden_and_stands_for_neither(tmp_path: Path) -> None:
+    twins = [person("ann.elm", "Annika"), person("ann.fir", "Annika")]
+    others = channel(said(0, mentions=[person("ann.ash", "Robin")]), id="78")
+    read(
+        tmp_path,
+        bread=channel(
+            said(0, "@Annika or @Robin?", mentions=[*twins, person("rob", "Robin")]),
+            said(1, author=twins[0]),
+            said(2, author=twins[1]),
+        ),
+        rye=others,
+    )
+    found = read_exports(tmp_path, SETTINGS)
+
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+
+    assert {"Annika", "Robin"} <= found.unread_authors
+    assert not {"Annika", "Robin"} & found.aliases.keys()
+    text = hidden.filter(pl.col("text").str.contains(" or "))["text"][0]
+    assert text.count("@member-") == 2
+    assert not any(author in text for author in hidden["author"])
+    assert find_real_names(hidden, found.names).is_empty()

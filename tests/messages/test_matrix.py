@@ -171,3 +171,34 @@ def test_events_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path:
 
     path.write_text(json.dumps(room(messages=[*bad, odd])), encoding="utf-8")
     assert read_export(path, SETTINGS)[0]["text"].to_list() == ["kept \0"]
+
+
+def test_a_deleted_last_message_is_deleted_whatever_the_order_of_the_exports(tmp_path: Path) -> None:
+    redacted = event(1, "m.room.message", {}, unsigned={"redacted_because": {"type": "m.room.redaction"}})
+    read(tmp_path, a=room(said(1, "secret")), b=room(redacted))
+
+    named = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
+
+    assert named.filter(source="b.json").select("text", "kind").rows() == [(None, "system")]
+    assert not named["text"].eq("secret").any()
+
+
+def test_only_the_latest_change_by_the_author_counts(tmp_path: Path) -> None:
+    late = changed(3, 1, "last") | {"origin_server_ts": START + 9000}
+    rows = read(
+        tmp_path, room=room(said(1, "old"), late, changed(4, 1, "first"), changed(5, 1, "Ben's", BEN))
+    )
+
+    assert rows.select("text", "edited").rows() == [("last", True)]
+    assert read_exports(tmp_path, SETTINGS).quarantine.is_empty()
+
+
+def test_a_deleted_message_of_an_encrypted_room_is_no_unread_one(tmp_path: Path) -> None:
+    redacted = event(1, "m.room.encrypted", {}, unsigned={"redacted_because": {"type": "m.room.redaction"}})
+    path = tmp_path / "room.json"
+    path.write_text(json.dumps(room(messages=[redacted])), encoding="utf-8")
+
+    messages, unread = read_export(path, SETTINGS)
+
+    assert messages.select("author", "text", "kind").rows() == [(ANN, None, "system")]
+    assert unread.is_empty()

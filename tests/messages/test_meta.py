@@ -156,3 +156,14 @@ def test_a_sample_of_another_reader_is_read_exactly(shared_data: Path) -> None:
     assert messages.select("author", "text").rows() == [(row["author"], row["message"]) for row in target]
     times = messages["timestamp"].dt.strftime("%Y-%m-%dT%H:%M:%S").to_list()
     assert times == [row["timestamp"] for row in target]
+
+
+def test_messages_of_one_moment_in_two_files_of_an_archive_are_both_kept(tmp_path: Path) -> None:
+    files = {"message_1": thread(said(2), said(1, "later")), "message_2": thread(said(1, "sooner"), said(0))}
+    with zipfile.ZipFile(tmp_path / "instagram.zip", "w") as archive:
+        for name, content in files.items():
+            archive.writestr(f"messages/inbox/backer_77/{name}.json", json.dumps(content))
+
+    rows = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
+
+    assert sorted(rows["text"]) == ["hello", "hello", "later", "sooner"]

@@ -194,3 +194,14 @@ def test_real_exports_are_read_exactly(shared_data: Path) -> None:
     assert unread.is_empty()
     assert len(sample) == 158
     assert not sample["text"].drop_nulls().str.contains(r"<[@#!]|&amp;").any()
+
+
+def test_a_reason_does_not_hold_the_names_of_a_chat_that_no_list_names(tmp_path: Path) -> None:
+    write(tmp_path / "acme", **{"mpdm-ann--ben-1": [said(0), said(1, ts="soon")], "D1": [{"type": "file"}]})
+
+    reasons = read_exports(tmp_path, SETTINGS).quarantine["reason"].to_list()
+
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        "record 1 of D1/2024-01-15.json",
+        "record 2 of 2024-01-15.json of a chat that no list names",
+    ]
