@@ -66,6 +66,7 @@ def judge(
     max_tokens: int = 1000,
     query_vectors: FindVectors | None = None,
     named: Sequence[bool] | None = None,
+    shown: Sequence[str] = (),
 ) -> pl.DataFrame:
     decisions = judge_hits(
         hits_of(rows),
@@ -76,6 +77,7 @@ def judge(
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
         named=None if named is None else pl.Series(named),
+        shown={"w": shown},
     )
     return validate(decisions, Decisions)
 
@@ -119,6 +121,14 @@ def test_a_near_duplicate_passes_the_naming_of_its_title_on() -> None:
     settings = RAGSettings(top_k=1, near_duplicate_similarity=0.95)
     assert kept(judge(rows, settings)) == ["b1"]
     assert kept(judge(rows, settings, named=[False, False, True])) == ["a1"]
+
+
+def test_what_repeats_a_shown_chunk_takes_no_other_with_it() -> None:
+    rows: list[Hit] = [("q1", "a1", "A", 0.9), ("q2", "b1", "B", 0.8), ("q2", "c1", "C", 0.7)]
+    settings = RAGSettings(top_k=1, near_duplicate_similarity=0.95)
+    decisions = judge(rows, settings, shown=["a9"])
+    assert kept(decisions) == ["b1"]
+    assert cause(decisions, "a1") == ("near_duplicate", "a9")
 
 
 def test_similarity_lets_one_topic_take_every_place() -> None:
