@@ -47,8 +47,8 @@ class Reading:
         quarantine: Rows of ``quarantine``.
         names: Real names of people; empty if the tables hold real names.
         opted_out: As in :class:`backstory.messages.ExportRead`, with conversations and authors as in ``messages``.
-            A row without a conversation is of a person whom ``privacy.exclude`` leaves out of all of them, whether or not
-            an export still holds a message of theirs.
+            A row without a conversation is of a person whom ``privacy.exclude`` leaves out of all of them, even if no
+            export holds a message of theirs.
         archive: New content of the archive of kept conversations; None to leave the archive unchanged.
         emptied: Conversations of which the archive's new content holds no message any more.
     """
