@@ -9,7 +9,8 @@ from typing import Final
 
 import polars as pl
 
-from backstory.messages import ExportRead
+from backstory.messages import Command, ExportRead
+from backstory.opt_out_record import OptOutRecord
 from backstory.privacy import make_pseudonym
 from backstory.privacy.group_members import find_members
 from backstory.privacy.names import NameFinder
@@ -17,60 +18,94 @@ from backstory.privacy.names import NameFinder
 _COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
 
 
-def leave_out_people(read: ExportRead, names: Sequence[str], secret: bytes | None, folder: str) -> ExportRead:
+def leave_out_people(
+    read: ExportRead, names: Sequence[str], record: OptOutRecord, secret: bytes | None, folder: str
+) -> ExportRead:
     """Drop the messages of people who opted out, and the commands by which they did.
 
     A person in ``names`` is left out of all conversations. A message ``#backstory off`` leaves all messages of its
     author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them
-    counts.
+    counts, also when no export holds it any more.
 
     Args:
         read: All exports, with real names.
         names: Any name of a person in the exports, or the pseudonym.
+        record: Who opted out by a command that earlier runs read.
         secret: The key of the pseudonyms; None if the tables hold real names.
         folder: The folder of exports as ``sources`` names it.
 
     Returns:
-        The remaining data, with ``opted_out`` and ``unknown_people``. The reasons in ``sources`` count what was left
-        out.
+        The remaining data, with ``opted_out``, ``unknown_people`` and ``commands``. The reasons in ``sources`` count
+        what was left out.
     """
+    is_written = (pl.col("kind") == "message") & pl.col("author").is_not_null()
     command = (
-        pl.when(pl.col("kind") == "message").then(pl.col("text").str.extract(_COMMAND).str.to_lowercase())
-    ).alias("command")
-    commands = read.messages.select("conversation_id", "author", "timestamp", command).drop_nulls()
-    if commands.is_empty() and not names:
+        pl.when(is_written).then(pl.col("text").str.extract(_COMMAND).str.to_lowercase()).alias("command")
+    )
+    commands = read.messages.select(command).drop_nulls()
+    if commands.is_empty() and not names and not record.moments:
         return read
-    people = _People(read)
+    people = People(read)
     authors = read.messages["author"].drop_nulls().unique().sort()
     person_of = {author: people.identify(author) for author in authors}
     wanted = [people.find(name, secret) for name in names]
     person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
-    last = (
-        commands.with_columns(person.alias("person"))
-        .sort("timestamp", maintain_order=True)
-        .unique(["conversation_id", "person"], keep="last")
-        .filter(command="off")
-    )
-    marked = read.messages.with_columns(person.alias("person")).with_row_index("row")
-    in_chat = marked.join(last, on=["conversation_id", "person"], how="semi")["row"]
+    marked = read.messages.with_columns(person.alias("person"), command).with_row_index("row")
+    last = _find_last_commands(marked, record)
+    in_chat = marked.join(last.filter("is_out"), on=["conversation_id", "person"], how="semi")["row"]
     is_wanted = pl.col("person").is_in(list(filter(None, wanted))).fill_null(value=False)
     marked = marked.with_columns((is_wanted | pl.col("row").is_in(in_chat.implode())).alias("is_out"))
-    is_dropped = pl.col("is_out") | command.is_not_null()
+    is_dropped = pl.col("is_out") | pl.col("command").is_not_null()
     dropped = marked.filter(is_dropped)
     known = set(person_of.values())
     return replace(
         read,
-        messages=marked.filter(~is_dropped).drop("row", "person", "is_out"),
+        messages=marked.filter(~is_dropped).drop("row", "person", "command", "is_out"),
         sources=_note(read.sources, dropped["source"], folder),
         unread_authors=read.unread_authors | frozenset(dropped["author"]),
         opted_out=dropped.group_by("conversation_id", "author", "is_out", maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias("messages")
         ),
         unknown_people=tuple(number for number, found in enumerate(wanted, start=1) if found not in known),
+        commands=tuple(
+            Command(chat, person, moment, is_out)
+            for chat, person, moment, is_out in last.select(
+                "chat", "person", "timestamp", "is_out"
+            ).iter_rows()
+        ),
     )
 
 
-class _People:
+def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFrame:
+    """Find the command that counts for each person in each conversation, of those read now and those recorded.
+
+    Args:
+        marked: Messages with their ``person`` and ``command``.
+        record: Who opted out by a command that earlier runs read.
+
+    Returns:
+        ``conversation_id``, ``chat``, ``person``, ``timestamp`` and ``is_out``, with a row per chat of a conversation.
+    """
+    chat = pl.coalesce("chat", "conversation_id").alias("chat")
+    places = marked.select("conversation_id", chat, "person").drop_nulls().unique(maintain_order=True)
+    moments = [record.find(*row) for row in places.select("chat", "person").iter_rows()]
+    recorded = places.with_columns(
+        pl.Series("timestamp", moments, dtype=marked.schema["timestamp"]), is_out=pl.lit(value=True)
+    ).drop_nulls("timestamp")
+    written = marked.drop_nulls("command").select(
+        "conversation_id", "person", "timestamp", is_out=pl.col("command") == "off"
+    )
+    people = ["conversation_id", "person"]
+    # Of one moment, a command that was read counts more than the record of one.
+    last = (
+        pl.concat([recorded.select(written.columns), written])
+        .sort("timestamp", maintain_order=True)
+        .unique(people, keep="last", maintain_order=True)
+    )
+    return places.join(last, on=people, maintain_order="left")
+
+
+class People:
     """The people of some exports, whatever they are called there."""
 
     def __init__(self, read: ExportRead) -> None:

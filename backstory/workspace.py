@@ -100,6 +100,11 @@ class Workspace:
         return self.root / ".backstory" / "forgotten.json"
 
     @property
+    def opt_outs(self) -> Path:
+        """File of the list of people who opted out by a command in a chat."""
+        return self.root / ".backstory" / "opt_outs.json"
+
+    @property
     def dagster_home(self) -> Path:
         """Folder of Dagster's instance."""
         return self.root / ".dagster"

@@ -3,6 +3,7 @@
 from backstory.messages.export_files import ExportFile, find_exports
 from backstory.messages.exports import (
     RAW_SCHEMA,
+    Command,
     ExportRead,
     read_export,
     read_exports,
@@ -17,6 +18,7 @@ from backstory.messages.reader import ExportReader, ParsedExport
 __all__ = [
     "RAW_SCHEMA",
     "READERS",
+    "Command",
     "ExportFile",
     "ExportRead",
     "ExportReader",

@@ -6,6 +6,7 @@ Each row is a row of the table ``messages``, so the archive contains no name tha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +60,7 @@ def write_archive(folder: Path, kept: pl.DataFrame) -> None:
         path.chmod(0o600)
 
 
-def drop_archived(folder: Path, conversations: list[str]) -> None:
+def drop_archived(folder: Path, conversations: Sequence[str]) -> None:
     """Delete the files of some conversations."""
     for conversation in conversations:
         _path_of(folder, conversation).unlink(missing_ok=True)

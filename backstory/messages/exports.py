@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -40,6 +41,23 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class Command:
+    """A person's word on whether a chat is read with their messages.
+
+    Attributes:
+        chat: Key of the chat, or the name of its conversation if the export identifies no chat.
+        person: The person's normalized name.
+        moment: When it was written.
+        is_out: Whether the messages are to be left out.
+    """
+
+    chat: str
+    person: str
+    moment: datetime
+    is_out: bool
+
+
+@dataclass(frozen=True)
 class ExportRead:
     """All messages of a folder.
 
@@ -57,6 +75,7 @@ class ExportRead:
         opted_out: Messages that were taken out of ``messages``, in the columns of ``OPTED_OUT_SCHEMA``: how many of an
             author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
         unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
+        commands: The last word of each person in each chat on whether to be read there, with real names.
     """
 
     messages: pl.DataFrame
@@ -67,6 +86,7 @@ class ExportRead:
     unused_overrides: tuple[int, ...]
     opted_out: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=OPTED_OUT_SCHEMA))
     unknown_people: tuple[int, ...] = ()
+    commands: tuple[Command, ...] = ()
 
     @property
     def names(self) -> pl.Series:

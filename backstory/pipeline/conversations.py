@@ -15,6 +15,7 @@ from backstory.errors import BackstoryError, WorkspaceError
 from backstory.ids import digest
 from backstory.messages import ExportFile, ExportRead, find_exports
 from backstory.messages.archive import read_archive
+from backstory.opt_out_record import read_opt_outs, write_opt_outs
 from backstory.pipeline.export_records import forget_changed, record_files
 from backstory.pipeline.former_names import remove_former_names
 from backstory.pipeline.incremental import (
@@ -191,6 +192,7 @@ def _read_and_write_beside(
     held_messages = bool(list_partitions(workspace.tables, "messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
     store_archive(workspace, reading, files)
+    _store_opt_outs(workspace, read)
     forget_changed(workspace, files)
     _write_quarantine(workspace, reading.quarantine)
     # Last, because its ledger entry also confirms the quarantine.
@@ -222,6 +224,14 @@ def _read_and_write_beside(
     )
 
 
+def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
+    """Remember who opted out by a command, since later exports may have lost it."""
+    known = read_opt_outs(workspace.opt_outs)
+    now = known.update(read.commands)
+    if now.moments != known.moments:
+        write_opt_outs(workspace.opt_outs, now)
+
+
 def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
     for entry in read.unused_overrides:
         logger.warning(
@@ -232,8 +242,9 @@ def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
         )
     for entry in read.unknown_people:
         logger.warning(
-            "privacy.exclude: under the name of entry %d nobody wrote, so that nobody is left out by it; give a name "
-            "as the exports write it, or a pseudonym as the tables do",
+            "privacy.exclude: under the name of entry %d nobody wrote in the exports, so that it leaves out only what "
+            "earlier runs kept of a person of exactly this name; give a name as the exports write it, or a "
+            "pseudonym as the tables do",
             entry,
         )
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from backstory.errors import WorkspaceError
 from backstory.messages import ExportFile, conversation_of
-from backstory.messages.archive import ARCHIVE_SCHEMA, read_archive, write_archive
+from backstory.messages.archive import ARCHIVE_SCHEMA, drop_archived, read_archive, write_archive
 from backstory.pipeline.export_records import (
     are_stored_as_read_now,
     hash_exports,
@@ -51,11 +51,13 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     archived = _read_archive(workspace, reading.names)
     policies = find_policies(workspace.settings.conversations, reading)
     kept = {name for name in policies if policies[name] == "keep"}
-    kept |= set(archived["conversation_id"]) - policies.keys()
+    before = set(archived["conversation_id"])
+    kept |= before - policies.keys()
     if not kept:
         return reading
+    archived = _rename_conversations(archived, reading.messages, kept)
     how = hash_reading(workspace)
-    unseen = kept - set(archived["conversation_id"])
+    unseen = kept - before - set(archived["conversation_id"])
     base = pl.concat([archived, _as_archived(_read_stored(workspace, unseen), how, held=True)])
     reread = (
         pl.col("held")
@@ -76,7 +78,12 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
     present = reading.messages.filter(pl.col("conversation_id").is_in(list(kept)))
     archive = pl.concat([_as_archived(present, how, held=True), only.with_columns(held=pl.lit(value=False))])
-    return replace(reading, messages=messages, archive=archive.sort(_ORDER, maintain_order=True))
+    return replace(
+        reading,
+        messages=messages,
+        archive=archive.sort(_ORDER, maintain_order=True),
+        emptied=tuple(sorted((before & kept) - set(archive["conversation_id"]))),
+    )
 
 
 def find_policies(settings: ConversationSettings, reading: Reading) -> dict[str, str]:
@@ -94,6 +101,7 @@ def store_archive(workspace: Workspace, reading: Reading, files: Sequence[Export
     """Write the archive's new content, if there is any, and record the exports that it was made from."""
     if reading.archive is not None:
         write_archive(workspace.archive, reading.archive)
+        drop_archived(workspace.archive, reading.emptied)
         archived = Entry(hash_exports(workspace, files), "", len(reading.archive))
         workspace.ledger.record(_ARCHIVED, {_EXPORTS: archived})
 
@@ -104,6 +112,23 @@ def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
     policies = {settings.removals, *(override.removals for override in settings.overrides.values())}
     known = workspace.ledger.read(_ARCHIVED).get(_EXPORTS)
     return "keep" in policies and (known is None or known.inputs != hash_exports(workspace, files))
+
+
+def _rename_conversations(archived: pl.DataFrame, read: pl.DataFrame, kept: set[str]) -> pl.DataFrame:
+    """Give archived messages the present name of their chat, which messages in both places show."""
+    present = set(read["conversation_id"])
+    shown = archived.select("message_id", "conversation_id").join(
+        read.select("message_id", name="conversation_id"), on="message_id"
+    )
+    renamed = shown.filter(
+        ~pl.col("conversation_id").is_in(list(present)),
+        pl.col("conversation_id").is_in(list(kept)),
+        pl.col("name").is_in(list(kept)),
+    ).unique(["conversation_id", "name"])
+    # A conversation whose messages are now in several has no one name.
+    renamed = renamed.filter(pl.len().over("conversation_id") == 1)
+    names = dict(renamed.select("conversation_id", "name").iter_rows())
+    return archived.with_columns(pl.col("conversation_id").replace(names))
 
 
 def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:

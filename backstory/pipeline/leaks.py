@@ -11,9 +11,9 @@ from typing import Final
 
 import polars as pl
 
-from backstory.ids import digest
+from backstory.ids import digest, digest_json
 from backstory.pipeline.incremental import content_of
-from backstory.pipeline.readings import exports_fingerprint, scrub_messages
+from backstory.pipeline.readings import exports_fingerprint, find_opted_out, scrub_messages
 from backstory.privacy import find_real_names
 from backstory.tables import list_partitions, read_table
 from backstory.tables.ledger import Entry
@@ -69,7 +69,7 @@ def _search(workspace: Workspace, table: str, partitions: Sequence[str] | None) 
         return clean
     contents = content_of(workspace, table, wanted)
     fingerprint = exports_fingerprint(workspace)
-    out = digest([part for pair in opted_out for part in pair])
+    out = digest_json(opted_out, length=16)
     inputs = {key: digest([fingerprint, out, content]) for key, content in contents.items()}
     pending = workspace.ledger.pending(_CLEAN[table], inputs, contents)
     if not pending:
@@ -86,20 +86,20 @@ def _search(workspace: Workspace, table: str, partitions: Sequence[str] | None) 
 
 
 def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
-    """Record who is out of which conversation, as the tables name them, for :func:`find_privacy_breaches`."""
+    """Record who is out of which conversation (null: of all), as tables name them, for the search."""
     pairs = opted_out.filter("is_out").select("conversation_id", "author").sort(pl.all()).rows()
     workspace.ledger.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
 
 
-def _read_opted_out(workspace: Workspace) -> list[list[str]]:
+def _read_opted_out(workspace: Workspace) -> list[list[str | None]]:
     recorded = workspace.ledger.read(_OPTED_OUT).get(_PEOPLE)
     return json.loads(recorded.content) if recorded else []
 
 
-def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[str]]) -> pl.DataFrame:
+def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[str | None]]) -> pl.DataFrame:
     """Find messages of people who opted out, and texts with contact data."""
     pairs = pl.DataFrame(opted_out, schema={"conversation_id": pl.String, "author": pl.String}, orient="row")
-    of_people = rows.join(pairs, on=["conversation_id", "author"], how="semi")
+    of_people = find_opted_out(rows, pairs)
     is_scrubbed = rows["text"].eq_missing(scrub_messages(workspace, rows)["text"])
     columns = (("author", of_people), ("text", rows.filter(~is_scrubbed)))
     return pl.concat([found.select(pl.lit(name).alias("column"), "message_id") for name, found in columns])

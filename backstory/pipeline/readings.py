@@ -18,17 +18,20 @@ from backstory.messages import (
     replace_sources,
 )
 from backstory.messages.archive import hash_archive
-from backstory.opt_outs import leave_out_people
+from backstory.opt_out_record import read_opt_outs
+from backstory.opt_outs import People, leave_out_people
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.privacy import (
     find_real_names,
     is_unmade,
     load_secret,
+    make_pseudonym,
     pseudonymize_messages,
     pseudonymize_sources,
 )
+from backstory.privacy.names import normalize_name
 from backstory.privacy.personal_data import scrub
-from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX
+from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX, Pseudonyms
 from backstory.workspace import Workspace
 
 
@@ -44,7 +47,10 @@ class Reading:
         quarantine: Rows of ``quarantine``.
         names: Real names of people; empty if the tables hold real names.
         opted_out: As in :class:`backstory.messages.ExportRead`, with conversations and authors as in ``messages``.
+            A row without a conversation is of a person whom ``privacy.exclude`` leaves out of all of them, even if no
+            export holds a message of theirs.
         archive: New content of the archive of kept conversations; None to leave the archive unchanged.
+        emptied: Conversations of which the archive's new content holds no message any more.
     """
 
     messages: pl.DataFrame
@@ -54,10 +60,11 @@ class Reading:
     names: Sequence[str]
     opted_out: pl.DataFrame
     archive: pl.DataFrame | None = None
+    emptied: tuple[str, ...] = ()
 
 
 def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports as they are now, the settings that read them, and the archived and forgotten messages."""
+    """Hash the chat exports as they are now, the settings that read them, and what else decides what is read."""
     return fingerprint_messages(workspace, find_exports(workspace.exports))
 
 
@@ -65,7 +72,8 @@ def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile]) -> s
     """Hash everything that the stage of the messages reads, for given files."""
     kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
     hashes = [file.fingerprint for file in files]
-    return digest([hash_dependencies(workspace, "messages"), kept, left_out, *hashes], length=16)
+    opted_out = read_opt_outs(workspace.opt_outs).fingerprint
+    return digest([hash_dependencies(workspace, "messages"), kept, left_out, opted_out, *hashes], length=16)
 
 
 def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]]:
@@ -90,13 +98,35 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
         if has_secret and names_pseudonym
         else None
     )
-    return leave_out_people(read, privacy.exclude, secret, workspace.settings.conversations.folder)
+    folder = workspace.settings.conversations.folder
+    return leave_out_people(read, privacy.exclude, read_opt_outs(workspace.opt_outs), secret, folder)
 
 
 def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
     """Drop stored messages of people who are out of a conversation; see :class:`Reading`."""
-    out = opted_out.filter("is_out")
-    return messages.join(out, on=["conversation_id", "author"], how="anti", maintain_order="left")
+    held = messages.with_row_index("row")
+    gone = find_opted_out(held, opted_out.filter("is_out"))["row"]
+    return held.filter(~pl.col("row").is_in(gone.implode())).drop("row")
+
+
+def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
+    """Give the messages whose authors are out of their conversation.
+
+    Args:
+        messages: Rows with ``conversation_id`` and ``author``.
+        people: ``conversation_id`` (null for all conversations) and ``author``, as the tables name them.
+    """
+    everywhere = set(map(normalize_name, people.filter(pl.col("conversation_id").is_null())["author"]))
+    authors = messages["author"].drop_nulls().unique()
+    excluded = [author for author in authors if normalize_name(author) in everywhere]
+    of_excluded = pl.col("author").is_in(excluded).fill_null(value=False)
+    in_chat = people.filter(pl.col("conversation_id").is_not_null())
+    return pl.concat(
+        [
+            messages.filter(of_excluded),
+            messages.filter(~of_excluded).join(in_chat, on=["conversation_id", "author"], how="semi"),
+        ]
+    )
 
 
 def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
@@ -138,7 +168,12 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
         sources=sources,
         quarantine=quarantine,
         names=read.names.to_list() if secret else (),
-        opted_out=_name_opted_out(read, secret),
+        opted_out=pl.concat(
+            [
+                hide_members(_name_opted_out(read, secret), ("conversation_id",), members, secret, forgotten),
+                _list_excluded(read, workspace.settings.privacy.exclude, secret),
+            ]
+        ),
     )
 
 
@@ -150,6 +185,22 @@ def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
     rows = read.opted_out.with_columns(text=text, kind=kind, source=source)
     named = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
     return named.select(read.opted_out.columns)
+
+
+def _list_excluded(read: ExportRead, entries: Sequence[str], secret: bytes | None) -> pl.DataFrame:
+    """List the people of ``privacy.exclude`` by name, since only the archive may hold what they wrote."""
+    people: set[str] = set()
+    if entries and secret is not None:
+        pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
+        for entry in entries:
+            # A name that no export holds any more is that of the person who wrote under exactly this name.
+            people |= {pseudonyms.of(entry), make_pseudonym(normalize_name(entry), secret)}
+        people |= {entry for entry in entries if entry.startswith(PSEUDONYM_PREFIX)}
+    elif entries:
+        known = People(read)
+        people = {person for entry in entries for person in (known.identify(entry), normalize_name(entry))}
+    rows = [(None, person, True, 0) for person in sorted(people)]
+    return pl.DataFrame(rows, schema=read.opted_out.schema, orient="row")
 
 
 def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
