@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import shutil
 import tarfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
@@ -84,11 +85,35 @@ def _require_room(root: Path, *, replace: bool) -> None:
         )
 
 
+def _extract_safely(tar: tarfile.TarFile, folder: Path) -> None:
+    """Extract an archive, and nothing outside of the folder.
+
+    Raises:
+        tarfile.TarError: A member would lie outside, or is none of a file, a folder and a link within.
+    """
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(folder, filter="data")
+        return
+    # Python before 3.11.4 has no filters.
+    members = tar.getmembers()
+    for member in members:
+        named = [member.name]
+        if member.issym():
+            named.append(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
+        outside = any(
+            PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in named
+        )
+        if outside or not (member.isfile() or member.isdir() or member.issym()):
+            raise tarfile.TarError(f"{member.name!r} would lie outside of the folder")
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    tar.extractall(folder, members)  # noqa: S202 - every member was looked at
+
+
 def _extract(path: Path, folder: Path) -> Contents:
     """Extract a backup, and compare every file with the list of contents."""
     try:
         with tarfile.open(path) as tar:
-            tar.extractall(folder, filter="data")
+            _extract_safely(tar, folder)
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}") from error
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
