@@ -24,6 +24,7 @@ _TASK: Final = f"{__name__}:read_request"
 _FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
 _END: Final = re.compile(rb"^(?:---|\.\.\.|\+\+\+)[ \t]*\r?$", re.MULTILINE)
 _DATES: Final = ("published_at", "updated_at")
+_TUPLES: Final = ("tags", "page_starts", "confidences")
 
 
 def read_document(
@@ -85,5 +86,5 @@ def _decode(fields: dict[str, object] | None) -> ParsedDocument | None:
     if fields is None:
         return None
     dates = {name: datetime.fromisoformat(str(fields[name])) for name in _DATES if fields[name] is not None}
-    tags = fields["tags"]
-    return ParsedDocument(**{**fields, **dates, "tags": tuple(tags) if isinstance(tags, list) else ()})  # type: ignore[arg-type]
+    tuples = {name: tuple(value) for name in _TUPLES if isinstance(value := fields[name], list)}
+    return ParsedDocument(**{**fields, **dates, **tuples})  # type: ignore[arg-type]

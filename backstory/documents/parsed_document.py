@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
+
+Chunker: TypeAlias = Literal["markdown", "sentence", "character", "python", "code", "rows", "page"]
+"""How a text is cut: by its Markdown, by sentences, by characters, by definitions of a programming language, by rows,
+or so that no chunk holds text of two pages. The first line of each page cut by rows is its header."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,12 @@ class ParsedDocument:
         tags: Tags in the order given, each once.
         kind: Kind.
         tenant: Tenant.
+        page_starts: Character of ``text`` at which each page begins, the first at 0; empty for a document without
+            pages. A slide and a sheet are pages.
+        chunker: How the text is cut; see :data:`backstory.documents.parsed_document.Chunker`.
+        confidences: For each page, the confidence (0 to 1) with which its text was recognised in an image, None for a
+            page that held text; empty if no page was recognised.
+        unread: What of the file was not read, and what to do; None if all was read.
     """
 
     text: str
@@ -29,3 +40,7 @@ class ParsedDocument:
     tags: tuple[str, ...] = ()
     kind: str | None = None
     tenant: str | None = None
+    page_starts: tuple[int, ...] = ()
+    chunker: Chunker = "markdown"
+    confidences: tuple[float | None, ...] = ()
+    unread: str | None = None
