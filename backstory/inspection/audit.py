@@ -20,7 +20,7 @@ from backstory.index.snapshot.manifest import find_damage, hash_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer, require_current
 from backstory.inspection.examination import Examination
 from backstory.messages.archive import read_archive
-from backstory.pipeline.corpus import find_manifest_damage
+from backstory.pipeline.search_index import find_manifest_damage
 from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.tables import find_damaged_partitions, list_partitions

@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.errors import EmbedderMismatchError, StaleIndexWarning
 from backstory.index import SearchIndex, open_last_good
-from backstory.pipeline.corpus import read_embedding_of_index
+from backstory.pipeline.search_index import read_embedding_of_index
 from backstory.tables import read_table
 from backstory.workspace import Workspace
 
