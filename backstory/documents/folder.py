@@ -29,7 +29,7 @@ from backstory.ids import digest
 from backstory.reading import ReadingLimits
 from backstory.settings import DocumentSettings
 from backstory.tables.contracts import conform, polars_schema
-from backstory.tables.schemas import Documents
+from backstory.tables.document_schemas import Documents
 
 logger = logging.getLogger(__name__)
 
@@ -182,10 +182,10 @@ def _look_at(
             document = read_document(reader, content, file.uri, settings)
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
-            same = _describe(file.uri, content_hash, document, settings)
+            same = _describe(file.uri, content, reader, document, settings)
     except DocumentError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
-    return replace(same, status="ok"), describe_served(same, reader, content)
+    return replace(same, status="ok"), describe_served(same, reader)
 
 
 def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
@@ -211,8 +211,7 @@ def _describe_failure(
     error: DocumentError,
 ) -> tuple[Revision, DocumentSource]:
     """Build the row of a file that could not be read, with the date and slug from its name."""
-    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
-    unread = replace(_describe(uri, content_hash, None, settings), status="error", error=str(error))
+    unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
     kind = name_binary_kind((content or b"")[:HEAD_BYTES])
@@ -232,9 +231,14 @@ def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> 
 
 
 def _describe(
-    uri: str, content_hash: str, document: ParsedDocument | None, settings: DocumentSettings
+    uri: str,
+    content: bytes | None,
+    reader: DocumentReader,
+    document: ParsedDocument | None,
+    settings: DocumentSettings,
 ) -> Revision:
     """Build the revision of a file; without a parsed document, from its name alone."""
+    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
     dated, slug = split_dated_name(uri)
     stated = document or ParsedDocument(text="")
     published_at = stated.published_at
@@ -253,10 +257,17 @@ def _describe(
         tags=list(stated.tags),
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,
+        format=reader.format,
+        size=None if content is None else len(content),
+        encoding=None if content is None or document is None else reader.find_encoding(content),
+        page_starts=list(stated.page_starts),
+        confidences=list(stated.confidences),
+        chunker=None if document is None else stated.chunker,
         text=stated.text,
         content_hash=content_hash,
         status="ok",
         error=None,
+        unread=stated.unread,
     )
 
 
