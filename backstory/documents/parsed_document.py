@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-Chunker: TypeAlias = Literal["markdown", "sentence", "character", "python", "code", "rows", "page"]
-"""How a text is cut: by its Markdown, by sentences, by characters, by definitions of a programming language, by rows,
-or so that no chunk holds text of two pages. The first line of each page cut by rows is its header."""
+Chunker: TypeAlias = Literal[
+    "markdown", "sentence", "character", "rows", "page", "python",
+    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
+]  # fmt: skip
+"""How a text is cut: by its Markdown, by sentences, by characters, by rows, so that no chunk holds text of two pages,
+or by the definitions of a programming language. The first line of each page cut by rows is its header."""
 
 
 @dataclass(frozen=True)
