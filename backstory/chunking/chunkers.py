@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from backstory.chunking.characters import cut_characters
+from backstory.chunking.code import CODE_LANGUAGES, CodeLanguage, cut_code
 from backstory.chunking.cut import Span, cut_chunks
 from backstory.chunking.outline import outline_markdown, outline_sentences
+from backstory.chunking.python_code import cut_python
+from backstory.chunking.rows import cut_rows
 from backstory.chunking.tokens import CountTokens
 from backstory.ids import digest
 from backstory.settings.chunks import ChunkerName, ChunkSettings
@@ -139,6 +143,15 @@ def _cut_characters(settings: ChunkSettings) -> Cut:
     return cut
 
 
+def _cut_code(language: CodeLanguage, _: ChunkSettings) -> Cut:
+    return partial(cut_code, language=language)
+
+
+def _know_none(_: str) -> Sequence[str]:
+    """List no heading: the definition above a chunk is known when the text is cut."""
+    return ()
+
+
 def _whole(settings: ChunkSettings) -> tuple[int, int]:
     return settings.max_tokens, settings.overlap_tokens
 
@@ -153,6 +166,18 @@ CHUNKERS: Final[Mapping[ChunkerName, _Row]] = MappingProxyType(
         "sentence": _Row(lambda _: _cut_sentences, _sentence),
         "character": _Row(_cut_characters, _whole),
         "page": _Row(lambda _: cut_chunks, _whole, keeps_pages_apart=True),
+        "rows": _Row(
+            lambda _: cut_rows,
+            _whole,
+            keeps_pages_apart=True,
+            list_headings=lambda text: [text.partition("\n")[0].strip()],
+            has_whole_headings=True,
+        ),
+        "python": _Row(lambda _: cut_python, _whole, list_headings=_know_none),
+        **{
+            language: _Row(partial(_cut_code, language), _whole, list_headings=_know_none)
+            for language in CODE_LANGUAGES
+        },
     }
 )
 """The rows of the chunkers by name."""

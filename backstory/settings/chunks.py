@@ -8,8 +8,12 @@ from pydantic import Field, model_validator
 
 from backstory.settings.group import SettingsGroup
 
-ChunkerName: TypeAlias = Literal["markdown", "sentence", "character", "python", "code", "rows", "page"]
-"""How a text is cut; see :mod:`backstory.chunking.chunkers`."""
+ChunkerName: TypeAlias = Literal[
+    "markdown", "sentence", "character", "rows", "page", "python",
+    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
+]  # fmt: skip
+"""How a text is cut: by its Markdown, by sentences, by characters, by rows, so that no chunk holds text of two pages,
+or by the definitions of a programming language; see :mod:`backstory.chunking.chunkers`."""
 
 
 class ChunkSettings(SettingsGroup):
