@@ -28,6 +28,7 @@ class DocumentFile:
         folder: The folder, with symbolic links resolved.
         kind: Kind of the document if it does not state one; None for that of all documents.
         tenant: Tenant of the document if it does not state one; None for that of all documents.
+        is_vetted: Whether the settings let it be read though it may look like a secret.
     """
 
     uri: str
@@ -35,6 +36,7 @@ class DocumentFile:
     folder: Path
     kind: str | None = None
     tenant: str | None = None
+    is_vetted: bool = False
 
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file.
@@ -131,7 +133,8 @@ def list_files(
                 continue
             reason = chosen.rule_for_file(path)
             if reason is None:
-                files.append(DocumentFile(_uri(path), root / path, root))
+                uri = _uri(path)
+                files.append(DocumentFile(uri, root / path, root, is_vetted=chosen.is_vetted(uri)))
             else:
                 left_out.append(LeftOut(_uri(path), "ignored", reason))
     left_out += [
@@ -157,11 +160,12 @@ def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
     """
     root = path.parent.resolve()
     name = Path(path.name)
-    reason = _Choice(root, "*", rules or FileRules()).rule_for_file(name)
+    chosen = _Choice(root, "*", rules or FileRules())
+    reason = chosen.rule_for_file(name)
     uri = _uri(name)
     return FolderListing(
         present=True,
-        files=() if reason else (DocumentFile(uri, root / name, root),),
+        files=() if reason else (DocumentFile(uri, root / name, root, is_vetted=chosen.is_vetted(uri)),),
         left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
         unlisted=(),
     )
@@ -189,16 +193,20 @@ class _Choice:
             self._ignored[uri] = patterns
         return None
 
+    def is_vetted(self, uri: str) -> bool:
+        return self._rules.is_vetted(uri)
+
     def rule_for_folder(self, path: Path) -> tuple[Literal["ignored", "failed"], str] | None:
-        rule = _rule_for_folder(self._root / path, self._root)
         uri = f"{_uri(path)}/"
+        rule = self._rules.explain_secret(uri) or _rule_for_folder(self._root / path, self._root)
         reason = rule or self._rules.explain_folder(uri) or explain_ignored(uri, self._ignored)
         return ("ignored", reason) if isinstance(reason, str) else reason
 
     def rule_for_file(self, path: Path) -> str | None:
         uri = _uri(path)
         return (
-            _rule_for_file(path, self._wanted, self._pattern)
+            self._rules.explain_secret(uri)
+            or _rule_for_file(path, self._wanted, self._pattern)
             or self._rules.explain_file(uri)
             or explain_ignored(uri, self._ignored)
         )

@@ -16,11 +16,13 @@ import polars as pl
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
 from backstory.documents.limited_reading import read_document
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
+from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.documents.written import JUST_AFTER, is_written
@@ -88,7 +90,7 @@ def read_documents(
         ContractError: ``previous`` is not a table ``documents``.
     """
     return read_listed_documents(
-        list_files(folder, settings.pattern, apart),
+        list_files(folder, settings.pattern, apart, make_rules(settings)),
         settings,
         previous,
         previous_reading=previous_reading,
@@ -191,6 +193,9 @@ def _look_at(
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
             same = _describe(file.uri, content_hash, document, settings)
+        secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+        if secret is not None:
+            return None, DocumentSource(file.uri, "ignored", secret, reader)
     except DocumentError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
     return replace(same, status="ok"), describe_served(same, reader, content)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.documents import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
 from backstory.documents.sources import name_source
 from backstory.embeddings import make_embedder
@@ -257,10 +258,11 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         members = list(group)
         chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
         documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        listings = (list_file(path, make_rules(documents)) for path in members)
         rows = [
             row
-            for path in members
-            for row in _describe_documents(read_listed_documents(list_file(path), documents), documents)
+            for listing in listings
+            for row in _describe_documents(read_listed_documents(listing, documents), documents)
         ]
         listed = [describe_file(path, path.name) for path in members]
         found.append(_tell_apart(read_listed_exports(listed, chats), chats.folder, rows))

@@ -26,7 +26,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 8,
         "windows": 1,
         "window_chunks": 2,
-        "documents": 2,
+        "documents": 3,
         "document_chunks": 2,
         "search_index": FORMAT,
         "hits": 1,

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
+from backstory.path_patterns import compile_patterns
 from backstory.settings.group import SettingsGroup
 from backstory.settings.sources import SourceSettings
 
@@ -92,6 +93,8 @@ class DocumentSettings(SettingsGroup):
     """Glob of the files to read."""
     sources: tuple[SourceSettings, ...] = ()
     """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]`; docs/sources.md has their settings."""
+    secrets: tuple[str, ...] = ()
+    """Further names of files that hold secrets, as in `.gitignore`; `!name` lets a file be read (docs/sources.md)."""
     kind: str = "post"
     """Kind of documents that do not state one."""
     tenant: str = ""
@@ -102,6 +105,12 @@ class DocumentSettings(SettingsGroup):
     """Seconds of processor time that reading one document may take; one more for each MB that it has."""
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
+
+    @field_validator("secrets")
+    @classmethod
+    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        compile_patterns(tuple(pattern.lower() for pattern in value))
+        return value
 
     @field_validator("sources")
     @classmethod

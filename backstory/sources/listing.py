@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from backstory.documents.file_rules import FileRules
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import (
     DocumentFile,
     FolderListing,
@@ -20,7 +20,7 @@ from backstory.documents.files import (
 from backstory.documents.written import SOURCE_MARK
 from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.path_patterns import Patterns
+from backstory.settings import DocumentSettings
 from backstory.sources.roots import Source, list_sources
 from backstory.workspace import Workspace
 
@@ -40,8 +40,9 @@ def list_documents(workspace: Workspace, apart: Collection[Path]) -> FolderListi
     """
     sources = list_sources(workspace)
     roots = [source.root for source in sources]
-    folder = list_files(workspace.posts, workspace.settings.documents.pattern, [*apart, *roots])
-    others = [list_source(source, [*apart, workspace.posts, *roots]) for source in sources]
+    settings = workspace.settings.documents
+    folder = list_files(workspace.posts, settings.pattern, [*apart, *roots], make_rules(settings))
+    others = [list_source(source, settings, [*apart, workspace.posts, *roots]) for source in sources]
     return join_listings(folder, *others)
 
 
@@ -56,14 +57,16 @@ def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
     if not sources:
         return ""
     around = [*apart, workspace.posts, *(source.root for source in sources)]
-    return digest(line for source in sources for line in _hash_listing(list_source(source, around)))
+    settings = workspace.settings.documents
+    return digest(line for source in sources for line in _hash_listing(list_source(source, settings, around)))
 
 
-def list_source(source: Source, apart: Collection[Path]) -> FolderListing:
+def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
     """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown.
 
     Args:
         source: The source.
+        documents: The settings of all documents.
         apart: Files and folders inside it that are read by themselves, or have another purpose.
     """
     prefix = f"{source.name}{SOURCE_MARK}"
@@ -78,7 +81,7 @@ def list_source(source: Source, apart: Collection[Path]) -> FolderListing:
         )
         return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
     settings = source.settings
-    rules = FileRules(Patterns(settings.include), Patterns(settings.exclude), f"source {source.name}")
+    rules = make_rules(documents, settings)
     found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
     listing = put_below(found, prefix)
     files = tuple(replace(file, kind=settings.kind, tenant=settings.tenant) for file in listing.files)
