@@ -16,7 +16,8 @@ from backstory.settings import DocumentSettings, SourceSettings
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
 
-_MOST_BYTES: Final = 1 << 16
+MOST_PATTERN_BYTES: Final = 1 << 16
+"""Maximum size of a file of patterns."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,29 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
         return None
     name = str(PurePosixPath(path.relative_to(root)))
     try:
-        with open_inside(root, path, name, most_bytes=_MOST_BYTES) as file:
-            text = file.read().decode("utf-8-sig")
-        patterns = Patterns(tuple(text.splitlines()))
-        compile_patterns(patterns.lines)
+        with open_inside(root, path, name, most_bytes=MOST_PATTERN_BYTES) as file:
+            return parse_patterns(file.read(), name)
     except FileNotFoundError:
         return None
+
+
+def parse_patterns(content: bytes, name: str) -> Patterns:
+    """Read the patterns of a file.
+
+    Args:
+        content: The bytes of the file.
+        name: What errors call it.
+
+    Raises:
+        DocumentError: It is too large, not UTF-8, or a line is no pattern.
+    """
+    if len(content) > MOST_PATTERN_BYTES:
+        raise DocumentError(
+            f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it"
+        )
+    try:
+        patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
+        compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name} is not UTF-8 text; save it as such") from error
     except ValueError as error:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.documents import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.archives import is_archive
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
 from backstory.documents.sources import name_source
@@ -273,7 +274,7 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     """Classify files that were read both as chats and as documents as one of the two."""
     reading = _Reading()
     others = {row["source"]: row for row in documents}
-    chats = _describe_chats(read, folder)
+    chats = _settle_archives(_describe_chats(read, folder), others)
     has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
     has_document = any(row["status"] == "read" for row in others.values())
     for row in chats:
@@ -290,6 +291,19 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
     reading.messages = read.messages.filter(pl.col("source").is_in(names))
     return reading
+
+
+def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
+    """Take each archive for a chat or for a folder of documents: the chats stay, or the members do."""
+    kept = []
+    for row in chats:
+        below = f"{row['source']}/"
+        members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
+        if row["format"] or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
+            kept.append(row)
+            for name in members:
+                del documents[name]
+    return kept
 
 
 def _is_chat(row: Row, other: Row | None) -> bool:
