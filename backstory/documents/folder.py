@@ -16,11 +16,13 @@ import polars as pl
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
 from backstory.documents.limited_reading import read_document
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
+from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.documents.written import JUST_AFTER, is_written
@@ -88,7 +90,7 @@ def read_documents(
         ContractError: ``previous`` is not a table ``documents``.
     """
     return read_listed_documents(
-        list_files(folder, settings.pattern, apart),
+        list_files(folder, settings.pattern, apart, make_rules(settings)),
         settings,
         previous,
         previous_reading=previous_reading,
@@ -125,7 +127,7 @@ def read_listed_documents(
         earlier = known.get(file.uri, {})
         try:
             current, source = _look_at(
-                file, earlier if reading == previous_reading else {}, readers, settings
+                file, earlier if reading == previous_reading else {}, readers, _settings_of(file, settings)
             )
         except FileNotFoundError:
             continue  # the file was removed after the folder was listed
@@ -149,7 +151,15 @@ def read_listed_documents(
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
     """Return an id of the settings and readers that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
-    return digest([_REVISION_OF_READING, settings.kind, settings.tenant, str(settings.drafts), *formats])
+    of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources]
+    return digest([_REVISION_OF_READING, *stated, *formats])
+
+
+def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
+    """Give the settings of a file: its source may have defaults of its own."""
+    own = {"kind": file.kind, "tenant": file.tenant}
+    return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
@@ -183,6 +193,9 @@ def _look_at(
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
             same = _describe(file.uri, content, reader, document, settings)
+        secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+        if secret is not None:
+            return None, DocumentSource(file.uri, "ignored", secret, reader)
     except DocumentError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
     return replace(same, status="ok"), describe_served(same, reader)

@@ -11,10 +11,10 @@ import polars as pl
 
 from backstory.document_chunks import cut_document_chunks
 from backstory.documents import DocumentRead, name_reading
-from backstory.documents.files import FolderListing, list_files
+from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT
-from backstory.documents.written import drop_former_posts, join_listings, list_written
+from backstory.documents.written import drop_former_posts, list_written
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
@@ -30,10 +30,11 @@ from backstory.pipeline.incremental import (
     write_beside,
 )
 from backstory.pipeline.inputs import hash_dependencies
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
+from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
@@ -113,14 +114,14 @@ def find_pending_documents(workspace: Workspace) -> list[str]:
 
 def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:
     """List the files of the documents, with those of the written posts if they are documents, too."""
-    listing = list_files(workspace.posts, workspace.settings.documents.pattern, apart)
+    listing = list_documents(workspace, apart)
     if not workspace.feeds_back:
         return listing
     return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))
 
 
 def _inputs_of_documents(workspace: Workspace) -> str:
-    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    posts = hash_document_files(workspace, list_other_parts(workspace))
     if workspace.feeds_back:
         posts = digest([posts, hash_posts(workspace.written, ())])
     reading = name_reading(workspace.settings.documents)
