@@ -11,6 +11,8 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.documents import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.archives import is_archive
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
 from backstory.documents.sources import name_source
 from backstory.embeddings import make_embedder
@@ -26,6 +28,7 @@ from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.readings import leave_out_opted_out
 from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
 from backstory.settings.environment import find_settings_of
+from backstory.sources.listing import list_documents
 from backstory.workspace import Workspace, open_workspace
 
 CHAT: Final = "chat"
@@ -172,7 +175,8 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
                 f"no message would be read, so that a run stops; put chat exports into {workspace.exports}"
             )
     if inside is None or in_posts:
-        found = read_documents(workspace.posts, documents, apart=list_other_parts(workspace))
+        listing = list_documents(workspace, list_other_parts(workspace))
+        found = read_listed_documents(listing, documents)
         found = leave_out_documents(found, forgotten, documents.folder)
         wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
         rows = [row for row in _describe_documents(found, documents) if wanted(row["source"])]
@@ -255,10 +259,11 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         members = list(group)
         chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
         documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        listings = (list_file(path, make_rules(documents)) for path in members)
         rows = [
             row
-            for path in members
-            for row in _describe_documents(read_listed_documents(list_file(path), documents), documents)
+            for listing in listings
+            for row in _describe_documents(read_listed_documents(listing, documents), documents)
         ]
         listed = [describe_file(path, path.name) for path in members]
         found.append(_tell_apart(read_listed_exports(listed, chats), chats.folder, rows))
@@ -269,7 +274,7 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     """Classify files that were read both as chats and as documents as one of the two."""
     reading = _Reading()
     others = {row["source"]: row for row in documents}
-    chats = _describe_chats(read, folder)
+    chats = _settle_archives(_describe_chats(read, folder), others)
     has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
     has_document = any(row["status"] == "read" for row in others.values())
     for row in chats:
@@ -286,6 +291,19 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
     reading.messages = read.messages.filter(pl.col("source").is_in(names))
     return reading
+
+
+def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
+    """Take each archive for a chat or for a folder of documents: the chats stay, or the members do."""
+    kept = []
+    for row in chats:
+        below = f"{row['source']}/"
+        members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
+        if row["format"] or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
+            kept.append(row)
+            for name in members:
+                del documents[name]
+    return kept
 
 
 def _is_chat(row: Row, other: Row | None) -> bool:

@@ -11,10 +11,11 @@ import polars as pl
 
 from backstory.document_chunks import cut_document_chunks
 from backstory.documents import DocumentRead, name_reading
-from backstory.documents.files import FolderListing, list_files
+from backstory.documents.file_hashes import FileHashes
+from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT
-from backstory.documents.written import drop_former_posts, join_listings, list_written
+from backstory.documents.written import drop_former_posts, list_written
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
@@ -30,10 +31,11 @@ from backstory.pipeline.incremental import (
     write_beside,
 )
 from backstory.pipeline.inputs import hash_dependencies
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
+from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
@@ -48,8 +50,9 @@ _NAMED = 5
 def materialize_documents(workspace: Workspace) -> StageReport:
     """Read the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
 
-    Every file is hashed on every run, and only changed files are parsed. If the folder is absent or empty, the
-    counts hold a ``notice``, because windows then get no context.
+    Files that have changed on the disk since the last run are hashed (:mod:`backstory.documents.file_hashes`), and
+    those with another content are parsed. If the folder is absent or empty, the counts hold a ``notice``, because
+    windows then get no context.
 
     Raises:
         RemovalError: All documents that an earlier run read are gone. Nothing is written.
@@ -59,14 +62,18 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     is_current_code = is_made_by_this_code(workspace, "documents")
     apart = list_other_parts(workspace)
     previous = read_previous(workspace, "documents")
-    inputs = _inputs_of_documents(workspace)
+    hashes = FileHashes(workspace.ledger)
+    inputs = _inputs_of_documents(workspace, hashes)
+    hashes.save()
+    unchanged = hashes.unchanged
     read = read_listed_documents(
         _list_documents(workspace, apart),
         settings,
         previous,
         previous_reading=known.inputs if known and is_current_code and previous is not None else "",
+        hashes=hashes,
     )
-    inputs_after = _inputs_of_documents(workspace)
+    inputs_after = _inputs_of_documents(workspace, hashes)
     if previous is not None:
         require_documents(workspace, previous, read.documents)
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
@@ -87,7 +94,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     if is_another:
         # A process killed here must not leave documents recorded under the inputs of another reading.
         workspace.ledger.forget(_READING, [WHOLE])
-    counts = _count_documents(workspace, read)
+    counts = {**_count_documents(workspace, read), "files_unchanged": unchanged}
     report = materialize_partitions(
         workspace,
         "documents",
@@ -103,7 +110,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
 def find_pending_documents(workspace: Workspace) -> list[str]:
     """Check whether :func:`materialize_documents` would write anything."""
-    inputs = _inputs_of_documents(workspace)
+    inputs = _inputs_of_documents(workspace, FileHashes(workspace.ledger))
     sources = workspace.ledger.read("sources").get(_DOCUMENTS)
     written = hash_partitions(workspace.tables, "sources").get(_DOCUMENTS, "")
     if sources is None or (sources.inputs, sources.content) != (inputs, written):
@@ -113,16 +120,16 @@ def find_pending_documents(workspace: Workspace) -> list[str]:
 
 def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:
     """List the files of the documents, with those of the written posts if they are documents, too."""
-    listing = list_files(workspace.posts, workspace.settings.documents.pattern, apart)
+    listing = list_documents(workspace, apart)
     if not workspace.feeds_back:
         return listing
     return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))
 
 
-def _inputs_of_documents(workspace: Workspace) -> str:
-    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+def _inputs_of_documents(workspace: Workspace, hashes: FileHashes) -> str:
+    posts = hash_document_files(workspace, list_other_parts(workspace), hashes)
     if workspace.feeds_back:
-        posts = digest([posts, hash_posts(workspace.written, ())])
+        posts = digest([posts, hash_posts(workspace.written, (), hashes)])
     reading = name_reading(workspace.settings.documents)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out])

@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
+from backstory.path_patterns import compile_patterns
 from backstory.settings.group import SettingsGroup
+from backstory.settings.sources import SourceSettings
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
@@ -89,6 +91,10 @@ class DocumentSettings(SettingsGroup):
     """Folder of the documents, relative to the workspace."""
     pattern: str = "**/*"
     """Glob of the files to read."""
+    sources: tuple[SourceSettings, ...] = ()
+    """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]`; docs/sources.md has their settings."""
+    secrets: tuple[str, ...] = ()
+    """Further names of files that hold secrets, as in `.gitignore`; `!name` lets a file be read (docs/sources.md)."""
     kind: str = "post"
     """Kind of documents that do not state one."""
     tenant: str = ""
@@ -99,6 +105,21 @@ class DocumentSettings(SettingsGroup):
     """Seconds of processor time that reading one document may take; one more for each MB that it has."""
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
+
+    @field_validator("secrets")
+    @classmethod
+    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        compile_patterns(tuple(pattern.lower() for pattern in value))
+        return value
+
+    @field_validator("sources")
+    @classmethod
+    def _named_apart(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
+        labels = [source.label for source in value]
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two sources are called {twice}; give one of them another `name`")
+        return value
 
     @field_validator("pattern")
     @classmethod

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Final
 
 import backstory
+from backstory.documents.file_hashes import FileHashes
 from backstory.ids import digest
 from backstory.index import current_version
 from backstory.page_files import list_site_pages
 from backstory.pipeline.corpus import list_other_parts
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
@@ -37,8 +38,8 @@ def hash_inputs(workspace: Workspace) -> str:
         for key, content in sorted(hash_partitions(workspace.tables, table).items())
     ]
     files = [
-        hash_posts(workspace.written, ()),
-        hash_posts(workspace.posts, list_other_parts(workspace)),
+        hash_posts(workspace.written, (), FileHashes(workspace.ledger)),
+        hash_document_files(workspace, list_other_parts(workspace)),
         current_version(workspace.index),
     ]
     return digest([_hash_code(), workspace.settings.model_dump_json(), *files, *tables])

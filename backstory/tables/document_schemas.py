@@ -23,7 +23,9 @@ class Documents(Table):
 
     document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
     revision: str = pa.Field(description="Id of this content of the document.")
-    uri: str = pa.Field(description="Path relative to the folder of documents.")
+    uri: str = pa.Field(
+        description="Path in the folder of documents; of a further source, its name, `://` and the path below it."
+    )
     title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
     slug: str = pa.Field(description="Slug: front matter, else file name.")
     published_at: UtcDatetime = pa.Field(

@@ -205,7 +205,7 @@ class Contexts(Table):
     chunk_id: str = pa.Field(description="Stored chunk.")
     title: str = pa.Field(description="Title of the document.")
     slug: str = pa.Field(description="Slug of the document.")
-    uri: str = pa.Field(description="Path of the document relative to the folder of documents.")
+    uri: str = pa.Field(description="Uri of the document, as in `documents`.")
     published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
     tags: StringList = pa.Field(description="Tags of the document.")
     page_start: int = pa.Field(nullable=True, description="First page; null without pages.")

@@ -1,9 +1,10 @@
 """A preview says what a run then does, by the same readers, and leaves no trace."""
 
 import hashlib
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import polars as pl
 import pytest
@@ -322,3 +323,16 @@ def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> 
         "slack",
         "telegram",
     ]
+
+
+def test_an_archive_is_previewed_as_a_chat_or_as_a_folder_of_documents(tmp_path: Path) -> None:
+    for name, member, text in (
+        ("talk.zip", "_chat.txt", CHAT),
+        ("wiki.zip", "frost.md", "# Frost\n"),
+        ("pictures.zip", "a.png", "x"),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, text)
+    rows = preview_run([tmp_path]).files
+    found = {PurePath(row["source"]).relative_to(tmp_path).as_posix(): row["taken_for"] for row in rows}
+    assert found == {"talk.zip": "chat", "wiki.zip/frost.md": "document", "pictures.zip": None}
