@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from backstory.documents import DocumentRead, name_reading
 from backstory.documents.file_hashes import FileHashes
 from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.folder import read_listed_documents
+from backstory.documents.reader import READERS
 from backstory.documents.sources import DRAFT
 from backstory.documents.written import drop_former_posts, list_written
+from backstory.errors import SettingsError
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
@@ -174,8 +176,13 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
 
 
 def materialize_document_chunks(workspace: Workspace) -> StageReport:
-    """Cut the searched documents into chunks. Unchanged revisions keep their chunks."""
+    """Cut the searched documents into chunks. Unchanged revisions keep their chunks.
+
+    Raises:
+        SettingsError: The setting ``chunks.chunkers`` names a format that no reader has.
+    """
     settings = workspace.settings.chunks
+    _require_formats(settings.chunkers)
     embedder = workspace.embedder
     inputs = _inputs_of_document_chunks(workspace)
     counts: dict[str, int | float | str] = {}
@@ -195,6 +202,16 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
         return {WHOLE: chunks}
 
     return materialize_partitions(workspace, "document_chunks", {WHOLE: inputs}, compute, counts=counts)
+
+
+def _require_formats(formats: Iterable[str]) -> None:
+    known = sorted({reader.format for reader in READERS})
+    unknown = sorted(set(formats) - set(known))
+    if unknown:
+        raise SettingsError(
+            f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
+            f"{', '.join(known)}"
+        )
 
 
 def find_pending_document_chunks(workspace: Workspace) -> list[str]:

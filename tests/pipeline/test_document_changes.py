@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from backstory.errors import SettingsError
 from backstory.pipeline import (
     materialize_document_chunks,
     materialize_documents,
@@ -26,12 +28,12 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backstory.documents.file_hashes.SETTLED_SECONDS", -3600.0)
 
 
-def make(root: Path) -> dict[str, int | float | str]:
+def make(root: Path) -> dict[str, Any]:
     """Make documents, chunks and index as a run does, and give the counts of the first and the last stage."""
     workspace = open_workspace(root)
-    counts = dict(materialize_documents(workspace).counts)
+    counts: dict[str, Any] = dict(materialize_documents(workspace).counts)
     materialize_document_chunks(workspace)
-    return counts | materialize_search_index(workspace).counts
+    return {**counts, **materialize_search_index(workspace).counts}
 
 
 def write(folder: Path, number: int, more: str = "") -> None:
@@ -118,3 +120,12 @@ def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
     )
     for table in ("document_chunks", "sources"):
         assert_frame_equal(read_table(workspace.tables, table), read_table(fresh.tables, table))
+
+
+def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(f"{SETTINGS}chunks: {{chunkers: {{markdwon: page}}}}\n")
+    materialize_documents(workspace)
+    with pytest.raises(
+        SettingsError, match=r"chunks\.chunkers names markdwon, which no reader reads; the formats are"
+    ):
+        materialize_document_chunks(workspace)
