@@ -52,10 +52,14 @@ _SUFFIXES: Final = {
     "an MDX file": ".mdx",
     "a canvas of Obsidian": ".canvas",
     "a notebook": ".ipynb",
-    "a table": ".csv .tsv .parquet",
-    "a data file": ".json .jsonl .yaml .yml .toml .xml .db .sqlite",
+    "a table": ".csv .tsv .tab",
+    "a data file (Parquet)": ".parquet",
+    "a data file": ".json .jsonl .ndjson .yaml .yml .toml .xml .db .sqlite",
     "an e-mail": ".eml .msg .mbox",
-    "program code": ".py .js .ts .jsx .tsx .css .scss .sh .rb .go .rs .java .c .h .cpp",
+    "program code": (
+        ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .css .scss .sh .bash .rb .go .rs .java .c .h .cc .cpp .cxx"
+        " .hh .hpp .hxx .cs .kt .php .swift .scala .lua .pl .r .sql"
+    ),
 }
 _KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 

@@ -27,6 +27,7 @@ from backstory.documents.sources import DRAFT, DocumentSource, describe_error, d
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.documents.written import JUST_AFTER, is_written
 from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.extras import is_installed
 from backstory.ids import digest
 from backstory.reading import ReadingLimits
 from backstory.settings import DocumentSettings
@@ -149,11 +150,12 @@ def read_listed_documents(
 
 
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
-    """Return an id of the settings and readers that affect parsing; see :func:`read_documents`."""
+    """Return an id of the settings, readers and extras that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources]
-    return digest([_REVISION_OF_READING, *stated, *formats])
+    parsers = f"code={is_installed('code')}"
+    return digest([_REVISION_OF_READING, *stated, parsers, *formats])
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
@@ -228,7 +230,7 @@ def _describe_failure(
     if isinstance(error, EmptyDocumentError):
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
     kind = name_binary_kind((content or b"")[:HEAD_BYTES])
-    if kind is not None:
+    if kind not in (None, name_kind(uri, b"")):
         return unread, DocumentSource(
             uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
         )

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
+from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader
 from backstory.errors import DocumentError, EmptyDocumentError, ReadingLimitError
@@ -38,7 +39,7 @@ def read_document(
         EmptyDocumentError: The file contains no text.
         DocumentError: The file cannot be read, or exceeds the limits.
     """
-    if reader not in READERS or _is_harmless(content):
+    if reader not in READERS or (isinstance(reader, MarkdownReader) and _is_harmless(content)):
         return reader.read(content, uri, drafts=settings.drafts)
     request = json.dumps({"format": reader.format, "uri": uri, "drafts": settings.drafts}).encode()
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
@@ -66,6 +67,7 @@ def read_request(request: bytes) -> bytes:
 
 
 def _is_harmless(content: bytes) -> bool:
+    """Say whether Markdown can neither take long to read nor break a library."""
     if len(content) > SMALL_BYTES:
         return False
     if len(content) <= SMALL_FRONT_MATTER_BYTES:

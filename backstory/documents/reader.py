@@ -6,7 +6,11 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from backstory.documents.code_reader import CodeReader
+from backstory.documents.csv_reader import CsvReader
+from backstory.documents.json_reader import JsonLinesReader, JsonReader
 from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.parquet_reader import ParquetReader
 from backstory.documents.parsed_document import ParsedDocument
 
 
@@ -45,7 +49,14 @@ class DocumentReader(Protocol):
         ...
 
 
-READERS: tuple[DocumentReader, ...] = (MarkdownReader(),)
+READERS: tuple[DocumentReader, ...] = (
+    MarkdownReader(),
+    CsvReader(),
+    JsonReader(),
+    JsonLinesReader(),
+    ParquetReader(),
+    CodeReader(),
+)
 
 
 def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader | None:
