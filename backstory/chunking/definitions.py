@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 from backstory.chunking.cut import Span, cut_chunks
 from backstory.chunking.tokens import CountTokens
 
-_WORD: Final = re.compile(r"\w")
+_CLOSING: Final = re.compile(r"(?:\W|_|\bend(?:if)?\b)+")
+"""What closes a definition in languages with brackets, in Ruby, and in the preprocessor of C."""
 
 CutLong: TypeAlias = Callable[[Sequence[str], Sequence[int], CountTokens], list[list[Span]]]
 """Cuts texts without definitions, each at its own ceiling of tokens; the spans do not overlap."""
@@ -111,11 +112,11 @@ def cut_long_text(
 def _divide(text: str, whole: _Segment) -> list[_Segment]:
     """Divide code into its definitions and what is between them.
 
-    What has neither letters nor digits, such as a closing bracket, belongs to the definition before it.
+    What only closes a definition, such as a bracket, belongs to the part before it.
     """
     segments: list[_Segment] = []
     for segment in _alternate(text, whole):
-        if segments and not _WORD.search(text, segment.start, segment.end):
+        if segments and _CLOSING.fullmatch(text, segment.start, segment.end):
             segments[-1] = segments[-1]._replace(end=segment.end)
         else:
             segments.append(segment)
