@@ -12,8 +12,11 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from backstory.chunking.characters import cut_characters
+from backstory.chunking.code import CODE_LANGUAGES, cut_code_in
 from backstory.chunking.cut import Span, cut_chunks
 from backstory.chunking.outline import outline_markdown, outline_sentences
+from backstory.chunking.python_code import cut_python
+from backstory.chunking.rows import cut_rows
 from backstory.chunking.tokens import CountTokens
 from backstory.ids import digest
 from backstory.settings.chunks import ChunkerName, ChunkSettings
@@ -139,6 +142,11 @@ def _cut_characters(settings: ChunkSettings) -> Cut:
     return cut
 
 
+def _row_for_code(cut: Cut) -> _Row:
+    """Make a row without headings known before: the definitions are found when a text is cut."""
+    return _Row(lambda _: cut, _whole, list_headings=lambda _: ())
+
+
 def _whole(settings: ChunkSettings) -> tuple[int, int]:
     return settings.max_tokens, settings.overlap_tokens
 
@@ -153,6 +161,15 @@ CHUNKERS: Final[Mapping[ChunkerName, _Row]] = MappingProxyType(
         "sentence": _Row(lambda _: _cut_sentences, _sentence),
         "character": _Row(_cut_characters, _whole),
         "page": _Row(lambda _: cut_chunks, _whole, keeps_pages_apart=True),
+        "rows": _Row(
+            lambda _: cut_rows,
+            _sentence,  # of few rows in a chunk each is found much better than of many
+            keeps_pages_apart=True,
+            list_headings=lambda text: [text.partition("\n")[0].strip()],
+            has_whole_headings=True,
+        ),
+        "python": _row_for_code(cut_python),
+        **{language: _row_for_code(cut_code_in(language)) for language in CODE_LANGUAGES},
     }
 )
 """The rows of the chunkers by name."""

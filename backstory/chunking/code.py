@@ -6,11 +6,11 @@ tree-sitter finds the definitions; a definition over the ceiling that has no oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,21 @@ CodeLanguage: TypeAlias = Literal[
 
 CODE_LANGUAGES: Final[tuple[CodeLanguage, ...]] = get_args(CodeLanguage)
 
-CutTexts: TypeAlias = Callable[..., list[list[Span]]]
-"""Cuts texts as :func:`backstory.chunking.python_code.cut_python` does, with the same arguments."""
+
+class CutCode(Protocol):
+    """Cuts texts of one language."""
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        *,
+        max_tokens: Sequence[int],
+        overlap_tokens: int,
+        count_tokens: CountTokens,
+    ) -> list[list[Span]]:
+        """Cut texts as :func:`cut_code` does."""
+        ...
+
 
 _GRAMMARS: Final[dict[CodeLanguage, tuple[str, str]]] = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
@@ -63,7 +76,7 @@ _MOST_DEPTH: Final = 20
 _MOST_WRAPPERS: Final = 4
 
 
-def cut_code_in(language: CodeLanguage) -> CutTexts:
+def cut_code_in(language: CodeLanguage) -> CutCode:
     """Return the function that cuts texts of one language; see :func:`cut_code`."""
     return partial(cut_code, language=language)
 

@@ -52,8 +52,7 @@ _SUFFIXES: Final = {
     "an MDX file": ".mdx",
     "a canvas of Obsidian": ".canvas",
     "a notebook": ".ipynb",
-    "a table": ".csv .tsv .tab",
-    "a data file (Parquet)": ".parquet",
+    "a table": ".csv .tsv .tab .parquet",
     "a data file": ".json .jsonl .ndjson .yaml .yml .toml .xml .db .sqlite",
     "an e-mail": ".eml .msg .mbox",
     "program code": (

@@ -8,8 +8,11 @@ from pydantic import Field, model_validator
 
 from backstory.settings.group import SettingsGroup
 
-ChunkerName: TypeAlias = Literal["markdown", "sentence", "character", "python", "code", "rows", "page"]
-"""How a text is cut; see :mod:`backstory.chunking.chunkers`."""
+ChunkerName: TypeAlias = Literal[
+    "markdown", "sentence", "character", "rows", "page", "python",
+    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
+]  # fmt: skip
+"""How a text is cut, for source code by its language; see :mod:`backstory.chunking.chunkers`."""
 
 
 class ChunkSettings(SettingsGroup):
@@ -22,7 +25,7 @@ class ChunkSettings(SettingsGroup):
     chunkers: dict[str, ChunkerName] = Field(default_factory=dict)
     """Chunker by format, such as `{markdown: sentence, pdf: page}`; a format that is absent has its reader's choice."""
     sentence_max_tokens: int = Field(default=512, ge=16)
-    """Most tokens of a chunk of `sentence`; never above the ceiling."""
+    """Most tokens of a chunk of `sentence` and `rows`; never above the ceiling."""
     sentence_overlap_tokens: int = Field(default=60, ge=0)
     """Most tokens that a chunk of `sentence` repeats."""
     max_characters: int = Field(default=1000, ge=16)
