@@ -6,11 +6,11 @@ tree-sitter finds the definitions; a definition over the ceiling that has no oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from backstory.chunking.tokens import CountTokens
 from backstory.extras import require_extra
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Language, Node, Tree
 
 CodeLanguage: TypeAlias = Literal[
     "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript"
@@ -29,8 +29,21 @@ CodeLanguage: TypeAlias = Literal[
 
 CODE_LANGUAGES: Final[tuple[CodeLanguage, ...]] = get_args(CodeLanguage)
 
-CutTexts: TypeAlias = Callable[..., list[list[Span]]]
-"""Cuts texts as :func:`backstory.chunking.python_code.cut_python` does, with the same arguments."""
+
+class CutCode(Protocol):
+    """Cuts texts of one language."""
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        *,
+        max_tokens: Sequence[int],
+        overlap_tokens: int,
+        count_tokens: CountTokens,
+    ) -> list[list[Span]]:
+        """Cut texts as :func:`cut_code` does."""
+        ...
+
 
 _GRAMMARS: Final[dict[CodeLanguage, tuple[str, str]]] = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
@@ -60,10 +73,11 @@ _TRANSPARENT: Final = frozenset(
 _NAME_CHARACTERS: Final = 100
 _TYPES_WITHOUT_BODY: Final = frozenset({"struct_type", "interface_type"})
 _MOST_DEPTH: Final = 20
+_MOST_LEVELS: Final = 100
 _MOST_WRAPPERS: Final = 4
 
 
-def cut_code_in(language: CodeLanguage) -> CutTexts:
+def cut_code_in(language: CodeLanguage) -> CutCode:
     """Return the function that cuts texts of one language; see :func:`cut_code`."""
     return partial(cut_code, language=language)
 
@@ -109,12 +123,15 @@ def outline_code(text: str, language: CodeLanguage) -> tuple[Definition, ...]:
     Raises:
         MissingExtraError: The extra ``code`` is not installed.
     """
+    content = text.encode("utf-8", "surrogatepass")
+    return tuple(_outline(_parse(content, language).root_node, text, _number_characters(content), 0))
+
+
+def _parse(content: bytes, language: CodeLanguage) -> Tree:
     grammar = _load_grammar(language)
     from tree_sitter import Parser
 
-    content = text.encode("utf-8", "surrogatepass")
-    root = Parser(grammar).parse(content).root_node
-    return tuple(_outline(root, text, _number_characters(content), 0))
+    return Parser(grammar).parse(content)
 
 
 @cache
@@ -217,11 +234,14 @@ def _begin_of_line(text: str, start: int) -> tuple[int, bool]:
 def _cut_statements(
     language: CodeLanguage, texts: Sequence[str], max_tokens: Sequence[int], count_tokens: CountTokens
 ) -> list[list[Span]]:
-    """Cut code at its statements; see :data:`backstory.chunking.definitions.CutLong`."""
+    """Cut code at its statements, and deeply nested code at lines; see :data:`.definitions.CutLong`."""
     from semantic_text_splitter import CodeSplitter
 
     pieces: list[tuple[int, int, int]] = []
     for number, (text, ceiling) in enumerate(zip(texts, max_tokens, strict=True)):
+        if _is_deep(text, language):
+            pieces.append((number, 0, len(text)))
+            continue
         splitter = CodeSplitter.from_callback(
             _load_pointer(language), lambda piece: int(count_tokens([piece])[0]), ceiling
         )
@@ -238,3 +258,18 @@ def _cut_statements(
     for (number, start, _), found in zip(pieces, cut, strict=True):
         spans[number] += [piece._replace(start=start + piece.start, end=start + piece.end) for piece in found]
     return spans
+
+
+def _is_deep(text: str, language: CodeLanguage) -> bool:
+    """Say whether code is nested so deeply that the splitter, which tries every level, takes long."""
+    cursor = _parse(text.encode("utf-8", "surrogatepass"), language).walk()
+    depth = 0
+    while depth <= _MOST_LEVELS:
+        if cursor.goto_first_child():
+            depth += 1
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return False
+            depth -= 1
+    return True

@@ -26,7 +26,7 @@ class ChunkSettings(SettingsGroup):
     chunkers: dict[str, ChunkerName] = Field(default_factory=dict)
     """Chunker by format, such as `{markdown: sentence, pdf: page}`; a format that is absent has its reader's choice."""
     sentence_max_tokens: int = Field(default=512, ge=16)
-    """Most tokens of a chunk of `sentence`; never above the ceiling."""
+    """Most tokens of a chunk of `sentence` and `rows`; never above the ceiling."""
     sentence_overlap_tokens: int = Field(default=60, ge=0)
     """Most tokens that a chunk of `sentence` repeats."""
     max_characters: int = Field(default=1000, ge=16)

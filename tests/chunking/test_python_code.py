@@ -3,14 +3,13 @@ from __future__ import annotations
 import ast
 import inspect
 import random
-import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.chunking import cut, definitions, outline, python_code
+from backstory.chunking import cut, definitions, outline
 from backstory.chunking.cut import Span
 from backstory.chunking.python_code import PythonSyntaxError, cut_python, outline_python
 from backstory.chunking.tokens import estimate_tokens
@@ -109,7 +108,7 @@ def test_other_line_ends_change_nothing(end: str) -> None:
     )
 
 
-@pytest.mark.parametrize("module", [ast, inspect, random, re, cut, definitions, outline, python_code])
+@pytest.mark.parametrize("module", [random, cut, definitions, outline])
 @pytest.mark.parametrize("max_tokens", [60, 400])
 def test_real_modules_are_cut_at_every_definition(module: object, max_tokens: int) -> None:
     text = inspect.getsource(module)  # type: ignore[arg-type]
@@ -129,7 +128,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(
     lines=st.lists(PARTS, max_size=30), end=st.sampled_from(["\n", "\r\n"]), max_tokens=st.integers(16, 80)
 )

@@ -15,12 +15,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from backstory.chunking.chunkers import choose_chunker
+from backstory.chunking.tokens import estimate_tokens
 from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.reader import READERS, find_reader
 from backstory.errors import DocumentError, SettingsError
 from backstory.messages.export_files import ListedFile
 from backstory.messages.file_reading import read_file, read_opened
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
-from backstory.settings import ConversationSettings
+from backstory.settings import ChunkSettings, ConversationSettings
 from backstory.settings.yaml_file import read_settings
 from tests.hostile.inputs import LINES, TELEGRAM
 from tests.messages.chat_samples import SAMPLES, write_sample
@@ -66,6 +69,15 @@ POSTS = [
     b'+++\ntitle = "T"\ndate = 2024-02-13T10:00:00Z\n[extra]\na = [1, {b = 2}]\n+++\nText\n',
     b'{"title": "T", "date": "2024-02-13", "tags": ["a"]}\nText\n',
 ]
+ROWS_AND_CODE = {
+    "a.csv": b'name,age\nAnn,3\n"B\nC","4"\n',
+    "a.json": b'{"a": [{"b": 1.5, "c": [true, null]}, {"d": {"e": "\\u00e9"}}], "f": "x"}',
+    "a.jsonl": b'{"a": 1, "b": {"c": [1]}}\n{"a": "x"}\n[1]\n',
+    "a.py": b'"""Doc."""\n\n# note\n@mark\ndef f(a):\n    return f"{a}"\n\nclass B:\n    def g(self): ...\n',
+    "a.rs": b"/// Doc.\n#[derive(Debug)]\nstruct A { b: u8 }\nimpl A { fn f(&self) {} }\n",
+    "a.sh": b"# Doc.\nf() {\n  cat <<END\nx $(date) END\nEND\n}\n",
+    "a.rb": b"class A\n  def f; <<~X; end\n  x\n  X\nend\n",
+}
 YAML = [
     b"conversations:\n  folder: chats\n  overrides: {a: {date_order: dmy}}\nrag:\n  top_k: 5\n  min_similarity: null\n"
 ]
@@ -155,6 +167,31 @@ def test_documents(content: bytes) -> None:
     if document is not None:
         texts = [document.text, document.title, document.slug, document.kind, document.tenant, *document.tags]
         assert all(text is None or text.encode() is not None for text in texts)
+
+
+@fuzz
+@given(data=st.data())
+@pytest.mark.parametrize("name", ROWS_AND_CODE)
+def test_rows_and_code(name: str, data: st.DataObject) -> None:
+    content = data.draw(damage([ROWS_AND_CODE[name]]))
+    reader = find_reader(name, READERS)
+    assert reader is not None
+    problem = ""
+    try:
+        document = reader.read(content, name, drafts=True)
+    except DocumentError as error:
+        document, problem = None, str(error)
+    assert (document is None) == problem.startswith(f"{name}:")
+    if document is not None:
+        assert document.text.strip()
+        assert document.text.encode()
+        assert (document.unread or "").encode() is not None
+        chunker = choose_chunker(document.chunker, ChunkSettings(), max_tokens=64)
+        (spans,) = chunker.cut(
+            [document.text], max_tokens=[64], overlap_tokens=0, count_tokens=estimate_tokens
+        )
+        chunks = [document.text[span.start : span.end] for span in spans]
+        assert "".join("".join(chunks).split()) == "".join(document.text.split())
 
 
 @fuzz
