@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from backstory.documents.image_reader import ImageReader
 from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.pdf_reader import PdfReader
 
 
 class DocumentReader(Protocol):
@@ -45,7 +47,11 @@ class DocumentReader(Protocol):
         ...
 
 
-READERS: tuple[DocumentReader, ...] = (MarkdownReader(),)
+READERS: tuple[DocumentReader, ...] = (
+    MarkdownReader(),
+    PdfReader(),
+    ImageReader(),
+)
 
 
 def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader | None:

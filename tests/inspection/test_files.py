@@ -40,16 +40,14 @@ def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
 
 
 def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Workspace) -> None:
-    write(
-        workspace.posts, {"a.md": "---\ndate: soon\n---\nText", "b.md": "", "c.pdf": b"%PDF-1.7", ".d": "x"}
-    )
+    write(workspace.posts, {"a.md": "---\ndate: soon\n---\nText", "b.md": "", "c.mp3": b"ID3", ".d": "x"})
     run_pipeline(workspace)
     found = examined(workspace)
     assert found["files in posts/"] == Examination(
         "files in posts/",
         False,
         "in the last run: 6 read; 1 without text; 1 of a kind that is not read; 1 that could not be read; 1 left out "
-        "by a rule; of a kind that is not read: posts/c.pdf",
+        "by a rule; of a kind that is not read: posts/c.mp3",
     )
     assert not found["file posts/a.md"].passed
     assert (
