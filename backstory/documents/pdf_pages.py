@@ -72,8 +72,9 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
             if is_picture:
                 pictures.append(number)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
-        last = next((number for number in range(len(texts), 0, -1) if number not in set(damaged)), 0)
-        del texts[last:]
+        unreadable = set(damaged)
+        while len(texts) in unreadable:
+            texts.pop()
         notes = _turn_right_to_left(pdf, texts)
         return PagedFile(
             texts=tuple(join_hyphenated(texts)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pypdfium2
 
 LETTER = (0, 0, 612, 792)
-HELVETICA = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+HELVETICA = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
 
 
 def join_objects(objects: Mapping[int, bytes], trailer: bytes) -> bytes:
@@ -132,24 +132,41 @@ def make_png(*lines: str, dpi: int = 200) -> bytes:
     )
 
 
-def map_font(characters: Mapping[str, str]) -> tuple[bytes, dict[int, bytes]]:
-    """Make a font whose codes stand for other characters, as fonts that are cut to what a document uses do."""
+RIGHT_TO_LEFT = {
+    "a": "ב",
+    "b": "ש",
+    "c": "ל",
+    "d": "ם",
+    "e": "ו",
+    "A": "لا",
+    "B": "س",
+    "C": "م",
+    " ": " ",
+    "x": "x",
+}
+"""What the letters of :func:`make_right_to_left` stand for; one of them for a ligature of two letters."""
+
+
+def make_right_to_left(*pages: str) -> bytes:
+    """Make a PDF of one line per page, drawn from left to right as it is seen, in letters of :data:`RIGHT_TO_LEFT`.
+
+    The codes of its font stand for other characters, as in fonts that are cut to what a document uses.
+    """
     pairs = "\n".join(
-        f"<{ord(code):02x}> <{text.encode('utf-16-be').hex()}>" for code, text in characters.items()
+        f"<{ord(code):02x}> <{text.encode('utf-16-be').hex()}>" for code, text in RIGHT_TO_LEFT.items()
     )
     table = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /A def /CMapType 2 def\n"
-        f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(characters)} beginbfchar\n{pairs}\nendbfchar\n"
+        f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(RIGHT_TO_LEFT)} beginbfchar\n{pairs}\nendbfchar\n"
         "endcmap CMapName currentdict /CMap defineresource pop end end"
     )
-    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 100 0 R >>"
-    return font, {100: stream(table.encode())}
+    font = HELVETICA.replace(b">>", b"/ToUnicode 100 0 R >>")
+    return make_pdf([write_lines(page) for page in pages], font=font, extra={100: stream(table.encode())})
 
 
-def put_program(folder: Path, script: str) -> Path:
+def put_program(folder: Path, script: str) -> None:
     """Put a program named tesseract into a folder, for a ``PATH`` of its own."""
     folder.mkdir(exist_ok=True)
     program = folder / "tesseract"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
-    return program

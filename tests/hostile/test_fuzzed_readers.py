@@ -15,13 +15,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from backstory.documents.limited_reading import read_document
 from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.reader import READERS
 from backstory.errors import DocumentError, SettingsError
 from backstory.messages.export_files import ListedFile
 from backstory.messages.file_reading import read_file, read_opened
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
-from backstory.settings import ConversationSettings
+from backstory.settings import ConversationSettings, DocumentSettings
 from backstory.settings.yaml_file import read_settings
+from tests.documents.pdf_files import SCAN, make_image, make_pdf, make_right_to_left, write_lines
 from tests.hostile.inputs import LINES, TELEGRAM
 from tests.messages.chat_samples import SAMPLES, write_sample
 
@@ -66,6 +69,15 @@ POSTS = [
     b'+++\ntitle = "T"\ndate = 2024-02-13T10:00:00Z\n[extra]\na = [1, {b = 2}]\n+++\nText\n',
     b'{"title": "T", "date": "2024-02-13", "tags": ["a"]}\nText\n',
 ]
+PDFS = [
+    make_pdf(
+        [write_lines("Hello", "wor-", "ld"), b""], information={"Title": "T", "CreationDate": "D:20240101"}
+    ),
+    make_right_to_left("bcde (x)"),
+    make_pdf([write_lines("Typed"), SCAN], images={"Scan": make_image(8, 8, bytes(64))}),
+]
+PDF_READER = next(reader for reader in READERS if reader.format == "pdf")
+PDF_SETTINGS = DocumentSettings(read_seconds=2, read_megabytes=256, ocr="off")
 YAML = [
     b"conversations:\n  folder: chats\n  overrides: {a: {date_order: dmy}}\nrag:\n  top_k: 5\n  min_similarity: null\n"
 ]
@@ -155,6 +167,23 @@ def test_documents(content: bytes) -> None:
     if document is not None:
         texts = [document.text, document.title, document.slug, document.kind, document.tenant, *document.tags]
         assert all(text is None or text.encode() is not None for text in texts)
+
+
+@fuzz
+@given(content=damage(PDFS))
+def test_pdfs(content: bytes) -> None:
+    """A library may crash on damaged bytes, but only the process with limits, and with a sentence."""
+    problem = ""
+    try:
+        document = read_document(PDF_READER, content, "a.pdf", PDF_SETTINGS)
+    except DocumentError as error:
+        document, problem = None, str(error)
+    assert (document is None) == problem.startswith("a.pdf:")
+    if document is not None:
+        assert (document.text + (document.title or "")).encode().strip()
+        assert list(document.page_starts) == sorted(document.page_starts)
+        assert document.page_starts[0] == 0
+        assert document.page_starts[-1] <= len(document.text)
 
 
 @fuzz
