@@ -195,9 +195,8 @@ def _look_at(
             and same.error == describe_wordless(file.uri)
             and same.content_hash == content_hash
         ):
-            raise EmptyDocumentError(
-                same.error
-            )  # recognising nothing in a photograph again would take seconds
+            # Recognising nothing in a photograph again would take seconds.
+            raise EmptyDocumentError(same.error)
         if same is None or same.error is not None or not same.text or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
