@@ -70,12 +70,16 @@ def find_obstacle(settings: DocumentSettings, tesseract: Tesseract | None) -> st
 
 
 def name_recognition(settings: DocumentSettings) -> str:
-    """Return an id of what recognises text: it changes when Tesseract or a language is installed."""
+    """Return an id of what recognises text.
+
+    It changes when Tesseract or a language is installed, and with the limits, which may keep pages from being read.
+    """
     tesseract = None if settings.ocr == "off" else find_tesseract()
     if tesseract is None:
         return ""
     lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
-    return " ".join([tesseract.version, "+".join(settings.ocr_languages), *lacking])
+    limits = f"{settings.read_seconds} {settings.read_megabytes}"
+    return " ".join([tesseract.version, limits, "+".join(settings.ocr_languages), *lacking])
 
 
 def recognise_pages(

@@ -41,6 +41,10 @@ def no_tesseract(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
+def read_again(folder: Path, settings: DocumentSettings, before: DocumentRead) -> DocumentRead:
+    return read_documents(folder, settings, before.documents, previous_reading=before.reading)
+
+
 def tell(read: DocumentRead) -> dict[str, tuple[str, str | None]]:
     rows = read.sources.select("source", "status", "reason").iter_rows()
     return {source.removeprefix("posts/"): (status, reason) for source, status, reason in rows}
@@ -100,7 +104,7 @@ def test_a_scan_is_read_once_tesseract_is_installed(
         before = read_documents(folder, DEFAULTS)
     assert tell(before)["scan.pdf"][0] == "needs_ocr"
     assert texts(before).keys() == {"mixed.pdf"}
-    after = read_documents(folder, DEFAULTS, before.documents, previous_reading=before.reading)
+    after = read_again(folder, DEFAULTS, before)
     fresh = read_documents(folder, DEFAULTS)
     assert texts(after) == texts(fresh)
     assert "oven" in texts(after)["mixed.pdf"]
@@ -169,11 +173,23 @@ def test_a_photograph_without_text_is_looked_at_once(
     )
     folder = write({"photo.png": make_png("A", dpi=20)})
     first = read_documents(folder, DEFAULTS)
-    second = read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading)
+    second = read_again(folder, DEFAULTS, first)
     assert tell(first) == tell(second)
     assert tell(first)["photo.png"][0] == "empty"
     assert second.documents.equals(first.documents)
     assert calls.read_text(encoding="utf-8") == "x\n"
+
+
+def test_a_page_that_exceeded_a_limit_is_tried_again_with_another(write: Write, no_tesseract: Path) -> None:
+    script = "echo x; while :; do :; done"
+    put_program(no_tesseract, f"{LANGUAGES}\n{script}")
+    folder = write({"mixed.pdf": make_scan([write_lines("Typed"), None], "A")})
+    first = read_documents(folder, DocumentSettings(read_seconds=1))
+    put_program(no_tesseract, f"{LANGUAGES}\nwhile read -r _; do :; done\nprintf '{HEADER}\\n'")
+    same = read_again(folder, DocumentSettings(read_seconds=1), first)
+    more = read_again(folder, DocumentSettings(read_seconds=2), first)
+    assert "cannot be recognised" in str(tell(same)["mixed.pdf"][1])
+    assert "cannot be recognised" not in str(tell(more)["mixed.pdf"][1])
 
 
 def test_an_installed_tesseract_that_does_not_run_is_none(no_tesseract: Path) -> None:
