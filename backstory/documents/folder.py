@@ -21,14 +21,16 @@ from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_ki
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
 from backstory.documents.limited_reading import read_document
+from backstory.documents.paged_file import describe_wordless
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
+from backstory.documents.recognition import name_recognition
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
 from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.documents.written import JUST_AFTER, is_written
-from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.extras import is_installed
 from backstory.ids import digest
 from backstory.reading import ReadingLimits
@@ -156,12 +158,12 @@ def read_listed_documents(
 
 
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
-    """Return an id of the settings, readers and extras that affect parsing; see :func:`read_documents`."""
+    """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
-    stated.append(f"code={is_installed('code')}")
-    return digest([_REVISION_OF_READING, *stated, *formats])
+    parsers = [f"code={is_installed('code')}", name_recognition(settings)]
+    return digest([_REVISION_OF_READING, *stated, *parsers, *formats])
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
@@ -217,6 +219,13 @@ def _look_at(
         content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
+        if (
+            same is not None
+            and same.error == describe_wordless(file.uri)
+            and same.content_hash == content_hash
+        ):
+            # Recognising nothing in a photograph again would take seconds.
+            raise EmptyDocumentError(same.error)
         if same is None or not _is_whole(same) or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
@@ -256,6 +265,8 @@ def _describe_failure(
     unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
+    if isinstance(error, NeedsOcrError):
+        return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
     is_text = reader.find_encoding(content or b"") is not None
     kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
     if kind is not None:
@@ -268,7 +279,7 @@ def _describe_failure(
 def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:
     """Add a note to an unreadable file that windows still get its last readable revision."""
     served = any(revision.status == "ok" for revision in earlier.values())
-    if source.reader is None or source.status not in ("failed", "empty") or not served:
+    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not served:
         return source
     return replace(source, reason=f"{source.reason}; until then its last readable version is served")
 

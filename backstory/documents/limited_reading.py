@@ -8,6 +8,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
+from backstory.documents.limited_recognition import read_pictures
+from backstory.documents.paged_file import PictureReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader
 from backstory.errors import DocumentError, EmptyDocumentError, ReadingLimitError
@@ -37,9 +39,12 @@ def read_document(
     A reader that is not in :data:`backstory.documents.reader.READERS` is trusted by the caller and runs without limits.
 
     Raises:
+        NeedsOcrError: All text of the file is in images, and cannot be recognised here.
         EmptyDocumentError: The file contains no text.
         DocumentError: The file cannot be read, or exceeds the limits.
     """
+    if reader in READERS and isinstance(reader, PictureReader):
+        return read_pictures(reader, content, uri, settings)
     if reader not in READERS or _is_harmless(reader, content):
         return reader.read(content, uri, drafts=settings.drafts)
     request = json.dumps({"format": reader.format, "uri": uri, "drafts": settings.drafts}).encode()

@@ -8,10 +8,12 @@ from typing import Protocol
 
 from backstory.documents.code_reader import CodeReader
 from backstory.documents.csv_reader import CsvReader
+from backstory.documents.image_reader import ImageReader
 from backstory.documents.json_reader import JsonLinesReader, JsonReader
 from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.parquet_reader import ParquetReader
 from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.pdf_reader import PdfReader
 
 
 class DocumentReader(Protocol):
@@ -56,6 +58,8 @@ READERS: tuple[DocumentReader, ...] = (
     JsonLinesReader(),
     ParquetReader(),
     CodeReader(),
+    PdfReader(),
+    ImageReader(),
 )
 
 

@@ -14,6 +14,8 @@ from backstory.documents import DocumentRead, read_documents, read_listed_docume
 from backstory.documents.archives import is_archive
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
+from backstory.documents.image_reader import ImageReader
+from backstory.documents.reader import READERS, DocumentReader
 from backstory.documents.sources import name_source
 from backstory.embeddings import make_embedder
 from backstory.errors import BackstoryError, InputError, WorkspaceError
@@ -35,7 +37,7 @@ CHAT: Final = "chat"
 DOCUMENT: Final = "document"
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
-_UNREAD: Final = ("set_aside", "failed", "unsupported")
+_UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 Row = dict[str, Any]
 
@@ -249,9 +251,8 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
             update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
         )
         read = read_exports(folder, chats)
-        reading = _tell_apart(
-            read, chats.folder, _describe_documents(read_documents(folder, documents), documents)
-        )
+        beside = read_documents(folder, documents, readers=_list_readers(read))
+        reading = _tell_apart(read, chats.folder, _describe_documents(beside, documents))
         if not reading.files:
             reading.problems.append(f"{folder}: there is no file in it")
         found.append(reading)
@@ -259,15 +260,25 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         members = list(group)
         chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
         documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
+        readers = _list_readers(read)
         listings = (list_file(path, make_rules(documents)) for path in members)
         rows = [
             row
             for listing in listings
-            for row in _describe_documents(read_listed_documents(listing, documents), documents)
+            for row in _describe_documents(
+                read_listed_documents(listing, documents, readers=readers), documents
+            )
         ]
-        listed = [describe_file(path, path.name) for path in members]
-        found.append(_tell_apart(read_listed_exports(listed, chats), chats.folder, rows))
+        found.append(_tell_apart(read, chats.folder, rows))
     return found
+
+
+def _list_readers(read: ExportRead) -> Sequence[DocumentReader]:
+    """List the readers of documents that fit beside exports: a picture beside a chat was sent in it."""
+    whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
+    has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
+    return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
 
 
 def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Reading:

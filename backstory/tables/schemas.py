@@ -21,7 +21,7 @@ CAUSES = (
     "not_selected",
     "over_budget",
 )
-SOURCE_STATUSES = ("read", "empty", "unsupported", "set_aside", "failed", "ignored")
+SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "insufficient", "unknown")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
@@ -68,15 +68,15 @@ class Quarantine(Table):
 class Sources(Table):
     """One row is one file in the folders of exports and documents, whether it was read or not.
 
-    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``unsupported`` if no reader
-    knows its format, ``set_aside`` if it waits for a person's answer, ``failed`` if it could not be read, and
-    ``ignored`` if a rule excludes it.
+    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``needs_ocr`` if its text is in
+    images and cannot be recognised here, ``unsupported`` if no reader knows its format, ``set_aside`` if it waits for a
+    person's answer, ``failed`` if it could not be read, and ``ignored`` if a rule excludes it.
     """
 
     source: str = pa.Field(description="Path relative to the workspace; names of people as pseudonyms.")
     folder: str = pa.Field(isin=("conversations", "documents"), description="conversations or documents.")
     status: str = pa.Field(
-        isin=SOURCE_STATUSES, description="read, empty, unsupported, set_aside, failed or ignored."
+        isin=SOURCE_STATUSES, description="read, empty, needs_ocr, unsupported, set_aside, failed or ignored."
     )
     format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
     reason: str = pa.Field(

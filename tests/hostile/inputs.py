@@ -14,6 +14,20 @@ from typing import Literal
 
 import polars as pl
 
+from tests.documents.hostile_pdf_files import (
+    PAGE,
+    claim_pages,
+    draw_itself,
+    inflate,
+    multiply_forms,
+    nest_arrays,
+    nest_dictionaries,
+    nest_pages,
+    pack_objects,
+    protect,
+    repeat_xref,
+)
+from tests.documents.pdf_files import make_pdf, write_lines
 from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
@@ -248,6 +262,31 @@ HOSTILE = (
             write("a();" * 2_500_000)),
     Hostile("posts", "video.ts", "a video named TypeScript", "failed", "not",
             write((b"G\x40\0\x10" + b"\xff" * 184) * 100)),
+    Hostile("posts", "locked.pdf", "PDF, protected by a password", "failed", "protected by a password",
+            write(protect("secret"))),
+    Hostile("posts", "open.pdf", "PDF, encrypted without a password", "read", "", write(protect(""))),
+    Hostile("posts", "claim.pdf", "PDF, 100,000 pages by its header, one in the file", "read", "",
+            write(claim_pages(100_000))),
+    Hostile("posts", "cut.pdf", "PDF, cut off", "failed", "damaged or incomplete", write(PAGE[: len(PAGE) // 2])),
+    Hostile("posts", "xref.pdf", "PDF, table of objects that names itself as the one before", "read", "",
+            write(repeat_xref())),
+    Hostile("posts", "tree.pdf", "PDF, tree of pages that holds itself", "read", "", write(nest_pages())),
+    Hostile("posts", "bomb.pdf", "PDF, page of 300 MB in 2 kB", "failed", "MB of memory", write(inflate(300))),
+    Hostile("posts", "objects.pdf", "PDF, object stream of 300 MB in 300 kB", "failed", "MB of memory",
+            write(pack_objects(300))),
+    Hostile("posts", "arrays.pdf", "PDF, 200,000 lists in lists", "read", "", write(nest_arrays(200_000))),
+    Hostile("posts", "dictionaries.pdf", "PDF, 200,000 dictionaries in dictionaries", "read", "",
+            write(nest_dictionaries(200_000))),
+    Hostile("posts", "ring.pdf", "PDF, form that draws itself nine times", "failed", "MB of memory",
+            write(draw_itself())),
+    Hostile("posts", "forms.pdf", "PDF, a letter drawn a billion times by forms in forms", "failed", "MB of memory",
+            write(multiply_forms(9))),
+    Hostile("posts", "box.pdf", "PDF, page of 10^30 points", "read", "",
+            write(make_pdf([write_lines("Hello")], box=(0, 0, 1e30, 1e30)))),
+    Hostile("posts", "zeros.pdf", "PDF, 5,000 null bytes", "empty", "the file is empty", write(b"\0" * 5000)),
+    Hostile("posts", "null.pdf", "PDF, a null byte in its text", "read", "", write(PAGE.replace(b"Hello", b"He\0llo"))),
+    Hostile("posts", "zip.pdf", "ZIP with the name of a PDF", "failed", "this is no PDF", write(b"PK\x03\x04" * 99)),
+    Hostile("posts", "pdf.png", "PDF with the name of an image", "failed", "not an image", write(PAGE)),
     Hostile("posts", "large.md", "file of more bytes than may be read", "failed", "too many to read",
             write(b"x" * LARGE)),
     Hostile("posts", "fifo.md", "named pipe", "failed", "not a file", os.mkfifo),

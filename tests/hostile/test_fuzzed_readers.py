@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 from backstory.chunking.chunkers import choose_chunker
 from backstory.chunking.tokens import estimate_tokens
+from backstory.documents.limited_reading import read_document
 from backstory.documents.markdown_reader import MarkdownReader
 from backstory.documents.reader import READERS, find_reader
 from backstory.errors import DocumentError, SettingsError
 from backstory.messages.export_files import ListedFile
 from backstory.messages.file_reading import read_file, read_opened
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
-from backstory.settings import ChunkSettings, ConversationSettings
+from backstory.settings import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.yaml_file import read_settings
+from tests.documents.pdf_files import SCAN, make_image, make_pdf, make_right_to_left, write_lines
 from tests.hostile.inputs import LINES, TELEGRAM
 from tests.messages.chat_samples import SAMPLES, write_sample
 
@@ -78,6 +80,15 @@ ROWS_AND_CODE = {
     "a.sh": b"# Doc.\nf() {\n  cat <<END\nx $(date) END\nEND\n}\n",
     "a.rb": b"class A\n  def f; <<~X; end\n  x\n  X\nend\n",
 }
+PDFS = [
+    make_pdf(
+        [write_lines("Hello", "wor-", "ld"), b""], information={"Title": "T", "CreationDate": "D:20240101"}
+    ),
+    make_right_to_left("bcde (x)"),
+    make_pdf([write_lines("Typed"), SCAN], images={"Scan": make_image(8, 8, bytes(64))}),
+]
+PDF_READER = next(reader for reader in READERS if reader.format == "pdf")
+PDF_SETTINGS = DocumentSettings(read_seconds=2, read_megabytes=256, ocr="off")
 YAML = [
     b"conversations:\n  folder: chats\n  overrides: {a: {date_order: dmy}}\nrag:\n  top_k: 5\n  min_similarity: null\n"
 ]
@@ -192,6 +203,23 @@ def test_rows_and_code(name: str, data: st.DataObject) -> None:
         )
         chunks = [document.text[span.start : span.end] for span in spans]
         assert "".join("".join(chunks).split()) == "".join(document.text.split())
+
+
+@fuzz
+@given(content=damage(PDFS))
+def test_pdfs(content: bytes) -> None:
+    """A library may crash on damaged bytes, but only the process with limits, and with a sentence."""
+    problem = ""
+    try:
+        document = read_document(PDF_READER, content, "a.pdf", PDF_SETTINGS)
+    except DocumentError as error:
+        document, problem = None, str(error)
+    assert (document is None) == problem.startswith("a.pdf:")
+    if document is not None:
+        assert (document.text + (document.title or "")).encode().strip()
+        assert list(document.page_starts) == sorted(document.page_starts)
+        assert document.page_starts[0] == 0
+        assert document.page_starts[-1] <= len(document.text)
 
 
 @fuzz

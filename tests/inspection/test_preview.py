@@ -172,18 +172,27 @@ def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Pa
     messenger = (
         '{"participants": [], "threadName": "Ann",\n "messages": [{"senderName": "Ann", "timestamp": 1}]}'
     )
-    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
+    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.gif": b"GIF89a"})
     [export] = preview_run([Path("result.json")]).files
     assert export["reason"].startswith(
         "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
     )
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.png"].startswith("this is an image (PNG); this version reads Markdown")
-    [lamp] = preview_run([Path("blog/lamp.png")]).files
-    assert lamp["reason"] == reasons["blog/lamp.png"]
+    assert reasons["blog/lamp.gif"].startswith("this is an image (GIF); this version reads Markdown")
+    [lamp] = preview_run([Path("blog/lamp.gif")]).files
+    assert lamp["reason"] == reasons["blog/lamp.gif"]
     write(elsewhere, {"blog/chat.txt": CHAT})
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.png"].startswith("a picture outside a chat's own folder")
+    assert reasons["blog/lamp.gif"].startswith("a picture outside a chat's own folder")
+
+
+def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -> None:
+    write(elsewhere, {"blog/post.md": POST, "blog/lamp.png": ""})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == ("document", "empty")
+    write(elsewhere, {"blog/chat.txt": CHAT})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == (None, "unsupported")
+    files = [Path("blog/chat.txt"), Path("blog/lamp.png")]
+    assert taken(preview_run(files))["blog/lamp.png"] == (None, "unsupported")
 
 
 def test_the_two_exports_of_a_group_are_recognised_among_single_files(elsewhere: Path) -> None:

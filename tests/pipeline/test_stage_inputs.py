@@ -106,6 +106,8 @@ CHANGES = (
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
     Change("documents.drafts", True, "documents"),
+    Change("documents.ocr", "off", "documents"),
+    Change("documents.ocr_languages", ["eng", "deu"], "documents"),
     Change("documents.read_seconds", 61, "documents"),
     Change("documents.read_megabytes", 1024, "documents"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
