@@ -256,8 +256,9 @@ def _describe_failure(
     unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
-    kind = name_binary_kind((content or b"")[:HEAD_BYTES])
-    if kind not in (None, name_kind(uri, b"")):
+    is_text = reader.find_encoding(content or b"") is not None
+    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
+    if kind is not None:
         return unread, DocumentSource(
             uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
         )
