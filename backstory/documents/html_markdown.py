@@ -14,8 +14,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_LEFT_OUT: Final = ("nav", "[role=navigation]", "[role=contentinfo]", "button", "select", "iframe")
+_LEFT_OUT: Final = (
+    "nav",
+    "[role=navigation]",
+    "[role=contentinfo]",
+    "a.headerlink",
+    "button",
+    "select",
+    "iframe",
+)
 """What is marked as not belonging to the text of a page."""
+
+_INNER_LINK: Final = re.compile(
+    r"""(<a\b[^<>]*?)\shref\s*=\s*(?:"#[^"<>]*"|'#[^'<>]*'|#[^\s<>]*)""", re.IGNORECASE
+)
+"""A link within its page, as around headings, which leads nowhere in a document."""
 
 _SELF_CLOSED: Final = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
 _VOID: Final = frozenset(
@@ -41,6 +54,7 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
 
     if is_xml:
         html = _SELF_CLOSED.sub(_close, html)
+    html = _INNER_LINK.sub(r"\1", html)
     options = ConversionOptions(
         extract_metadata=False,
         compact_tables=True,

@@ -41,7 +41,6 @@ class HtmlReader:
             )
         head = HtmlHead()
         head.feed(html)
-        head.close()
         published_at = head.published_at
         return ParsedDocument(
             text=text,

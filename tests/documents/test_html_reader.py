@@ -135,6 +135,14 @@ def test_elements_of_xhtml_that_are_closed_by_their_first_tag_hide_nothing() -> 
     assert read(f'{head}<body><p>A<br/>b</p><a id="c"/><p>D</p></body></html>').text == "A  \nb\n\nD"
 
 
+def test_links_within_a_page_are_text_so_that_headings_are() -> None:
+    html = (
+        '<h2 id="b"><a class="header" href="#b">A <code>b</code></a><a class="headerlink" href="#b">¶</a></h2>'
+        '<p><a href="#c">c</a> <a href="d.html#e">d</a></p>'
+    )
+    assert read(html).text == "## A `b`\n\nc [d](d.html#e)"
+
+
 def test_entities_that_a_page_defines_are_not_replaced() -> None:
     attack = (
         '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a SYSTEM "file:///etc/passwd">]><html><body><p>&a;</p>'
