@@ -112,7 +112,13 @@ def test_each_slide_is_a_page_with_its_lists_tables_charts_and_notes() -> None:
 
 
 def test_each_sheet_is_a_page_of_rows_below_its_header() -> None:
-    rows = [["Bed", "Crop", "Kilos"], [1, "Peas\nand | beans", 1.5], [], [2, None, True], [0.1, None, None]]
+    rows: list[list[str | int | float | bool | None]] = [
+        ["Bed", "Crop", "Kilos"],
+        [1, "Peas\nand | beans", 1.5],
+        [],
+        [2, None, True],
+        [0.1, None, None],
+    ]
     document = read("a.xlsx", sheet_parts(Beds=write_rows(rows), Empty="", Late=write_rows([[], ["", "x"]])))
     assert pages(document) == [
         "Beds: Bed | Crop | Kilos\n1 | Peas and | beans | 1.5\n2 |  | true\n0.1\n",
@@ -225,7 +231,7 @@ def test_a_file_without_text_is_said_to_be_empty(uri: str, parts: dict[str, str 
 
 
 def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
-    images = {f"word/media/image{n}.png": b"x" for n in range(3)}
+    images: dict[str, str | bytes] = {f"word/media/image{n}.png": b"x" for n in range(3)}
     assert read("a.docx", word_parts(paragraph("Short")) | images).unread == (
         "3 images were not read; export the document as PDF, whose images can be recognised"
     )
