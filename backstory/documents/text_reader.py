@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from backstory.chunking.outline import outline_markdown
 from backstory.documents.asciidoc import convert_asciidoc
@@ -16,6 +17,9 @@ from backstory.documents.stated_fields import find_date, find_update_date, is_dr
 from backstory.documents.text_decoding import decode_text
 from backstory.errors import EmptyDocumentError
 from backstory.text_encoding import find_encoding
+
+PLAIN_TEXT: Final = "text"
+"""Format of plain text, in which most messengers export chats, too."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class TextReader:
 
 
 TEXT_READERS = (
-    TextReader("text", frozenset({".txt", ".text"}), MarkedText),
+    TextReader(PLAIN_TEXT, frozenset({".txt", ".text"}), MarkedText),
     TextReader("restructuredtext", frozenset({".rst"}), convert_restructured_text),
     TextReader("asciidoc", frozenset({".adoc", ".asciidoc"}), convert_asciidoc),
     TextReader("org", frozenset({".org"}), convert_org_mode),
