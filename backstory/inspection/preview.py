@@ -17,6 +17,7 @@ from backstory.documents.files import list_file
 from backstory.documents.image_reader import ImageReader
 from backstory.documents.reader import READERS, DocumentReader
 from backstory.documents.sources import name_source
+from backstory.documents.text_reader import PLAIN_TEXT
 from backstory.embeddings import make_embedder
 from backstory.errors import BackstoryError, InputError, WorkspaceError
 from backstory.forgotten import leave_out, leave_out_documents, read_forgotten
@@ -99,7 +100,7 @@ def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Pr
 
     Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
     is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
-    a document is a chat only if every line of it belongs to a message.
+    a document is a chat only if every line of it belongs to a message; plain text is the suffix of most chats.
 
     Args:
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
@@ -320,7 +321,7 @@ def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
 def _is_chat(row: Row, other: Row | None) -> bool:
     if row["format"] is None:
         return False
-    by_name = other is not None and other["format"] is not None
+    by_name = other is not None and other["format"] not in (None, PLAIN_TEXT)
     return not by_name or (row["status"] == "read" and not row["unread"])
 
 

@@ -227,7 +227,7 @@ def test_documents_of_an_earlier_way_of_reading_are_parsed_again(write: Write) -
 
 
 def test_hidden_and_foreign_files_are_passed_over(write: Write) -> None:
-    files = dict.fromkeys([".a.md", ".git/a.md", "b/.c/d.md", "photo.gif", "md", "notes.txt"], "Text")
+    files = dict.fromkeys([".a.md", ".git/a.md", "b/.c/d.md", "photo.gif", "md", "notes.log"], "Text")
     assert states(read(write({**files, "b/a.md": "Text"}))) == [("b/a.md", "ok", "Text")]
 
 

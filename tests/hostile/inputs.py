@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,6 +27,7 @@ from tests.documents.hostile_pdf_files import (
     protect,
     repeat_xref,
 )
+from tests.documents.office_files import make_zip, open_parts, paragraph, sheet_parts, word_parts, write_rows
 from tests.documents.pdf_files import make_pdf, write_lines
 from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
 
@@ -143,7 +144,16 @@ def front(field: str) -> Callable[[Path], object]:
     return write(f"---\n{field}\n---\nText\n")
 
 
+def office(parts: Mapping[str, str | bytes]) -> Callable[[Path], object]:
+    return write(make_zip(parts))
+
+
 LARGE = 20 * (1 << 20)
+WORD = word_parts(paragraph("&a;"))
+TEXT = open_parts("text", "<text:p>&a;</text:p>")
+LISTS = "<text:list><text:list-item>" * 20_000 + "</text:list-item></text:list>" * 20_000
+SHEET = sheet_parts(Beds=write_rows([["Text"]]))
+ENTITIES = '<!DOCTYPE x [<!ENTITY b "ha"><!ENTITY a "' + "&b;" * 1000 + '">]>'
 
 HOSTILE = (
     Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged ZIP",
@@ -289,6 +299,34 @@ HOSTILE = (
     Hostile("posts", "pdf.png", "PDF with the name of an image", "failed", "not an image", write(PAGE)),
     Hostile("posts", "large.md", "file of more bytes than may be read", "failed", "too many to read",
             write(b"x" * LARGE)),
+    Hostile("posts", "laughs.docx", "Word, entities that grow a thousandfold", "failed", "defines entities",
+            office(WORD | {"word/document.xml": f"{ENTITIES}{WORD['word/document.xml']!s}"})),
+    Hostile("posts", "outside.odt", "OpenDocument, an entity that names a file", "failed", "defines entities",
+            office(TEXT | {"content.xml": f'<!DOCTYPE x [<!ENTITY a SYSTEM "/etc/passwd">]>{TEXT["content.xml"]!s}'})),
+    Hostile("posts", "zeros.xlsx", "spreadsheet, a part of 30 MB of zeros in 30 kB", "failed", "more than 200 times",
+            office(SHEET | {"xl/sharedStrings.xml": b"\0" * (30 << 20)})),
+    Hostile("posts", "corners.xlsx", "spreadsheet, its first and its last possible cell", "failed", "megabytes",
+            office(SHEET | {"xl/worksheets/sheet1.xml": str(SHEET["xl/worksheets/sheet1.xml"]).replace(
+                "</sheetData>", '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>')})),
+    Hostile("posts", "climbing.docx", "Word, a part whose name leaves the file", "failed", "outside of itself",
+            office(WORD | {"../../word/media/a.xml": "x"})),
+    Hostile("posts", "locked.docx", "Word, protected by a password", "failed", "protected by a password",
+            write(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le"))),
+    Hostile("posts", "half.epub", "e-book, cut in the middle", "failed", "cannot be unpacked",
+            write(make_zip(WORD)[:700])),
+    Hostile("posts", "picture.docx", "an image with the name of a Word file", "failed", "an image (PNG)",
+            write(b"\x89PNG\r\n\x1a\n" + b"\0" * 100)),
+    Hostile("posts", "deep.odt", "OpenDocument, 20,000 lists in lists", "failed", "breaks the reader",
+            write(make_zip(open_parts("text", LISTS), zipfile.ZIP_STORED))),
+    Hostile("posts", "deep.html", "web page, 100,000 tags in tags", "failed", "nested deeper than 1,024 tags",
+            write("<b>" * 100_000 + "Text")),
+    Hostile("posts", "open.html", "web page, 300,000 comments that do not end", "read", "",
+            write("Text" + "<!--" * 300_000)),
+    Hostile("posts", "marks.rst", "reStructuredText, 2,000 headings", "read", "",
+            write("A b\n===\n\nA bc\n----\n\n" * 1000)),
+    Hostile("posts", "null.txt", "text, one null byte", "read", "", write("Text \0 text")),
+    Hostile("posts", "program.txt", "a program with the name of a text", "failed", "is not UTF-8 text",
+            write(b"\x7fELF\x02\x01" + bytes(range(256)) * 8)),
     Hostile("posts", "fifo.md", "named pipe", "failed", "not a file", os.mkfifo),
     Hostile("posts", "socket.md", "socket", "failed", "not a file", bind_socket),
     Hostile("posts", "folder.md/", "folder with the name of a file", "ignored", "in spite of its name", Path.mkdir),

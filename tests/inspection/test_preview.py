@@ -144,6 +144,7 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
             "mixed/json.md": '{"title": "A title"}\nThe text.\n',
             "mixed/post.md": POST,
             "mixed/notes.txt": "Just a text.\n",
+            "mixed/run.log": "Just a text.\n",
             "mixed/.hidden/a.md": POST,
         },
     )
@@ -154,9 +155,10 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
         "mixed/chat.md": ("chat", "read"),
         "mixed/chat.txt": ("chat", "read"),
         "mixed/json.md": ("document", "read"),
-        "mixed/notes.txt": (None, "unsupported"),
+        "mixed/notes.txt": ("document", "read"),
         "mixed/post.md": ("document", "read"),
         "mixed/quoting.md": ("document", "read"),
+        "mixed/run.log": (None, "unsupported"),
     }
     assert preview.messages == 12, "chat.md holds the messages of chat.txt"
     assert not preview.complete
@@ -225,7 +227,7 @@ def test_a_folder_of_a_workspace_is_read_as_part_of_it(workspace: Workspace) -> 
     preview = preview_run([workspace.posts / "sub"])
     assert taken(preview) == {
         "posts/sub/a.md": ("document", "read"),
-        "posts/sub/b.txt": (None, "unsupported"),
+        "posts/sub/b.txt": ("document", "read"),
     }
 
 
