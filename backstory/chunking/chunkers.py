@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from backstory.chunking.characters import cut_characters
-from backstory.chunking.code import CODE_LANGUAGES, cut_code_in
+from backstory.chunking.code import CODE_LANGUAGES, CodeLanguage, cut_code
 from backstory.chunking.cut import Span, cut_chunks
 from backstory.chunking.outline import outline_markdown, outline_sentences
 from backstory.chunking.python_code import cut_python
@@ -142,9 +143,13 @@ def _cut_characters(settings: ChunkSettings) -> Cut:
     return cut
 
 
-def _row_for_code(cut: Cut) -> _Row:
-    """Make a row without headings known before: the definitions are found when a text is cut."""
-    return _Row(lambda _: cut, _whole, list_headings=lambda _: ())
+def _cut_code(language: CodeLanguage, _: ChunkSettings) -> Cut:
+    return partial(cut_code, language=language)
+
+
+def _know_none(_: str) -> Sequence[str]:
+    """List no heading: the definition above a chunk is known when the text is cut."""
+    return ()
 
 
 def _whole(settings: ChunkSettings) -> tuple[int, int]:
@@ -168,8 +173,11 @@ CHUNKERS: Final[Mapping[ChunkerName, _Row]] = MappingProxyType(
             list_headings=lambda text: [text.partition("\n")[0].strip()],
             has_whole_headings=True,
         ),
-        "python": _row_for_code(cut_python),
-        **{language: _row_for_code(cut_code_in(language)) for language in CODE_LANGUAGES},
+        "python": _Row(lambda _: cut_python, _whole, list_headings=_know_none),
+        **{
+            language: _Row(partial(_cut_code, language), _whole, list_headings=_know_none)
+            for language in CODE_LANGUAGES
+        },
     }
 )
 """The rows of the chunkers by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +16,7 @@ import polars as pl
 
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
+from backstory.documents.file_hashes import FileHashes
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
@@ -106,6 +108,7 @@ def read_listed_documents(
     *,
     previous_reading: str = "",
     readers: Sequence[DocumentReader] = READERS,
+    hashes: FileHashes | None = None,
 ) -> DocumentRead:
     """Read files that are already listed; see :func:`read_documents`.
 
@@ -115,6 +118,7 @@ def read_listed_documents(
         previous: Table ``documents`` of an earlier call.
         previous_reading: The earlier call's ``reading``.
         readers: Available readers; the first that supports a file reads it.
+        hashes: Hashes of files that have not changed since an earlier call; None to read every file.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -126,9 +130,11 @@ def read_listed_documents(
     rows: list[Revision] = []
     for file in listing.files:
         earlier = known.get(file.uri, {})
+        reusable = earlier if reading == previous_reading else {}
         try:
-            current, source = _look_at(
-                file, earlier if reading == previous_reading else {}, readers, _settings_of(file, settings)
+            known_revision = _find_unchanged(file, reusable, readers, hashes)
+            current, source = known_revision or _look_at(
+                file, reusable, readers, _settings_of(file, settings)
             )
         except FileNotFoundError:
             continue  # the file was removed after the folder was listed
@@ -153,9 +159,9 @@ def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] =
     """Return an id of the settings, readers and extras that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
-    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources]
-    parsers = f"code={is_installed('code')}"
-    return digest([_REVISION_OF_READING, *stated, parsers, *formats])
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
+    stated.append(f"code={is_installed('code')}")
+    return digest([_REVISION_OF_READING, *stated, *formats])
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
@@ -170,6 +176,27 @@ def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revis
         for row in conform(previous, Documents).iter_rows(named=True):
             known.setdefault(row["uri"], {})[row["revision"]] = Revision(**row)
     return known
+
+
+def _find_unchanged(
+    file: DocumentFile,
+    earlier: Mapping[str, Revision],
+    readers: Sequence[DocumentReader],
+    hashes: FileHashes | None,
+) -> tuple[Revision, DocumentSource] | None:
+    """Return the revision of a file that was read before and has not changed, and its status; None for any other."""
+    reader = find_reader(file.uri, readers)
+    if hashes is None or reader is None or file.archive is not None:
+        return None
+    content_hash = hashes.find(os.fspath(file.path))
+    same = None if content_hash is None else earlier.get(_revision_of(content_hash))
+    if same is None or not _is_whole(same) or same.content_hash != content_hash:
+        return None
+    return replace(same, status="ok"), describe_served(same, reader)
+
+
+def _is_whole(revision: Revision) -> bool:
+    return revision.error is None and bool(revision.text)
 
 
 def _look_at(
@@ -190,7 +217,7 @@ def _look_at(
         content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
-        if same is None or same.error is not None or not same.text or same.content_hash != content_hash:
+        if same is None or not _is_whole(same) or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)

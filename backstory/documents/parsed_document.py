@@ -9,8 +9,7 @@ from typing import TypeAlias
 from backstory.settings.chunks import ChunkerName
 
 Chunker: TypeAlias = ChunkerName
-"""How a text is cut: by its Markdown, by sentences, by characters, by definitions of a programming language, by rows,
-or so that no chunk holds text of two pages. The first line of each page cut by rows is its header."""
+"""How a text is cut; the first line of each page cut by ``rows`` is its header."""
 
 
 @dataclass(frozen=True)

@@ -186,10 +186,11 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "window_id": "windows.window_id",
         "status": "hits.chunk_id contexts.chunk_id window_chunks.text decisions.rerank_note",
         "language": "window_chunks.text",
-        "text": "contexts.rank contexts.title contexts.published_at contexts.tags contexts.uri contexts.content",
+        "text": "contexts.rank contexts.title contexts.published_at contexts.tags contexts.uri contexts.content "
+        "contexts.page_start contexts.page_end",
         "token_count": "contexts.title contexts.content",
         "cited_text": "contexts.citation contexts.title contexts.published_at contexts.tags contexts.uri "
-        "contexts.passage contexts.serves",
+        "contexts.passage contexts.serves contexts.page_start contexts.page_end",
         "cited_token_count": "contexts.title contexts.passage",
         "max_tokens": "",
         "query_chunk_count": "window_chunks.chunk_id",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +11,13 @@ import polars as pl
 
 from backstory.document_chunks import cut_document_chunks
 from backstory.documents import DocumentRead, name_reading
+from backstory.documents.file_hashes import FileHashes
 from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.folder import read_listed_documents
+from backstory.documents.reader import READERS
 from backstory.documents.sources import DRAFT
 from backstory.documents.written import drop_former_posts, list_written
+from backstory.errors import SettingsError
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
 from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
@@ -49,8 +52,9 @@ _NAMED = 5
 def materialize_documents(workspace: Workspace) -> StageReport:
     """Read the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
 
-    Every file is hashed on every run, and only changed files are parsed. If the folder is absent or empty, the
-    counts hold a ``notice``, because windows then get no context.
+    Files that have changed on the disk since the last run are hashed (:mod:`backstory.documents.file_hashes`), and
+    those with another content are parsed. If the folder is absent or empty, the counts hold a ``notice``, because
+    windows then get no context.
 
     Raises:
         RemovalError: All documents that an earlier run read are gone. Nothing is written.
@@ -60,14 +64,18 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     is_current_code = is_made_by_this_code(workspace, "documents")
     apart = list_other_parts(workspace)
     previous = read_previous(workspace, "documents")
-    inputs = _inputs_of_documents(workspace)
+    hashes = FileHashes(workspace.ledger)
+    inputs = _inputs_of_documents(workspace, hashes)
+    hashes.save()
+    unchanged = hashes.unchanged
     read = read_listed_documents(
         _list_documents(workspace, apart),
         settings,
         previous,
         previous_reading=known.inputs if known and is_current_code and previous is not None else "",
+        hashes=hashes,
     )
-    inputs_after = _inputs_of_documents(workspace)
+    inputs_after = _inputs_of_documents(workspace, hashes)
     if previous is not None:
         require_documents(workspace, previous, read.documents)
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
@@ -88,7 +96,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     if is_another:
         # A process killed here must not leave documents recorded under the inputs of another reading.
         workspace.ledger.forget(_READING, [WHOLE])
-    counts = _count_documents(workspace, read)
+    counts = {**_count_documents(workspace, read), "files_unchanged": unchanged}
     report = materialize_partitions(
         workspace,
         "documents",
@@ -104,7 +112,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
 
 def find_pending_documents(workspace: Workspace) -> list[str]:
     """Check whether :func:`materialize_documents` would write anything."""
-    inputs = _inputs_of_documents(workspace)
+    inputs = _inputs_of_documents(workspace, FileHashes(workspace.ledger))
     sources = workspace.ledger.read("sources").get(_DOCUMENTS)
     written = hash_partitions(workspace.tables, "sources").get(_DOCUMENTS, "")
     if sources is None or (sources.inputs, sources.content) != (inputs, written):
@@ -120,10 +128,10 @@ def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListin
     return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))
 
 
-def _inputs_of_documents(workspace: Workspace) -> str:
-    posts = hash_document_files(workspace, list_other_parts(workspace))
+def _inputs_of_documents(workspace: Workspace, hashes: FileHashes) -> str:
+    posts = hash_document_files(workspace, list_other_parts(workspace), hashes)
     if workspace.feeds_back:
-        posts = digest([posts, hash_posts(workspace.written, ())])
+        posts = digest([posts, hash_posts(workspace.written, (), hashes)])
     reading = name_reading(workspace.settings.documents)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out])
@@ -168,8 +176,13 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
 
 
 def materialize_document_chunks(workspace: Workspace) -> StageReport:
-    """Cut the searched documents into chunks. Unchanged revisions keep their chunks."""
+    """Cut the searched documents into chunks. Unchanged revisions keep their chunks.
+
+    Raises:
+        SettingsError: The setting ``chunks.chunkers`` names a format that no reader has.
+    """
     settings = workspace.settings.chunks
+    _require_formats(settings.chunkers)
     embedder = workspace.embedder
     inputs = _inputs_of_document_chunks(workspace)
     counts: dict[str, int | float | str] = {}
@@ -189,6 +202,16 @@ def materialize_document_chunks(workspace: Workspace) -> StageReport:
         return {WHOLE: chunks}
 
     return materialize_partitions(workspace, "document_chunks", {WHOLE: inputs}, compute, counts=counts)
+
+
+def _require_formats(formats: Iterable[str]) -> None:
+    known = sorted({reader.format for reader in READERS})
+    unknown = sorted(set(formats) - set(known))
+    if unknown:
+        raise SettingsError(
+            f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
+            f"{', '.join(known)}"
+        )
 
 
 def find_pending_document_chunks(workspace: Workspace) -> list[str]:

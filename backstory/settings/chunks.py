@@ -12,7 +12,8 @@ ChunkerName: TypeAlias = Literal[
     "markdown", "sentence", "character", "rows", "page", "python",
     "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
 ]  # fmt: skip
-"""How a text is cut, for source code by its language; see :mod:`backstory.chunking.chunkers`."""
+"""How a text is cut: by its Markdown, by sentences, by characters, by rows, so that no chunk holds text of two pages,
+or by the definitions of a programming language; see :mod:`backstory.chunking.chunkers`."""
 
 
 class ChunkSettings(SettingsGroup):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from backstory.documents.file_hashes import FileHashes
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import (
     DocumentFile,
@@ -46,8 +48,13 @@ def list_documents(workspace: Workspace, apart: Collection[Path]) -> FolderListi
     return join_listings(folder, *others)
 
 
-def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
+def hash_sources(workspace: Workspace, apart: Collection[Path], hashes: FileHashes) -> str:
     """Hash every file of the further sources by its content, and every skipped entry; empty without sources.
+
+    Args:
+        workspace: An open workspace.
+        apart: Files and folders that are not documents, and are skipped.
+        hashes: Hashes of files that have not changed, which are not read.
 
     Raises:
         SettingsError: The sources are invalid.
@@ -58,7 +65,9 @@ def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
         return ""
     around = [*apart, workspace.posts, *(source.root for source in sources)]
     settings = workspace.settings.documents
-    return digest(line for source in sources for line in _hash_listing(list_source(source, settings, around)))
+    return digest(
+        line for source in sources for line in _hash_listing(list_source(source, settings, around), hashes)
+    )
 
 
 def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
@@ -88,16 +97,18 @@ def list_source(source: Source, documents: DocumentSettings, apart: Collection[P
     return replace(listing, files=files)
 
 
-def _hash_listing(listing: FolderListing) -> Iterator[str]:
+def _hash_listing(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
     for entry in listing.left_out:
         yield f"{entry.uri} {entry.status} {entry.reason}"
     for file in listing.files:
-        yield f"{file.uri} {_hash_file(file)}"
+        yield f"{file.uri} {_hash_file(file, hashes)}"
 
 
-def _hash_file(file: DocumentFile) -> str:
+def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
     try:
-        return hashlib.sha256(file.read()).hexdigest()
+        if file.archive is not None:
+            return hashlib.sha256(file.read()).hexdigest()
+        return hashes.hash(os.fspath(file.path), file.read)
     except FileNotFoundError:
         return "gone"
     except DocumentError as error:
