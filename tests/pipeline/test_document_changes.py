@@ -129,3 +129,14 @@ def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: Mak
         SettingsError, match=r"chunks\.chunkers names markdwon, which no reader reads; the formats are"
     ):
         materialize_document_chunks(workspace)
+
+
+def test_what_was_not_read_of_a_file_is_said_again_where_it_is_not_read_again(workspace: Workspace) -> None:
+    (workspace.posts / "broken.py").write_text("def sow(:\n", encoding="utf-8")
+    reasons = []
+    for _ in range(2):
+        counts = materialize_documents(open_workspace(workspace.root)).counts
+        reasons += read_table(workspace.tables, "sources").filter(folder="documents")["reason"].to_list()
+    assert counts["files_unchanged"] == 1
+    assert reasons[0] == reasons[1]
+    assert "it was cut as text, without its definitions; it states no date" in reasons[0]
