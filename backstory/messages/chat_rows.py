@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Set
 from datetime import datetime
 from typing import Any, Final
@@ -64,10 +65,10 @@ def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], froz
 
 
 class _Collected:
-    """The items so far, the messages among them as columns."""
+    """The items so far, the messages among them as compressed tables, which need a third of the memory."""
 
     def __init__(self) -> None:
-        self._frames = [pl.DataFrame(schema=_BUILT)]
+        self._parts: list[bytes] = []
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
         self._unread: dict[int, str] = {}
@@ -119,29 +120,29 @@ class _Collected:
             pl.Series(name, values, dtype=dtype)
             for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
         ]
-        self._frames.append(pl.DataFrame(series))
+        packed = io.BytesIO()
+        pl.DataFrame(series).write_ipc_stream(packed, compression="zstd")
+        self._parts.append(packed.getvalue())
         self._rows = []
 
     def parse(self, timezone: str) -> ParsedExport:
         """Make the result of all items."""
         self._flush()
-        rows = pl.concat(self._frames)
-        self._frames = []
-        is_local = rows.select(
-            pl.any_horizontal(pl.col(f"{name}{_LOCAL}").is_not_null().any() for name in _MOMENTS)
-        )
-        rows = rows.with_columns(
-            pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
-            for name in _MOMENTS
-        )
-        rows = _keep_last(_mark_deleted(rows, self._deleted))
+        self._parts.reverse()
+        frames, is_local = [], False
+        while self._parts:
+            part = pl.read_ipc_stream(io.BytesIO(self._parts.pop()))
+            locals_of_part = part.select(pl.col(f"{name}{_LOCAL}" for name in _MOMENTS))
+            is_local = is_local or locals_of_part.null_count().sum_horizontal().item() < 2 * len(part)
+            frames.append(_mark_deleted(_to_utc(part, timezone), self._deleted))
+        rows = _keep_last(pl.concat(frames))
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self._aliases)
         return ParsedExport(
             rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
             unread_frame(self._unread),
             encoding=UTF8,
-            timezone=timezone if is_local.item() else None,
+            timezone=timezone if is_local else None,
             chats=self._chats,
             aliases=aliases,
             people=shared.union(self._people),
@@ -158,10 +159,26 @@ def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
     return (moment, None) if moment is None or moment.tzinfo else (None, moment)
 
 
+def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    return rows.with_columns(
+        pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
+        for name in _MOMENTS
+    ).drop(f"{name}{_LOCAL}" for name in _MOMENTS)
+
+
 def _keep_last(rows: pl.DataFrame) -> pl.DataFrame:
-    """Keep the last record of each message; messages without a key are all different."""
-    is_known = pl.col("key").is_not_null()
-    return rows.filter(~is_known | pl.struct("chat", "key").is_last_distinct())
+    """Keep the last record of each message; messages without a key are all different.
+
+    Records are compared only where the hashes of several are equal: next to nowhere, at a fraction of the memory.
+    """
+    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    hashes = pl.col("chat").hash(1) ^ pl.col("key").hash(2)
+    known = rows.select("chat", "key", hashes.alias("hash"), place.alias("place")).filter(
+        pl.col("key").is_not_null()
+    )
+    repeated = known.filter(pl.col("hash").is_duplicated())
+    former = repeated.filter(~pl.struct("chat", "key").is_last_distinct())["place"]
+    return rows if former.is_empty() else rows.filter(~place.is_in(former.implode()))
 
 
 def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:

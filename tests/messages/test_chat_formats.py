@@ -14,15 +14,16 @@ from backstory.messages.chat_rows import collect_items
 from backstory.messages.export_parts import open_parts
 from backstory.messages.json_stream import BrokenJsonError
 from tests.messages.chat_samples import SAMPLES, write_sample
+from tests.messages.text_samples import TEXT_SAMPLES
 
 ODD: tuple[Any, ...] = (None, True, 7, -1e300, "", "\0", "9" * 40, [], {}, [[], {}], {"a": []})
 """Values of every type, one of which is wrong wherever it stands."""
 
 
-def read(content: bytes) -> tuple[str | None, list[Item]]:
+def read(content: bytes, name: str = "export.json") -> tuple[str | None, list[Item]]:
     """Give the format of an export and what is read of it before it breaks off."""
     items: list[Item] = []
-    with open_parts(io.BytesIO(content), "export.json") as parts:
+    with open_parts(io.BytesIO(content), name) as parts:
         found = find_format(parts)
         if found is None:
             return None, items
@@ -54,6 +55,16 @@ def test_a_sample_is_read_whole_and_as_its_format(name: str) -> None:
     found, items = read(write_sample(SAMPLES[name]))
     parsed = collect_items(items, "UTC")
     assert found == name
+    assert parsed.unread.is_empty()
+    assert len(parsed.rows) > 0
+
+
+@pytest.mark.parametrize("name", TEXT_SAMPLES)
+def test_a_text_is_read_whole_and_as_its_format(name: str) -> None:
+    expected, content = TEXT_SAMPLES[name]
+    found, items = read(content.encode(), name)
+    parsed = collect_items(items, "UTC")
+    assert found == expected
     assert parsed.unread.is_empty()
     assert len(parsed.rows) > 0
 
