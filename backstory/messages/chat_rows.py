@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.messages.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread
 from backstory.messages.json_stream import BrokenJsonError
@@ -69,6 +71,7 @@ class _Collected:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._hashes: list[NDArray[np.uint64]] = []
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
         self._unread: dict[int, str] = {}
@@ -121,7 +124,9 @@ class _Collected:
             for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
         ]
         packed = io.BytesIO()
-        pl.DataFrame(series).write_ipc_stream(packed, compression="zstd")
+        built = pl.DataFrame(series)
+        built.write_ipc_stream(packed, compression="zstd")
+        self._hashes.append(_hash_keys(built))
         self._parts.append(packed.getvalue())
         self._rows = []
 
@@ -135,7 +140,7 @@ class _Collected:
             locals_of_part = part.select(pl.col(f"{name}{_LOCAL}" for name in _MOMENTS))
             is_local = is_local or locals_of_part.null_count().sum_horizontal().item() < 2 * len(part)
             frames.append(_mark_deleted(_to_utc(part, timezone), self._deleted))
-        rows = _keep_last(pl.concat(frames))
+        rows = _keep_last(pl.concat(frames), _find_repeated(self._hashes))
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self._aliases)
         return ParsedExport(
@@ -166,19 +171,32 @@ def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     ).drop(f"{name}{_LOCAL}" for name in _MOMENTS)
 
 
-def _keep_last(rows: pl.DataFrame) -> pl.DataFrame:
+def _hash_keys(rows: pl.DataFrame) -> NDArray[np.uint64]:
+    """Hash chat and key of each message that has a key."""
+    hashes = (pl.col("chat").hash(1) ^ pl.col("key").hash(2)).alias("hash")
+    return rows.filter(pl.col("key").is_not_null()).select(hashes).to_series().to_numpy()
+
+
+def _find_repeated(hashes: Sequence[NDArray[np.uint64]]) -> pl.Series:
+    """Return the hashes that occur more than once."""
+    ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+    return pl.Series(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]), dtype=pl.UInt64)
+
+
+def _keep_last(rows: pl.DataFrame, repeated: pl.Series) -> pl.DataFrame:
     """Keep the last record of each message; messages without a key are all different.
 
-    Records are compared only where the hashes of several are equal: next to nowhere, at a fraction of the memory.
+    Only messages whose hash occurs several times are compared, which are few: to compare all takes much memory.
     """
-    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    if repeated.is_empty():
+        return rows
     hashes = pl.col("chat").hash(1) ^ pl.col("key").hash(2)
-    known = rows.select("chat", "key", hashes.alias("hash"), place.alias("place")).filter(
-        pl.col("key").is_not_null()
+    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
+    likely = rows.select("chat", "key", place).filter(
+        pl.col("key").is_not_null(), hashes.is_in(repeated.implode())
     )
-    repeated = known.filter(pl.col("hash").is_duplicated())
-    former = repeated.filter(~pl.struct("chat", "key").is_last_distinct())["place"]
-    return rows if former.is_empty() else rows.filter(~place.is_in(former.implode()))
+    former = likely.filter(~pl.struct("chat", "key").is_last_distinct())["place"]
+    return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(former.implode()))
 
 
 def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:

@@ -59,9 +59,11 @@ def without_day(name: str) -> str:
 
 def _read_moment(found: re.Match[str]) -> datetime | None:
     read = found.groupdict()
-    names = ("year", "month", "day", "hour", "minute", "second")
+    year, month, day, hour, minute, second = (
+        int(read[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")
+    )
     try:
-        moment = datetime(*(int(read[name] or 0) for name in names))
+        moment = datetime(year, month, day, hour, minute, second)
     except ValueError:
         return None
     if found.re is _GMT or read["utc"]:

@@ -78,7 +78,7 @@ def _is_footer(after: Sequence[str]) -> bool:
 
 def _begins_headers(lines: Sequence[str], number: int) -> bool:
     """Return whether headers of a quoted mail follow: three fields on end, with an address or a date at the first."""
-    block = []
+    block: list[str] = []
     for line in lines[number : number + 6]:
         shown = line.strip()[:_LONGEST_LINE]
         found = _FIELD.fullmatch(shown)

@@ -38,7 +38,7 @@ def is_mailbox(head: bytes) -> bool:
 
 def is_mail(head: bytes) -> bool:
     """Return whether a file begins as a single mail does: with the headers of one."""
-    names = []
+    names: list[bytes] = []
     for line in head[:_HEAD_BYTES].split(b"\n"):
         if not line.strip():
             break
