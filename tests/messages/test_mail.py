@@ -1,6 +1,7 @@
 """E-mail: mailboxes and single mails."""
 
 import io
+import mailbox
 import tracemalloc
 import zipfile
 from datetime import UTC, datetime
@@ -59,6 +60,19 @@ def test_a_single_mail_and_an_archive_are_read_alike(tmp_path: Path) -> None:
     rows = read_exports(tmp_path, SETTINGS).messages
     assert rows["conversation_id"].to_list() == ["bread", "takeout", "takeout", "bakers.lists.example.org"]
     assert rows["text"][0] == rows["text"][1]
+
+
+def test_the_recipe_for_a_maildir_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
+    recipe = page.partition("```python\n")[2].partition("```")[0]
+    mailbox.Maildir(tmp_path / "Maildir").add(MAIL.encode())
+    (tmp_path / "chats").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    exec(recipe, {})
+
+    rows = read_exports(tmp_path / "chats", SETTINGS).messages
+    assert rows["author"].to_list() == ["ann@example.org"]
 
 
 def test_a_mail_of_a_list_in_two_mailboxes_is_one_message(tmp_path: Path) -> None:
