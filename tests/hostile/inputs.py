@@ -30,6 +30,7 @@ from tests.documents.hostile_pdf_files import (
 from tests.documents.office_files import make_zip, open_parts, paragraph, sheet_parts, word_parts, write_rows
 from tests.documents.pdf_files import make_pdf, write_lines
 from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
+from tests.messages.text_samples import IRSSI, MAIL, MAILBOX, ZNC, ZOOM_CHAT, ZOOM_TRANSCRIPT
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
@@ -214,6 +215,24 @@ HOSTILE = (
     Hostile("chats", "half.jsonl", "signal-cli, half a surrogate pair, 100,000 brackets, no JSON", "read", "4 lines",
             write(b"".join([write_sample(SIGNAL), b'{"envelope": {"sourceUuid": "\\ud800", "dataMessage": {"a": 1}}}\n',
                             b"[" * 100_000, b"\n{\n\xff\n"]))),
+    Hostile("chats", "2024-05-01.log", "IRC log, a line of 3 MB, NUL bytes, a time of no clock", "read",
+            "3 lines", write(ZNC + "[10:11:00] <ann> " + "x" * 3_000_000 + "\n[25:61:00] <ann> a\n\0\0\0\n")),
+    Hostile("chats", "days.log", "IRC log, a day that no calendar has", "read", "tells the day",
+            write(IRSSI.replace("May 02", "May 42"))),
+    Hostile("chats", "undated.log", "IRC log that does not say its day", "set_aside", "into the name", write(ZNC)),
+    Hostile("chats", "GMT99981231-100000.vtt", "transcript, a cue beyond all calendars, tags that never end", "read",
+            "2 lines", write(ZOOM_TRANSCRIPT + "\n9999:00:00.000 --> 9999:00:01.000\nAnn: a\n\n"
+                                  "00:00.000 --> 00:01.000\n" + "<v " * 10_000)),
+    Hostile("chats", "undated.vtt", "transcript that does not say when the meeting began", "set_aside",
+            "into the name", write(ZOOM_TRANSCRIPT)),
+    Hostile("chats", "2024-05-01 chat.txt", "Zoom chat, a line of 3 MB without an end", "read", "longer than 1 MiB",
+            write(ZOOM_CHAT + "x" * 3_000_000)),
+    Hostile("chats", "parts.eml", "mail, 5,000 parts in each other", "read", "",
+            write("Content-Type: multipart/mixed; boundary=b\n" + MAIL.replace("text/plain; charset=utf-8", "a")
+                  + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 5_000)),
+    Hostile("chats", "broken.mbox", "mailbox, a header and HTML that cannot be parsed", "read",
+            "", write(MAILBOX.replace("=?utf-8?b?QnJvdA==?=", "=?utf-8?b?Q?=").replace("<p>Yes", "<![x <p>Yes"))),
+    Hostile("chats", "cut.mbox", "mailbox, cut off within a mail", "read", "", write(MAILBOX[:900])),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),

@@ -29,6 +29,7 @@ from backstory.settings.yaml_file import read_settings
 from tests.documents.pdf_files import SCAN, make_image, make_pdf, make_right_to_left, write_lines
 from tests.hostile.inputs import LINES, TELEGRAM
 from tests.messages.chat_samples import SAMPLES, write_sample
+from tests.messages.text_samples import TEXT_SAMPLES
 
 EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", "60"))
 SETTINGS = ConversationSettings()
@@ -66,6 +67,7 @@ TABLES = [
     TELEGRAM.encode(),
     *map(write_sample, SAMPLES.values()),
 ]
+TEXTS = [content.encode() for _, content in TEXT_SAMPLES.values()]
 POSTS = [
     b'---\ntitle: "T"\ndate: 2024-02-13\ntags: [a, b]\ndraft: false\n---\n# Heading\n\nText #tag\n',
     b'+++\ntitle = "T"\ndate = 2024-02-13T10:00:00Z\n[extra]\na = [1, {b = 2}]\n+++\nText\n',
@@ -98,7 +100,8 @@ TOKENS = [
     b"...\n", b"+++\n", b"\\ud800", b"\\UFFFFFFFF", b"\\x00", b"-99999999999", b"1e19", b"nan", b"9" * 5000,
     b"0001-01-01", b"9999-12-31T23:59:59-14:00", b"24:61", b"PAR1", b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06",
     b"\x1b[31m", b"added ", b"13.02.24, 10:00 - ", b"[2/29/23, 1:00:00 AM] ", b"\xd9\xa1", b"~ ", b"\x85",
-    b"\xe2\x80\xa8", b"\x0c", b"#", b"=",
+    b"\xe2\x80\xa8", b"\x0c", b"#", b"=", b"From ", b"<v ", b"<![", b"=?x?b?=?=", b"--b\n", b"--- Day changed ",
+    b"00:00:00.000 --> ", b"\t", b"*** ", b" is now known as ",
 ]  # fmt: skip
 
 
@@ -150,6 +153,22 @@ def test_archives(content: bytes) -> None:
 @example(b"timestamp,author,message\n-99999999999,Ann,x\n", "a.csv")
 @example(b'{"time": 1, "\\ud800": 2}\n', "a.jsonl")
 def test_tables_and_texts(content: bytes, name: str) -> None:
+    check_export(content, name)
+
+
+@fuzz
+@given(
+    damage(TEXTS),
+    st.sampled_from(["2024-05-01 10.00.00.txt", "2024-05-01.log", "a.mbox", "GMT99991231-235959.vtt"]),
+)
+@example(b"WEBVTT\n\n9999:00:00.000 --> 00:01.000\nAnn: a\n", "GMT99991231-235959.vtt")
+@example(
+    b"Date: Wed, 01 May 2024 10:00:00 +9999\nFrom: a@b\nTo: a\nContent-Type: text/html\n\n<![if", "a.mbox"
+)
+@example(
+    b"Date: x\nFrom: a@b\nTo: a\n" + b"Content-Type: multipart/mixed; boundary=b\n\n--b\n" * 2000, "a.mbox"
+)
+def test_logs_and_mails(content: bytes, name: str) -> None:
     check_export(content, name)
 
 
