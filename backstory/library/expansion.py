@@ -1,0 +1,53 @@
+"""Several search keys for one question. The same question always has the same keys."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from backstory.index.engines.stemmers import list_stop_words
+from backstory.index.engines.words import find_words
+
+_TEMPLATES: Final = (
+    (r"what(?: is|'s| are| was| were) (?:an? |the )?(?P<x>.+)", "{x} definition"),
+    (r"what does (?P<x>.+) mean", "{x} definition"),
+    (r"who(?: is|'s| was| are| were) (?P<x>.+)", "{x} person"),
+    (r"when(?: is| was| did| does| will) (?P<x>.+)", "{x} date"),
+    (r"where(?: is| was| are| were| do| does| did) (?P<x>.+)", "{x} place"),
+    (r"why (?:is |are |was |were |do |does |did )?(?P<x>.+)", "{x} reason"),
+    (r"how (?:do|does|can|should) (?:i|we|you|one) (?P<x>.+)", "{x} steps"),
+    (r"how (?:many|much) (?P<x>.+)", "{x} number"),
+    (r"was (?:ist|sind|war|waren) (?:ein |eine |der |die |das )?(?P<x>.+)", "{x} Definition"),
+)
+_FORMS: Final = tuple((re.compile(form, re.IGNORECASE | re.DOTALL), made) for form, made in _TEMPLATES)
+_ENDS: Final = " \t\n?!.,;:¿¡\"'“”‘’«»"
+_LEAST_WORDS: Final = 2
+
+
+def expand_question(question: str, language: str) -> tuple[str, ...]:
+    """Make the search keys of a question.
+
+    Args:
+        question: Any text.
+        language: Name of the stemmer whose stop words are no content.
+
+    Returns:
+        The question itself; its content words, if it has others; and what a template makes of it. Each key once.
+    """
+    keys = [question]
+    content = list_content_words(question, language)
+    if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
+        keys.append(" ".join(content))
+    bare = " ".join(question.split()).strip(_ENDS)
+    for form, made in _FORMS:
+        found = form.fullmatch(bare)
+        if found is not None:
+            keys.append(made.format(x=found["x"]))
+            break
+    return tuple(dict.fromkeys(keys))
+
+
+def list_content_words(text: str, language: str) -> list[str]:
+    """List the words of a text that are no stop words of English or of a language, in order, each once."""
+    stop_words = list_stop_words(language) | list_stop_words("english")
+    return list(dict.fromkeys(word for word in find_words(text) if word not in stop_words))
