@@ -55,6 +55,16 @@ class Workspace:
         return self.root / self.settings.documents.folder
 
     @property
+    def inputs_root(self) -> Path:
+        """Folder that relative paths of sources begin at."""
+        return self.root
+
+    @property
+    def added_sources(self) -> Path:
+        """File of the list of sources that were added by command."""
+        return self.root / ".backstory" / "sources.json"
+
+    @property
     def written(self) -> Path:
         """Folder of the written posts."""
         return self.root / self.settings.writers.folder

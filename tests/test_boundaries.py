@@ -53,7 +53,7 @@ def test_one_room_of_the_library_imports_dagster() -> None:
 
 ROOMS = (
     "version", "errors", "full_disks", "extras", "ids", "languages", "text_encoding", "progress", "atomic_files",
-    "sqlite_files", "cache_files", "page_files",
+    "sqlite_files", "cache_files", "page_files", "path_patterns",
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "prompt_formats",
     "windows", "window_chunks", "documents",
@@ -61,8 +61,8 @@ ROOMS = (
     "calibration", "index", "hits",
     "rerankers", "named_titles",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
-    "workspace", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library",
-    "alerts", "evaluation", "report", "site", "orchestration", "original", "cli",
+    "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "alerts",
+    "evaluation", "report", "site", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
 

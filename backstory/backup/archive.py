@@ -16,6 +16,7 @@ from backstory.backup.contents import CONTENTS_FILE, FORMAT, Contents
 from backstory.backup.members import Members
 from backstory.backup.state import add_index, add_state
 from backstory.errors import InputError
+from backstory.sources import list_sources
 from backstory.version import VERSION
 from backstory.workspace import Workspace
 
@@ -143,3 +144,12 @@ def _add_inputs(members: Members, workspace: Workspace) -> None:
             members.leave_out(f"{name} lie in {folder}, which is not in the workspace; back them up yourself")
         elif folder.is_dir():
             members.add_folder(folder)
+    for source in list_sources(workspace):
+        if not source.root.resolve().is_relative_to(workspace.root.resolve()):
+            members.leave_out(
+                f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"
+            )
+        elif source.root.is_dir() and not source.root.is_symlink():
+            members.add_folder(source.root)
+        elif source.root.is_file():
+            members.add_file(source.root)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
+from backstory.documents.file_rules import FileRules, explain_ignored, read_ignore_file
+from backstory.documents.opening import open_inside
 from backstory.errors import DocumentError
+from backstory.path_patterns import Patterns
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
@@ -23,11 +26,15 @@ class DocumentFile:
         uri: Path relative to the folder, with ``/``; bytes that are not UTF-8 are escaped.
         path: Path for opening the file.
         folder: The folder, with symbolic links resolved.
+        kind: Kind of the document if it does not state one; None for that of all documents.
+        tenant: Tenant of the document if it does not state one; None for that of all documents.
     """
 
     uri: str
     path: Path
     folder: Path
+    kind: str | None = None
+    tenant: str | None = None
 
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file.
@@ -42,30 +49,9 @@ class DocumentFile:
         """
         if not _is_utf8(str(self.path.relative_to(self.folder))):
             raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
-        if not Path(os.path.realpath(self.path)).is_relative_to(self.folder):
-            raise DocumentError(
-                f"{self.uri}: this is a link that leaves the folder of documents; copy the file into it"
-            )
-        try:
-            if not self.path.is_file():
-                if not self.path.is_symlink() and not self.path.exists():
-                    raise FileNotFoundError(self.path)
-                raise DocumentError(
-                    f"{self.uri}: this is not a file, or a link to none; replace or remove it"
-                )
-            if most_bytes is not None and self.path.stat().st_size > most_bytes:
-                raise DocumentError(
-                    f"{self.uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of "
-                    "memory (`documents.read_megabytes`); split it, or raise the setting"
-                )
-            with self.path.open("rb") as file:
-                return file.read(size)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise DocumentError(
-                f"{self.uri}: the file cannot be read ({error.strerror}); permit it, or remove the file"
-            ) from error
+        with open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes) as file:
+            # A file that grows meanwhile is not read beyond its limit.
+            return file.read(size if size >= 0 or most_bytes is None else most_bytes)
 
 
 @dataclass(frozen=True)
@@ -76,11 +62,13 @@ class LeftOut:
         uri: Path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
         status: ``ignored`` if a rule excludes it, ``failed`` if it cannot be opened.
         reason: Why it was skipped, and what to do.
+        hides_files: Whether it is a folder whose files are unknown, so that what was read of them earlier is kept.
     """
 
     uri: str
     status: Literal["ignored", "failed"]
     reason: str
+    hides_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,28 +88,36 @@ class FolderListing:
     unlisted: tuple[str, ...]
 
 
-def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> FolderListing:
+def list_files(
+    folder: Path, pattern: str, apart: Collection[Path] = (), rules: FileRules | None = None
+) -> FolderListing:
     """List a folder and its subfolders, except linked and hidden folders.
 
     Args:
         folder: The folder.
         pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
         apart: Files and folders with another purpose, which are skipped if they are in the folder.
+        rules: What else is left out; None for nothing but what files ``.backstoryignore`` name.
 
     Returns:
         Every other file, either as its own entry or covered by a skipped folder above it.
     """
     root = folder.resolve()
     elsewhere = {path.resolve() for path in apart} - {root}
-    wanted = PurePosixPath(pattern).parts
+    chosen = _Choice(root, pattern, rules or FileRules())
     refused: list[OSError] = []
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
         here = Path(place)
         relative = here.relative_to(root)
+        unusable = chosen.read_patterns(relative)
+        if unusable is not None:
+            left_out.append(unusable)
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if here / name not in elsewhere]
-        closed = {name: rule for name in folders if (rule := _rule_for_folder(here / name, root))}
+        closed = {name: rule for name in folders if (rule := chosen.rule_for_folder(relative / name))}
         left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
         left_out += [
             LeftOut(f"{_uri(relative / name)}/", "ignored", _FOLDER_NAMED_AS_FILE)
@@ -133,35 +129,99 @@ def list_files(folder: Path, pattern: str, apart: Collection[Path] = ()) -> Fold
             path = relative / name
             if root / path in elsewhere:
                 continue
-            reason = _rule_for_file(path, wanted, pattern)
+            reason = chosen.rule_for_file(path)
             if reason is None:
                 files.append(DocumentFile(_uri(path), root / path, root))
             else:
                 left_out.append(LeftOut(_uri(path), "ignored", reason))
-    failed = [_describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)]
+    left_out += [
+        _describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)
+    ]
     return FolderListing(
         present=root.exists(),
         files=tuple(sorted(files, key=lambda file: file.uri)),
-        left_out=tuple(sorted([*left_out, *failed], key=lambda entry: entry.uri)),
-        unlisted=tuple(sorted(entry.uri for entry in failed)),
+        left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
+        unlisted=tuple(sorted(entry.uri for entry in left_out if entry.hides_files)),
     )
 
 
-def list_file(path: Path) -> FolderListing:
+def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
     """List a single file as if it were the only file in its folder.
 
+    Args:
+        path: The file.
+        rules: What is left out; None for nothing.
+
     Returns:
-        A listing with the file, or with a skipped entry if it is hidden.
+        A listing with the file, or with a skipped entry if a rule excludes it.
     """
     root = path.parent.resolve()
     name = Path(path.name)
-    reason = _rule_for_file(name, ("*",), "*")
+    reason = _Choice(root, "*", rules or FileRules()).rule_for_file(name)
     uri = _uri(name)
     return FolderListing(
         present=True,
         files=() if reason else (DocumentFile(uri, root / name, root),),
         left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
         unlisted=(),
+    )
+
+
+class _Choice:
+    """Chooses the files of a folder while it is walked from above, and reads its files of patterns on the way."""
+
+    def __init__(self, root: Path, pattern: str, rules: FileRules) -> None:
+        self._root = root
+        self._pattern = pattern
+        self._wanted = PurePosixPath(pattern).parts
+        self._rules = rules
+        self._ignored: dict[str, Patterns] = {}
+
+    def read_patterns(self, folder: Path) -> LeftOut | None:
+        """Read the patterns of a folder; give its entry if they cannot be used, so that nothing in it may be read."""
+        uri = "" if folder == Path() else f"{_uri(folder)}/"
+        try:
+            patterns = read_ignore_file(self._root / folder, self._root)
+        except DocumentError as error:
+            reason = f"{error}; until then nothing in this folder is read, since it may name what must not be"
+            return LeftOut(uri, "failed", reason, hides_files=True)
+        if patterns is not None:
+            self._ignored[uri] = patterns
+        return None
+
+    def rule_for_folder(self, path: Path) -> tuple[Literal["ignored", "failed"], str] | None:
+        rule = _rule_for_folder(self._root / path, self._root)
+        uri = f"{_uri(path)}/"
+        reason = rule or self._rules.explain_folder(uri) or explain_ignored(uri, self._ignored)
+        return ("ignored", reason) if isinstance(reason, str) else reason
+
+    def rule_for_file(self, path: Path) -> str | None:
+        uri = _uri(path)
+        return (
+            _rule_for_file(path, self._wanted, self._pattern)
+            or self._rules.explain_file(uri)
+            or explain_ignored(uri, self._ignored)
+        )
+
+
+def put_below(listing: FolderListing, prefix: str) -> FolderListing:
+    """Put a text before the uri of every entry of a listing."""
+    return FolderListing(
+        present=listing.present,
+        files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
+        left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
+        unlisted=tuple(f"{prefix}{uri}" for uri in listing.unlisted),
+    )
+
+
+def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing:
+    """Join the files of several folders, which are present if one of them is."""
+    listings = (first, *others)
+    return FolderListing(
+        present=any(listing.present for listing in listings),
+        files=tuple(file for listing in listings for file in listing.files),
+        left_out=tuple(entry for listing in listings for entry in listing.left_out),
+        unlisted=tuple(uri for listing in listings for uri in listing.unlisted),
     )
 
 
@@ -200,7 +260,7 @@ def _describe_refusal(error: OSError, root: Path) -> LeftOut:
     path = Path(error.filename).relative_to(root)
     uri = "" if path == Path() else f"{_uri(path)}/"
     reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
-    return LeftOut(uri, "failed", reason)
+    return LeftOut(uri, "failed", reason, hides_files=True)
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:

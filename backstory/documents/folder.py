@@ -125,7 +125,7 @@ def read_listed_documents(
         earlier = known.get(file.uri, {})
         try:
             current, source = _look_at(
-                file, earlier if reading == previous_reading else {}, readers, settings
+                file, earlier if reading == previous_reading else {}, readers, _settings_of(file, settings)
             )
         except FileNotFoundError:
             continue  # the file was removed after the folder was listed
@@ -149,7 +149,15 @@ def read_listed_documents(
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
     """Return an id of the settings and readers that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
-    return digest([_REVISION_OF_READING, settings.kind, settings.tenant, str(settings.drafts), *formats])
+    of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources]
+    return digest([_REVISION_OF_READING, *stated, *formats])
+
+
+def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
+    """Give the settings of a file: its source may have defaults of its own."""
+    own = {"kind": file.kind, "tenant": file.tenant}
+    return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from backstory.documents.reader import DocumentReader
 from backstory.documents.revisions import Revision
-from backstory.documents.written import locate
+from backstory.documents.written import is_of_source, locate
 from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import Sources
 from backstory.text_encoding import describe_encoding
@@ -89,6 +89,8 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
 
 
 def name_source(folder: str, uri: str) -> str:
-    """Return a file's name in the table ``sources``: its path relative to the workspace."""
+    """Return a file's name in the table ``sources``: its path in the workspace, or its uri in a further source."""
+    if is_of_source(uri):
+        return uri
     below = "/" if uri.endswith("/") else ""
     return f"{PurePosixPath(locate(uri, folder))}{below}"

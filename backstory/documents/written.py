@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
@@ -10,13 +9,19 @@ from typing import Final
 
 import polars as pl
 
-from backstory.documents.files import DocumentFile, FolderListing, LeftOut, list_files
+from backstory.documents.files import FolderListing, LeftOut, list_files, put_below
 
 WRITTEN_PREFIX: Final = "../"
 """Start of the uri of a written post: ``../`` and its path relative to the workspace. No other uri starts so."""
 
 DRAFT_SUFFIX: Final = ".draft.md"
 """End of the name of a draft that lies beside a post which a person has edited."""
+
+SOURCE_MARK: Final = "://"
+"""What stands in the uri of a document of a further source between the source's name and the path below its root.
+
+No path of a file holds it, so that no two sources have the same uri.
+"""
 
 JUST_AFTER: Final = timedelta(microseconds=1)
 """How long after the end of its window a post is out. A window of one moment must not find its own post."""
@@ -42,13 +47,20 @@ def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
     return documents.filter(~is_former)
 
 
+def is_of_source(uri: str) -> bool:
+    """Return whether a document comes from a further source, and not from the folder of documents."""
+    return SOURCE_MARK in uri
+
+
 def locate(uri: str, folder: str) -> str:
-    """Give the path of a document relative to the workspace.
+    """Give the path of a document relative to the workspace; one of a further source has its name as first folder.
 
     Args:
         uri: Its uri.
         folder: Folder of the documents, relative to the workspace.
     """
+    if is_of_source(uri):
+        return str(PurePosixPath(uri))
     return uri.removeprefix(WRITTEN_PREFIX) if is_written(uri) else str(PurePosixPath(folder) / uri)
 
 
@@ -59,32 +71,10 @@ def list_written(folder: Path, name: str) -> FolderListing:
         folder: Their folder.
         name: The folder relative to the workspace.
     """
-    listing = list_files(folder, _PATTERN)
-    prefix = f"{WRITTEN_PREFIX}{name}/"
-    drafts = {file.uri for file in listing.files if file.uri.endswith(DRAFT_SUFFIX)}
-    left_out = [
-        *(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
-        *(LeftOut(f"{prefix}{uri}", "ignored", _DRAFT_BESIDE) for uri in sorted(drafts)),
-    ]
-    return FolderListing(
-        present=listing.present,
-        files=tuple(_with_prefix(listing, prefix, drafts)),
-        left_out=tuple(left_out),
-        unlisted=tuple(f"{prefix}{uri}" for uri in listing.unlisted),
-    )
-
-
-def _with_prefix(listing: FolderListing, prefix: str, drafts: set[str]) -> Iterator[DocumentFile]:
-    for file in listing.files:
-        if file.uri not in drafts:
-            yield replace(file, uri=f"{prefix}{file.uri}")
-
-
-def join_listings(first: FolderListing, second: FolderListing) -> FolderListing:
-    """Join the files of two folders."""
-    return FolderListing(
-        present=first.present,
-        files=(*first.files, *second.files),
-        left_out=(*first.left_out, *second.left_out),
-        unlisted=(*first.unlisted, *second.unlisted),
+    listing = put_below(list_files(folder, _PATTERN), f"{WRITTEN_PREFIX}{name}/")
+    drafts = sorted(file.uri for file in listing.files if file.uri.endswith(DRAFT_SUFFIX))
+    return replace(
+        listing,
+        files=tuple(file for file in listing.files if not file.uri.endswith(DRAFT_SUFFIX)),
+        left_out=(*listing.left_out, *(LeftOut(uri, "ignored", _DRAFT_BESIDE) for uri in drafts)),
     )

@@ -25,6 +25,7 @@ from backstory.pipeline.run import run_pipeline
 from backstory.privacy import load_secret
 from backstory.privacy.names import normalize_name
 from backstory.privacy.pseudonyms import Pseudonyms
+from backstory.sources.roots import locate_document
 from backstory.tables import list_partitions, read_table
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
@@ -42,7 +43,7 @@ class Forgetting:
         reports: Reports that were deleted, relative to the workspace, and the site.
         wanted: Number of texts and ids that were searched for.
         search: What was searched, and what was found.
-        inputs: Files of the user that still hold the forgotten thing, relative to the workspace.
+        inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
     """
 
@@ -218,6 +219,7 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
         )
     paths = [locate(uri, str(folder)) for uri in sorted(uris)]
     files = tuple(path for path in paths if (workspace.root / path).exists())
+    files += tuple(str(path) for uri in sorted(uris) if (path := locate_document(workspace, uri)) is not None)
     return _Target("document", frozenset(uris), frozenset(uris), files)
 
 

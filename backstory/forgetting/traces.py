@@ -16,6 +16,7 @@ import polars as pl
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import MANIFEST_FILE, read_manifest
 from backstory.settings import SETTINGS_FILE
+from backstory.sources import list_sources
 from backstory.workspace import Workspace
 
 _LEAST_CHARACTERS: Final = 8
@@ -117,13 +118,16 @@ def _list_made(workspace: Workspace) -> Iterator[Path]:
         workspace.dagster_home,
         workspace.written,
     )
+    inputs = (workspace.exports, workspace.posts, *(source.root for source in list_sources(workspace)))
     for place, _, names in os.walk(workspace.root):
         folder = Path(place)
         is_made = any(folder.is_relative_to(one) for one in made)
-        is_input = folder.is_relative_to(workspace.exports) or folder.is_relative_to(workspace.posts)
+        is_input = any(folder.is_relative_to(one) for one in inputs)
         for name in sorted(names):
             path = folder / name
-            if path != workspace.root / SETTINGS_FILE and path.is_file() and (is_made or not is_input):
+            if path in (workspace.root / SETTINGS_FILE, *inputs):
+                continue
+            if path.is_file() and (is_made or not is_input):
                 yield path
 
 

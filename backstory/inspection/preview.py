@@ -26,6 +26,7 @@ from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.readings import leave_out_opted_out
 from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
 from backstory.settings.environment import find_settings_of
+from backstory.sources.listing import list_documents
 from backstory.workspace import Workspace, open_workspace
 
 CHAT: Final = "chat"
@@ -172,7 +173,8 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
                 f"no message would be read, so that a run stops; put chat exports into {workspace.exports}"
             )
     if inside is None or in_posts:
-        found = read_documents(workspace.posts, documents, apart=list_other_parts(workspace))
+        listing = list_documents(workspace, list_other_parts(workspace))
+        found = read_listed_documents(listing, documents)
         found = leave_out_documents(found, forgotten, documents.folder)
         wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
         rows = [row for row in _describe_documents(found, documents) if wanted(row["source"])]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from backstory.documents import read_documents
+from backstory.documents import read_listed_documents
 from backstory.errors import BackstoryError
 from backstory.messages import find_exports
 from backstory.pipeline.conversations import read_all_messages
 from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.incremental import read_previous
 from backstory.pipeline.removals import refuse_removals, require_documents
+from backstory.sources.listing import list_documents
 from backstory.tables import list_partitions
 from backstory.tables.partitions import partition_keys
 from backstory.workspace import Workspace
@@ -43,6 +44,6 @@ def _require_messages(workspace: Workspace) -> None:
 def _require_documents(workspace: Workspace) -> None:
     previous = read_previous(workspace, "documents")
     if previous is not None:
-        settings = workspace.settings.documents
-        read = read_documents(workspace.posts, settings, previous, apart=list_other_parts(workspace))
+        listing = list_documents(workspace, list_other_parts(workspace))
+        read = read_listed_documents(listing, workspace.settings.documents, previous)
         require_documents(workspace, previous, read.documents)

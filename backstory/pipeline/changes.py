@@ -9,7 +9,7 @@ from itertools import pairwise
 from backstory.ids import digest
 from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.posts import list_files_of_people
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files
 from backstory.pipeline.readings import exports_fingerprint
 from backstory.workspace import Workspace
 
@@ -24,7 +24,7 @@ def fingerprint_documents(workspace: Workspace) -> str:
 
     Of the written posts only what people did counts, if they are documents: edited, added and removed files.
     """
-    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    posts = hash_document_files(workspace, list_other_parts(workspace))
     return digest([posts, *list_files_of_people(workspace)]) if workspace.feeds_back else posts
 
 

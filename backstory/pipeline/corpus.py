@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from backstory.calibration import calibrate, describe_calibration
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.documents import DocumentRead, name_reading
-from backstory.documents.files import FolderListing, list_files
+from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.folder import read_listed_documents
 from backstory.documents.sources import DRAFT, name_source
-from backstory.documents.written import drop_former_posts, join_listings, list_written
+from backstory.documents.written import drop_former_posts, list_written
 from backstory.embeddings import embed_texts
 from backstory.embeddings.protocol import Vectors
 from backstory.forgotten import leave_out_documents, read_forgotten
@@ -39,11 +39,12 @@ from backstory.pipeline.incremental import (
     write_beside,
 )
 from backstory.pipeline.inputs import code_version, effective_index_settings, hash_dependencies
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report, log_unread
 from backstory.progress import show_progress
 from backstory.settings import SETTINGS_FILE, EmbeddingSettings, IndexSettings
+from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
@@ -128,14 +129,14 @@ def find_pending_documents(workspace: Workspace) -> list[str]:
 
 def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:
     """List the files of the documents, with those of the written posts if they are documents, too."""
-    listing = list_files(workspace.posts, workspace.settings.documents.pattern, apart)
+    listing = list_documents(workspace, apart)
     if not workspace.feeds_back:
         return listing
     return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))
 
 
 def _inputs_of_documents(workspace: Workspace) -> str:
-    posts = hash_posts(workspace.posts, list_other_parts(workspace))
+    posts = hash_document_files(workspace, list_other_parts(workspace))
     if workspace.feeds_back:
         posts = digest([posts, hash_posts(workspace.written, ())])
     reading = name_reading(workspace.settings.documents)

@@ -1,4 +1,4 @@
-"""One hash of the current content of the folder of documents."""
+"""One hash of the current content of the folder of documents and of the further sources."""
 
 from __future__ import annotations
 
@@ -8,8 +8,28 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from backstory.ids import digest
+from backstory.sources import list_sources
+from backstory.sources.listing import hash_sources
+from backstory.workspace import Workspace
 
 _BYTES_AT_ONCE = 1 << 20
+
+
+def hash_document_files(workspace: Workspace, apart: Collection[Path]) -> str:
+    """Hash every file that may be a document: those of the folder of documents, and those of the further sources.
+
+    Args:
+        workspace: An open workspace.
+        apart: Files and folders that are not documents, and are skipped.
+
+    Raises:
+        SettingsError: The sources are invalid.
+        WorkspaceError: The list of added sources is damaged.
+    """
+    roots = [source.root for source in list_sources(workspace)]
+    posts = hash_posts(workspace.posts, [*apart, *roots])
+    further = hash_sources(workspace, apart)
+    return digest([posts, further]) if further else posts
 
 
 def hash_posts(folder: Path, apart: Collection[Path]) -> str:

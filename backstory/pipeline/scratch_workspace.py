@@ -50,6 +50,16 @@ class ScratchWorkspace(Workspace):
         return self.original.posts
 
     @property
+    def inputs_root(self) -> Path:
+        """Folder that relative paths of sources begin at, that of the original."""
+        return self.original.inputs_root
+
+    @property
+    def added_sources(self) -> Path:
+        """File of the list of sources that were added by command, in the original."""
+        return self.original.added_sources
+
+    @property
     def written(self) -> Path:
         """Folder of the written posts, in the original."""
         return self.original.written

@@ -18,6 +18,7 @@ from backstory.settings.models import (
     Settings,
     WindowSettings,
 )
+from backstory.settings.sources import SourceSettings
 from backstory.settings.writers import WriterSettings
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "RunSettings",
     "Settings",
     "SettingsGroup",
+    "SourceSettings",
     "WindowSettings",
     "WriterSettings",
 ]

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator
 
 from backstory.settings.group import SettingsGroup
+from backstory.settings.sources import SourceSettings
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
@@ -89,6 +90,8 @@ class DocumentSettings(SettingsGroup):
     """Folder of the documents, relative to the workspace."""
     pattern: str = "**/*"
     """Glob of the files to read."""
+    sources: tuple[SourceSettings, ...] = ()
+    """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]`; docs/sources.md has their settings."""
     kind: str = "post"
     """Kind of documents that do not state one."""
     tenant: str = ""
@@ -99,6 +102,15 @@ class DocumentSettings(SettingsGroup):
     """Seconds of processor time that reading one document may take; one more for each MB that it has."""
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
+
+    @field_validator("sources")
+    @classmethod
+    def _named_apart(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
+        labels = [source.label for source in value]
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two sources are called {twice}; give one of them another `name`")
+        return value
 
     @field_validator("pattern")
     @classmethod

@@ -17,7 +17,7 @@ from backstory.ids import digest
 from backstory.index import current_version
 from backstory.page_files import list_site_pages
 from backstory.pipeline.corpus import list_other_parts
-from backstory.pipeline.posts_fingerprint import hash_posts
+from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
 from backstory.tables.schemas import TABLES
@@ -38,7 +38,7 @@ def hash_inputs(workspace: Workspace) -> str:
     ]
     files = [
         hash_posts(workspace.written, ()),
-        hash_posts(workspace.posts, list_other_parts(workspace)),
+        hash_document_files(workspace, list_other_parts(workspace)),
         current_version(workspace.index),
     ]
     return digest([_hash_code(), workspace.settings.model_dump_json(), *files, *tables])

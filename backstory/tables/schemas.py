@@ -164,7 +164,9 @@ class Documents(Table):
 
     document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
     revision: str = pa.Field(description="Id of this content of the document.")
-    uri: str = pa.Field(description="Path relative to the folder of documents.")
+    uri: str = pa.Field(
+        description="Path in the folder of documents; of a further source, its name, `://` and the path below it."
+    )
     title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
     slug: str = pa.Field(description="Slug: front matter, else file name.")
     published_at: UtcDatetime = pa.Field(
@@ -268,7 +270,7 @@ class Contexts(Table):
     chunk_id: str = pa.Field(description="Stored chunk.")
     title: str = pa.Field(description="Title of the document.")
     slug: str = pa.Field(description="Slug of the document.")
-    uri: str = pa.Field(description="Path of the document relative to the folder of documents.")
+    uri: str = pa.Field(description="Uri of the document, as in `documents`.")
     published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
     tags: StringList = pa.Field(description="Tags of the document.")
     page_start: int = pa.Field(nullable=True, description="First page; null without pages.")

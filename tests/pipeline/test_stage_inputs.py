@@ -99,6 +99,7 @@ CHANGES = (
     Change("windows.overlap", 0, CUT),
     Change("documents.folder", "blog", "documents", rename=("posts", "blog")),
     Change("documents.pattern", "**/*.md", "documents"),
+    Change("documents.sources", [{"path": "absent"}], "documents"),
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
     Change("documents.drafts", True, "documents"),

@@ -1,0 +1,101 @@
+"""All documents of a workspace: those of the folder of documents and of its further sources, in one listing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from backstory.documents.file_rules import FileRules
+from backstory.documents.files import (
+    DocumentFile,
+    FolderListing,
+    LeftOut,
+    join_listings,
+    list_file,
+    list_files,
+    put_below,
+)
+from backstory.documents.written import SOURCE_MARK
+from backstory.errors import DocumentError
+from backstory.ids import digest
+from backstory.path_patterns import Patterns
+from backstory.sources.roots import Source, list_sources
+from backstory.workspace import Workspace
+
+
+def list_documents(workspace: Workspace, apart: Collection[Path]) -> FolderListing:
+    """List the files of the folder of documents and of all further sources.
+
+    A source whose root lies in another one, or in the folder of documents, is read by itself alone.
+
+    Args:
+        workspace: An open workspace.
+        apart: Files and folders with another purpose, which are skipped wherever they lie.
+
+    Raises:
+        SettingsError: The sources are invalid.
+        WorkspaceError: The list of added sources is damaged.
+    """
+    sources = list_sources(workspace)
+    roots = [source.root for source in sources]
+    folder = list_files(workspace.posts, workspace.settings.documents.pattern, [*apart, *roots])
+    others = [list_source(source, [*apart, workspace.posts, *roots]) for source in sources]
+    return join_listings(folder, *others)
+
+
+def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
+    """Hash every file of the further sources by its content, and every skipped entry; empty without sources.
+
+    Raises:
+        SettingsError: The sources are invalid.
+        WorkspaceError: The list of added sources is damaged.
+    """
+    sources = list_sources(workspace)
+    if not sources:
+        return ""
+    around = [*apart, workspace.posts, *(source.root for source in sources)]
+    return digest(line for source in sources for line in _hash_listing(list_source(source, around)))
+
+
+def list_source(source: Source, apart: Collection[Path]) -> FolderListing:
+    """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown.
+
+    Args:
+        source: The source.
+        apart: Files and folders inside it that are read by themselves, or have another purpose.
+    """
+    prefix = f"{source.name}{SOURCE_MARK}"
+    try:
+        is_folder = source.root.is_dir()
+        if not is_folder:
+            source.root.stat()
+    except OSError as error:
+        reason = (
+            f"{source.settings.path} cannot be reached ({error.strerror}), so that its earlier documents are kept; "
+            "make it available, or remove the source"
+        )
+        return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
+    settings = source.settings
+    rules = FileRules(Patterns(settings.include), Patterns(settings.exclude), f"source {source.name}")
+    found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
+    listing = put_below(found, prefix)
+    files = tuple(replace(file, kind=settings.kind, tenant=settings.tenant) for file in listing.files)
+    return replace(listing, files=files)
+
+
+def _hash_listing(listing: FolderListing) -> Iterator[str]:
+    for entry in listing.left_out:
+        yield f"{entry.uri} {entry.status} {entry.reason}"
+    for file in listing.files:
+        yield f"{file.uri} {_hash_file(file)}"
+
+
+def _hash_file(file: DocumentFile) -> str:
+    try:
+        return hashlib.sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return "gone"
+    except DocumentError as error:
+        return str(error)  # reading the documents reports this file

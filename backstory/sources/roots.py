@@ -1,0 +1,120 @@
+"""The sources of a workspace, by its settings and by command, and where each begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from backstory.documents.written import SOURCE_MARK
+from backstory.errors import InputError, SettingsError
+from backstory.settings import SETTINGS_FILE, SourceSettings
+from backstory.sources.record import read_record
+from backstory.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of documents.
+
+    Attributes:
+        name: Its name, which begins the uri of each of its documents.
+        root: Absolute path of its file or folder, which may be absent; links are not resolved.
+        settings: What is read of it.
+        is_added: Whether it was added by command, and does not stand in the settings file.
+    """
+
+    name: str
+    root: Path
+    settings: SourceSettings
+    is_added: bool
+
+
+def list_sources(workspace: Workspace) -> tuple[Source, ...]:
+    """List all further sources: those of the settings, then those that were added by command.
+
+    Raises:
+        SettingsError: Two sources have the same name, or one lies where the workspace keeps something else.
+        WorkspaceError: The list of added sources is damaged.
+    """
+    stated = [
+        _place(workspace, settings, is_added=False) for settings in workspace.settings.documents.sources
+    ]
+    added = [_place(workspace, settings, is_added=True) for settings in read_record(workspace.added_sources)]
+    names = {source.name for source in stated}
+    file = workspace.root / SETTINGS_FILE
+    twice = next((source for source in added if source.name in names), None)
+    if twice is not None:
+        raise SettingsError(
+            f"{file}: documents.sources names a source {twice.name}, as the one is called that was added by command "
+            f"({twice.settings.path}); give it another `name`, or remove the other one"
+        )
+    for source in (*stated, *added):
+        try:
+            require_apart(workspace, source.root)
+        except InputError as error:
+            raise SettingsError(f"{file}: documents.sources: {error}") from error
+    return (*stated, *added)
+
+
+def locate_source(workspace: Workspace, path: str) -> Path:
+    """Return the absolute path that the settings of a source mean; links are not resolved."""
+    return workspace.inputs_root / Path(path).expanduser()
+
+
+def locate_document(workspace: Workspace, uri: str) -> Path | None:
+    """Find the file of a document of a further source.
+
+    Returns:
+        Its path; None if the document is of no source, or its file is gone.
+    """
+    name, mark, below = uri.partition(SOURCE_MARK)
+    source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
+    if source is None:
+        return None
+    path = source.root / below if source.root.is_dir() else source.root.with_name(below)
+    return path if path.is_file() else None
+
+
+def require_apart(workspace: Workspace, root: Path) -> None:
+    """Raise if a path is no place for documents, because the workspace keeps something else there.
+
+    Raises:
+        InputError: The path is the folder of documents, or lies where chats or what runs write lie.
+    """
+    place = root.resolve()
+    if place == workspace.posts.resolve():
+        raise InputError(f"{root} is the folder of documents, which is read anyway")
+    made = (
+        workspace.written,
+        workspace.tables,
+        workspace.index,
+        workspace.secret.parent,
+        workspace.dagster_home,
+    )
+    for folder in (workspace.exports, *made):
+        if place.is_relative_to(folder.resolve()):
+            raise InputError(
+                f"{root} lies in {folder}, where this workspace keeps something else than documents; name another path"
+            )
+
+
+def find_covering(workspace: Workspace, path: Path) -> str | None:
+    """Find what already holds a path.
+
+    Args:
+        workspace: An open workspace.
+        path: A file or folder.
+
+    Returns:
+        The name of the source whose root is the path or a folder above it; the empty text for the folder of
+        documents; None if nothing holds the path.
+    """
+    place = path.resolve()
+    if place.is_relative_to(workspace.posts.resolve()):
+        return ""
+    around = [source for source in list_sources(workspace) if place.is_relative_to(source.root.resolve())]
+    return max(around, key=lambda source: len(source.root.resolve().parts)).name if around else None
+
+
+def _place(workspace: Workspace, settings: SourceSettings, *, is_added: bool) -> Source:
+    return Source(settings.label, locate_source(workspace, settings.path), settings, is_added)
