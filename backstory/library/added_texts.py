@@ -122,8 +122,8 @@ def write_text(folder: Path, added: AddedText) -> Path:
     path = locate_text(folder, added.text_id)
     if inspect_text(path) == "edited":
         raise InputError(
-            f"{path} was written or edited by a person, so that the text {added.text_id!r} is not put in its place; add "
-            "it under another id, or move the file away"
+            f"{path} was written or edited by a person, so that the text {added.text_id!r} is not put in its place; "
+            "add it under another id, or move the file away"
         )
     content = _render(added)
     if path.is_file() and path.read_bytes() == content:

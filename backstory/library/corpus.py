@@ -12,8 +12,9 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.documents.sources import name_source
+from backstory.library.listing import name_documents
 from backstory.library.names import NamedDocument, find_document
-from backstory.library.places import PlacedText, locate_file, name_documents
+from backstory.library.places import PlacedText
 from backstory.library.results import DocumentEntry, DocumentList, DocumentText, FileOutcome
 from backstory.tables import read_table
 from backstory.tables.parquet import WHOLE
@@ -65,7 +66,7 @@ class Corpus:
 
     def describe(self, row: dict[str, Any]) -> DocumentEntry:
         """Describe the document of a row."""
-        path = locate_file(self.workspace, row["uri"])
+        path = self.paths[row["document_id"]]
         try:
             size: int | None = path.stat().st_size
         except OSError:

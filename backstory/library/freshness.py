@@ -13,7 +13,7 @@ from backstory.documents.files import DocumentFile, FolderListing
 from backstory.documents.sources import name_source
 from backstory.errors import DocumentError
 from backstory.library.corpus import Corpus
-from backstory.library.listing import list_listing
+from backstory.library.listing import list_all_files
 from backstory.pipeline.order import CORPUS
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.workspace import Workspace
@@ -37,7 +37,7 @@ def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
         after a change of a setting, the names of the tables.
     """
     folder = workspace.settings.documents.folder
-    listing = list_listing(workspace)
+    listing = list_all_files(workspace)
     hashes = {} if corpus is None else corpus.content_hashes
     known = set() if corpus is None else set(corpus.sources["source"])
     pending = {
@@ -89,7 +89,7 @@ class StaleNote:
         with self._lock:
             now = time.monotonic()
             if self._looked is None or self._version != version or now - self._looked >= self._seconds:
-                changed = _find_changed(self._workspace, list_listing(self._workspace), revisions)
+                changed = _find_changed(self._workspace, list_all_files(self._workspace), revisions)
                 self._note = _describe(changed) if changed else None
                 self._looked, self._version = now, version
             return self._note

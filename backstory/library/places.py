@@ -1,4 +1,4 @@
-"""Where things lie: the file of a document, and the page and line of a character."""
+"""The page and line of a character of a text."""
 
 from __future__ import annotations
 
@@ -6,39 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-import polars as pl
-
-from backstory.documents.written import locate
 from backstory.errors import InputError
-from backstory.library.names import NamedDocument
-from backstory.workspace import Workspace
-
-
-def locate_file(workspace: Workspace, uri: str) -> Path:
-    """Give the absolute path of a document's file.
-
-    Args:
-        workspace: The workspace.
-        uri: Path of the document, as the table ``documents`` has it.
-    """
-    return workspace.root / locate(uri, workspace.settings.documents.folder)
-
-
-def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedDocument]:
-    """Give documents by all their names.
-
-    Args:
-        workspace: The workspace.
-        documents: Their ``document_id``, ``uri``, ``title`` and ``slug``.
-    """
-    return [
-        NamedDocument(document_id, uri, title, slug, locate_file(workspace, uri))
-        for document_id, uri, title, slug in documents.select(
-            "document_id", "uri", "title", "slug"
-        ).iter_rows()
-    ]
 
 
 @dataclass(frozen=True)

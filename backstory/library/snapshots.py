@@ -12,8 +12,8 @@ from functools import cached_property
 from backstory.errors import StaleIndexWarning
 from backstory.index import SearchIndex, current_version
 from backstory.inspection.serving import Served, open_served
+from backstory.library.listing import name_documents
 from backstory.library.names import NamedDocument
-from backstory.library.places import name_documents
 from backstory.workspace import Workspace
 
 
@@ -85,9 +85,9 @@ class Snapshots:
                 with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
                     opened = OpenSnapshot(open_served(self._workspace), published)
                 self._retire()
-                self._current = opened
-            self._current.readers += 1
-            return self._current
+                self._current = current = opened
+            current.readers += 1
+            return current
 
     def _give_back(self, snapshot: OpenSnapshot) -> None:
         with self._lock:
