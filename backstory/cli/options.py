@@ -23,6 +23,22 @@ def read_day(text: str) -> date:
         raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
 
 
+def read_pages(text: str) -> tuple[int, int]:
+    """Read a page or a range of pages from the command line.
+
+    Raises:
+        typer.BadParameter: The text is neither.
+    """
+    first, _, last = text.partition("-")
+    try:
+        found = int(first), int(last or first)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} are no pages; write 3, or 3-5") from error
+    if not 1 <= found[0] <= found[1]:
+        raise typer.BadParameter(f"{text!r}: pages are counted from 1, the first before the last")
+    return found
+
+
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backstory.index.engines.stemmers import list_stop_words
 from backstory.index.engines.words import find_words
+from backstory.library.words import list_content_words
 
 _TEMPLATES: Final = (
     (r"what(?: is|'s| are| was| were) (?:an? |the )?(?P<x>.+)", "{x} definition"),
@@ -24,18 +24,18 @@ _ENDS: Final = " \t\n?!.,;:¿¡\"'“”‘’«»"
 _LEAST_WORDS: Final = 2
 
 
-def expand_question(question: str, language: str) -> tuple[str, ...]:
+def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
     """Make the search keys of a question.
 
     Args:
         question: Any text.
-        language: Name of the stemmer whose stop words are no content.
+        stemmer: Name of the stemmer whose stop words are no content.
 
     Returns:
         The question itself; its content words, if it has others; and what a template makes of it. Each key once.
     """
     keys = [question]
-    content = list_content_words(question, language)
+    content = list_content_words(question, stemmer)
     if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
         keys.append(" ".join(content))
     bare = " ".join(question.split()).strip(_ENDS)
@@ -45,9 +45,3 @@ def expand_question(question: str, language: str) -> tuple[str, ...]:
             keys.append(made.format(x=found["x"]))
             break
     return tuple(dict.fromkeys(keys))
-
-
-def list_content_words(text: str, language: str) -> list[str]:
-    """List the words of a text that are no stop words of English or of a language, in order, each once."""
-    stop_words = list_stop_words(language) | list_stop_words("english")
-    return list(dict.fromkeys(word for word in find_words(text) if word not in stop_words))

@@ -15,6 +15,7 @@ from backstory.library.changing import Change
 from backstory.library.contexts import make_context
 from backstory.library.corpus import Corpus, CorpusReader
 from backstory.library.depth import Depth
+from backstory.library.dumping import dump_text
 from backstory.library.filters import SearchFilters
 from backstory.library.freshness import StaleNote
 from backstory.library.grepping import LIMIT_SECONDS, grep
@@ -24,6 +25,7 @@ from backstory.library.results import (
     DocumentEntry,
     DocumentList,
     DocumentText,
+    Dump,
     GrepAnswer,
     IndexReport,
     LibraryStatus,
@@ -33,6 +35,7 @@ from backstory.library.results import (
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
 from backstory.library.standing import read_status
+from backstory.library.words import main_stemmer, mark_words
 from backstory.prompt_formats import ContextFormat
 from backstory.workspace import Workspace, open_workspace
 
@@ -157,6 +160,19 @@ class Library:
             answers = search(snapshot, questions, plan, self._tell_stale(snapshot))
         return answers[0] if isinstance(query, str) else answers
 
+    def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
+        """Find where a text holds the content words of search keys, to mark them.
+
+        Args:
+            keys: Search keys, such as those of an answer.
+            text: Any text, such as that of a hit.
+
+        Returns:
+            Spans of characters, in order and without overlap.
+        """
+        with self._snapshots.reading() as snapshot:
+            return mark_words(keys, text, main_stemmer(snapshot.index))
+
     def context(
         self,
         query: str,
@@ -264,6 +280,30 @@ class Library:
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
+
+    def dump(
+        self,
+        document: str,
+        path: str | Path,
+        *,
+        pages: int | tuple[int, int] | None = None,
+        roots: Sequence[Path] = (),
+        replace: bool = False,
+    ) -> Dump:
+        """Write the text of a document into a file.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            path: The file.
+            pages: A page, or the first and last of several; None for the whole text.
+            roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
+            replace: Whether a file that is there is replaced. The document's own file never is.
+
+        Raises:
+            InputError: No document has this name or several have it, or the file cannot be written there.
+            WorkspaceError: Nothing is indexed yet.
+        """
+        return dump_text(self.text(document, pages), Path(path), roots=roots, replace=replace)
 
     def index(
         self, paths: str | Path | Sequence[str | Path] | None = None, recursive: bool = True

@@ -154,6 +154,15 @@ class DocumentText(Result):
     char_end: int = Field(description="Character after the last one.")
 
 
+class Dump(Result):
+    """The text of a document, written into a file."""
+
+    document: DocumentEntry = Field(description="The document.")
+    output_path: str = Field(description="Absolute path of the file.")
+    characters: int = Field(description="Number of characters that were written.")
+    pages: int | None = Field(description="Number of pages of the document; null without pages.")
+
+
 class Match(Result):
     """One place of a document that a pattern matches."""
 

@@ -20,8 +20,7 @@ from backstory.library.filters import SearchFilters, admit
 from backstory.library.reranking import rerank_hits
 from backstory.library.results import Hit, Mode, SearchAnswer
 from backstory.library.snapshots import OpenSnapshot
-
-_NO_STEMMER = "none"
+from backstory.library.words import main_stemmer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +106,7 @@ def list_keys(index: SearchIndex, question: str, *, expand: bool) -> tuple[str, 
     """List the search keys of a question: the question, and others if it is to be expanded."""
     if not expand:
         return (question,)
-    languages = index.manifest.languages
-    main = max(languages, key=lambda each: each.rows).stemmer if languages else _NO_STEMMER
-    return expand_question(question, main)
+    return expand_question(question, main_stemmer(index))
 
 
 def _count_admitted(index: SearchIndex, filters: Filters) -> int:

@@ -108,7 +108,7 @@ def test_a_context_says_which_parts_nothing_serves(indexed_once: Library) -> Non
 
 @pytest.mark.parametrize("form", ["markdown", "json", "messages", "xml", "blocks"])
 def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: str) -> None:
-    answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)  # type: ignore[arg-type]
+    answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)
     assert answer.documents
     assert 0 < answer.tokens <= 500
 
@@ -116,4 +116,4 @@ def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: str) -> 
 def test_a_wrong_request_for_a_context_is_an_error(indexed_once: Library) -> None:
     for wrong in ({"query": " "}, {"query": "x", "format": "yaml"}, {"query": "x", "max_tokens": 0}):
         with pytest.raises(InputError):
-            indexed_once.context(**wrong)  # type: ignore[arg-type]
+            indexed_once.context(**wrong)
