@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from backstory.cli.failure import FAILED, INCOMPLETE
-from backstory.cli.options import JsonOption, WorkspaceOption, read_pages
+from backstory.cli.options import JsonOption, PagesOption, WorkspaceOption, read_pages
 from backstory.cli.terminal import link_file, make_table, open_console, plain, plain_line, print_json
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ DocumentArgument = Annotated[
     typer.Argument(
         metavar="DOCUMENT", help="Path, slug, title or id of a document; `backstory documents` lists all."
     ),
-]
-PagesOption = Annotated[
-    tuple[int, int] | None,
-    typer.Option("--pages", parser=read_pages, metavar="N[-M]", help="Only these pages."),
 ]
 
 
@@ -43,7 +39,7 @@ def show(
     from backstory.library.library import Library
 
     with Library.open(workspace) as library:
-        found = library.text(document, pages)
+        found = library.text(document, read_pages(pages))
     if as_json:
         print_json(found.to_dict())
     else:
@@ -71,7 +67,7 @@ def dump(
 
     with Library.open(workspace) as library:
         path = output or Path(f"{Path(library.document(document).path).stem}.txt")
-        written = library.dump(document, path, pages=pages, replace=force)
+        written = library.dump(document, path, pages=read_pages(pages), replace=force)
     if as_json:
         print_json(written.to_dict())
     else:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from backstory.cli.options import JsonOption, WorkspaceOption, read_day, read_pages
+from backstory.cli.options import JsonOption, PagesOption, WorkspaceOption, read_day, read_pages
 from backstory.cli.terminal import link_file, open_console, plain, plain_line, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def search(
             "--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."
         ),
     ] = None,
-    pages: Annotated[
-        tuple[int, int] | None,
-        typer.Option("--pages", parser=read_pages, metavar="N[-M]", help="Only text on these pages."),
-    ] = None,
+    pages: PagesOption = None,
     as_of: Annotated[
         date | None,
         typer.Option(
@@ -99,7 +96,7 @@ def search(
         kinds=kind or (),
         tags=tag or (),
         as_of=None if as_of is None else datetime.combine(as_of, time.max, UTC),
-        pages=pages,
+        pages=read_pages(pages),
     )
     with Library.open(workspace) as library:
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
@@ -195,7 +192,7 @@ def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     """Show the part of a text that holds most of the marked words, on one line."""
     start = _find_densest(len(text), spans)
     end = min(len(text), start + _SNIPPET_CHARACTERS)
-    shown = Text("…" if start else "", "dim")
+    shown = Text.assemble(("…" if start else "", "dim"))
     place = start
     for first, last in spans:
         if first < place or last > end:

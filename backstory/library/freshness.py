@@ -12,6 +12,7 @@ from typing import Final
 from backstory.documents.files import DocumentFile, FolderListing
 from backstory.documents.sources import name_source
 from backstory.errors import DocumentError
+from backstory.ids import digest
 from backstory.library.corpus import Corpus
 from backstory.library.listing import list_all_files
 from backstory.pipeline.order import CORPUS
@@ -56,6 +57,23 @@ def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
     if not pending:
         return [stage.table for stage in CORPUS if stage.find_pending(workspace, [])]
     return sorted(pending)
+
+
+def name_state(workspace: Workspace) -> str:
+    """Name the state of the files by their names, sizes and times of change; no file is read.
+
+    Args:
+        workspace: The workspace.
+    """
+    listing = list_all_files(workspace)
+    lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    for file in listing.files:
+        try:
+            found = file.path.stat()
+        except OSError:
+            continue  # the file was removed after the folder was listed
+        lines.append(f"{file.uri} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}")
+    return digest(lines)
 
 
 class StaleNote:

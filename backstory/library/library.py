@@ -17,7 +17,7 @@ from backstory.library.corpus import Corpus, CorpusReader
 from backstory.library.depth import Depth
 from backstory.library.dumping import dump_text
 from backstory.library.filters import SearchFilters
-from backstory.library.freshness import StaleNote
+from backstory.library.freshness import StaleNote, name_state
 from backstory.library.grepping import LIMIT_SECONDS, grep
 from backstory.library.indexing import is_made
 from backstory.library.results import (
@@ -26,6 +26,7 @@ from backstory.library.results import (
     DocumentList,
     DocumentText,
     Dump,
+    Evaluation,
     GrepAnswer,
     IndexReport,
     LibraryStatus,
@@ -35,6 +36,8 @@ from backstory.library.results import (
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
 from backstory.library.standing import read_status
+from backstory.library.sufficiency import evaluate
+from backstory.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.library.words import main_stemmer, mark_words
 from backstory.prompt_formats import ContextFormat
 from backstory.workspace import Workspace, open_workspace
@@ -61,6 +64,8 @@ class Library:
         self._corpus = CorpusReader(workspace)
         self._stale = StaleNote(workspace)
         self._changing = threading.Lock()
+        self._starting = threading.Lock()
+        self._watcher: Watcher | None = None
         self._last_failures: tuple[str, ...] = ()
 
     @classmethod
@@ -85,7 +90,11 @@ class Library:
         self.close()
 
     def close(self) -> None:
-        """Close the open snapshot; the next question opens it again."""
+        """Stop watching, and close the open snapshot; the next question opens it again."""
+        with self._starting:
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
         self._snapshots.close()
 
     @property
@@ -366,9 +375,45 @@ class Library:
             corpus = self._read_corpus() if is_made(self._workspace) else None
             return self._keep(self._change().remove([str(name) for name in given], corpus))
 
+    def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
+        """Judge without a language model whether retrieved text answers a question.
+
+        Args:
+            question: The question.
+            retrieved: A text, several, or the answer of :meth:`search`.
+
+        Raises:
+            InputError: The question is blank.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: The model could not be used.
+        """
+        with self._snapshots.reading() as snapshot:
+            return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
+
+    def watch(self, *, poll_seconds: float = POLL_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> Watcher:
+        """Keep the index in step with the files from now on, in a thread of this process, until :meth:`close`.
+
+        Args:
+            poll_seconds: How often the names, sizes and times of the files are looked at.
+            settle_seconds: How long they must stay unchanged, so that a burst of changes is indexed once.
+
+        Returns:
+            The watcher, which is the same as before if one runs already.
+        """
+        with self._starting:
+            if self._watcher is None or not self._watcher.is_alive:
+                self._watcher = Watcher(
+                    lambda: name_state(self._workspace),
+                    self.index,
+                    poll_seconds=poll_seconds,
+                    settle_seconds=settle_seconds,
+                )
+                self._watcher.start()
+            return self._watcher
+
     def status(self) -> LibraryStatus:
         """Say how the library stands, and which files have changed since they were indexed; every file is hashed."""
-        return read_status(self._workspace, self._corpus, self._last_failures)
+        return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
 
     def _change(self) -> Change:
         return Change(self._workspace, self._corpus, perf_counter())

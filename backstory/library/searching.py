@@ -86,6 +86,10 @@ def search(
             searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
         ]
     admitted = _count_admitted(snapshot.index, filters)
+    if not admitted:
+        return [
+            searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
+        ]
     wanted = plan.top_k or plan.depth.count_hits(admitted)
     result = _search_keys(snapshot, together, plan, filters, wanted)
     bounds = [0]

@@ -12,28 +12,32 @@ from backstory.library.corpus import CorpusReader
 from backstory.library.freshness import find_pending
 from backstory.library.indexing import is_made
 from backstory.library.results import LibraryStatus
+from backstory.library.watching import Watcher
 from backstory.tables.locks import is_running
 from backstory.workspace import Workspace
 
 
-def read_status(workspace: Workspace, reader: CorpusReader, failures: Sequence[str]) -> LibraryStatus:
+def read_status(
+    workspace: Workspace, reader: CorpusReader, failures: Sequence[str], watcher: Watcher | None
+) -> LibraryStatus:
     """Read how a library stands.
 
     Args:
         workspace: The workspace.
         reader: Reads its tables.
         failures: What the last indexing of this process left broken.
+        watcher: What keeps the index in step with the files; None if nothing does.
     """
     version = current_version(workspace.index) or None
     corpus = None
-    reason = "; ".join(failures) or None
+    reason = "; ".join(failures) or (watcher.error if watcher else None)
     try:
         corpus = reader.read() if is_made(workspace) else None
         pending = find_pending(workspace, corpus)
     except BackstoryError as error:
         reason, pending = str(error), []
     is_broken = reason is not None
-    if is_running(workspace.tables):
+    if is_running(workspace.tables) or (watcher is not None and watcher.busy):
         state, reason = "indexing", reason or "a run of this workspace is under way"
     elif is_broken:
         state = "error"
@@ -53,8 +57,8 @@ def read_status(workspace: Workspace, reader: CorpusReader, failures: Sequence[s
         unread=0 if corpus is None else len(corpus.list_unread()),
         index_version=version,
         embedder=workspace.embedder.id,
-        last_sync=_last_publication(workspace, version),
-        watching=False,
+        last_sync=(watcher.last_sync if watcher else None) or _last_publication(workspace, version),
+        watching=watcher is not None and watcher.is_alive,
     )
 
 

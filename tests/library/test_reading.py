@@ -6,6 +6,7 @@ from backstory.errors import InputError
 from backstory.library import Library
 from backstory.library.places import PlacedText
 from backstory.library.results import Match
+from backstory.prompt_formats import FORMATS, ContextFormat
 
 
 def test_grep_finds_every_place_with_its_line(indexed_once: Library) -> None:
@@ -106,8 +107,8 @@ def test_a_context_says_which_parts_nothing_serves(indexed_once: Library) -> Non
         )
 
 
-@pytest.mark.parametrize("form", ["markdown", "json", "messages", "xml", "blocks"])
-def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: str) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: ContextFormat) -> None:
     answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)
     assert answer.documents
     assert 0 < answer.tokens <= 500
