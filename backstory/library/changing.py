@@ -10,9 +10,9 @@ from typing import Any
 from backstory.documents.sources import name_source
 from backstory.errors import InputError
 from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
-from backstory.library.corpus import Corpus, CorpusReader
+from backstory.library.corpus import Corpus, CorpusReader, is_made
 from backstory.library.exclusions import exclude_document
-from backstory.library.indexing import Indexing, Named, is_made, make_corpus, revisions_of
+from backstory.library.indexing import Indexing, Named, make_corpus, revisions_of
 from backstory.library.results import FileOutcome, IndexReport
 from backstory.sources import Source, add_source, list_sources, remove_source
 from backstory.sources.roots import find_covering, require_apart

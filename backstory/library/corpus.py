@@ -160,6 +160,11 @@ class CorpusReader:
             return self._corpus
 
 
+def is_made(workspace: Workspace) -> bool:
+    """Say whether the tables of the documents were ever made."""
+    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
+
+
 def place_text(row: dict[str, Any]) -> PlacedText:
     """Give the text of a row of the table ``documents`` with its pages."""
     return PlacedText(row["text"], tuple(row.get("page_starts") or ()))

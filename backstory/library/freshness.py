@@ -7,17 +7,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backstory.documents.files import DocumentFile, FolderListing
-from backstory.documents.sources import name_source
 from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.library.corpus import Corpus
 from backstory.library.listing import list_all_files
-from backstory.pipeline.order import CORPUS
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backstory.library.corpus import Corpus
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 """A search looks at the files again after this time."""
@@ -37,6 +37,9 @@ def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
         Names as the table ``sources`` has them, sorted. If only something else must be made again, such as the index
         after a change of a setting, the names of the tables.
     """
+    from backstory.documents.sources import name_source
+    from backstory.pipeline.order import CORPUS
+
     folder = workspace.settings.documents.folder
     listing = list_all_files(workspace)
     hashes = {} if corpus is None else corpus.content_hashes

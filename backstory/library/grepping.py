@@ -14,9 +14,6 @@ from backstory.library.corpus import Corpus, place_text
 from backstory.library.places import PlacedText
 from backstory.library.results import GrepAnswer, Match
 
-LIMIT_SECONDS: Final = 10.0
-"""Time that a regular expression may take over all documents."""
-
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
 
@@ -25,11 +22,11 @@ def grep(
     corpus: Corpus,
     pattern: str,
     *,
-    is_regex: bool = False,
-    ignore_case: bool = True,
-    limit: int = 100,
-    offset: int = 0,
-    limit_seconds: float = LIMIT_SECONDS,
+    is_regex: bool,
+    ignore_case: bool,
+    limit: int,
+    offset: int,
+    limit_seconds: float,
 ) -> GrepAnswer:
     """Find the matches of a pattern in the texts of all documents.
 

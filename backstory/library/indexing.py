@@ -8,8 +8,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-import polars as pl
-
 from backstory.documents.sources import name_source
 from backstory.full_disks import naming_full_disk
 from backstory.index import current_version
@@ -171,13 +169,3 @@ class Indexing:
             return False
         path = corpus.paths[outcome.document_id]
         return any(path.is_relative_to(named) for named in self.named.files)
-
-
-def is_made(workspace: Workspace) -> bool:
-    """Say whether the tables of the documents were ever made."""
-    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
-
-
-def count_by_status(sources: pl.DataFrame) -> dict[str, int]:
-    """Count the files by their status."""
-    return dict(sources["status"].value_counts().iter_rows())

@@ -5,21 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from backstory.errors import InputError
-from backstory.library.changing import Change
-from backstory.library.contexts import make_context
-from backstory.library.corpus import Corpus, CorpusReader
 from backstory.library.depth import Depth
 from backstory.library.dumping import dump_text
 from backstory.library.filters import SearchFilters
 from backstory.library.freshness import StaleNote, name_state
-from backstory.library.grepping import LIMIT_SECONDS, grep
-from backstory.library.indexing import is_made
 from backstory.library.results import (
     ContextAnswer,
     DocumentEntry,
@@ -35,15 +31,21 @@ from backstory.library.results import (
 )
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
-from backstory.library.standing import read_status
-from backstory.library.sufficiency import evaluate
 from backstory.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.library.words import main_stemmer, mark_words
 from backstory.prompt_formats import ContextFormat
 from backstory.workspace import Workspace, open_workspace
 
+# A search loads none of these: the tables, their contracts and the stages take longer to load than it takes.
+if TYPE_CHECKING:
+    from backstory.library.changing import Change
+    from backstory.library.corpus import Corpus, CorpusReader
+
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
+
+LIMIT_SECONDS: Final = 10.0
+"""Time that a regular expression may take over all documents."""
 
 
 class Library:
@@ -61,7 +63,6 @@ class Library:
         """
         self._workspace = workspace
         self._snapshots = Snapshots(workspace)
-        self._corpus = CorpusReader(workspace)
         self._stale = StaleNote(workspace)
         self._changing = threading.Lock()
         self._starting = threading.Lock()
@@ -209,6 +210,8 @@ class Library:
             NoIndexError: Nothing is indexed yet.
             ModelError: A model could not be used.
         """
+        from backstory.library.contexts import make_context
+
         with self._snapshots.reading() as snapshot:
             return make_context(
                 snapshot,
@@ -244,6 +247,8 @@ class Library:
             InputError: The pattern is no regular expression or takes too long, or an argument is out of its range.
             WorkspaceError: Nothing is indexed yet.
         """
+        from backstory.library.grepping import grep
+
         return grep(
             self._read_corpus(),
             pattern,
@@ -371,6 +376,8 @@ class Library:
             InputError: Nothing has this name, or several documents have it.
         """
         given = [names] if isinstance(names, str | Path) else list(names)
+        from backstory.library.corpus import is_made
+
         with self._changing:
             corpus = self._read_corpus() if is_made(self._workspace) else None
             return self._keep(self._change().remove([str(name) for name in given], corpus))
@@ -387,6 +394,8 @@ class Library:
             NoIndexError: Nothing is indexed yet.
             ModelError: The model could not be used.
         """
+        from backstory.library.sufficiency import evaluate
+
         with self._snapshots.reading() as snapshot:
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
 
@@ -413,9 +422,19 @@ class Library:
 
     def status(self) -> LibraryStatus:
         """Say how the library stands, and which files have changed since they were indexed; every file is hashed."""
+        from backstory.library.standing import read_status
+
         return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
 
+    @cached_property
+    def _corpus(self) -> CorpusReader:
+        from backstory.library.corpus import CorpusReader
+
+        return CorpusReader(self._workspace)
+
     def _change(self) -> Change:
+        from backstory.library.changing import Change
+
         return Change(self._workspace, self._corpus, perf_counter())
 
     def _keep(self, report: IndexReport) -> IndexReport:
@@ -423,6 +442,8 @@ class Library:
         return report
 
     def _read_corpus(self) -> Corpus:
+        from backstory.library.corpus import is_made
+
         if not is_made(self._workspace):
             raise InputError(
                 f"nothing is indexed in {self._workspace.root} yet; put files into "

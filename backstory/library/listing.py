@@ -10,7 +10,6 @@ import polars as pl
 from backstory.documents.files import FolderListing, join_listings
 from backstory.documents.written import SOURCE_MARK, list_written, locate
 from backstory.library.names import NamedDocument
-from backstory.pipeline.corpus import list_other_parts
 from backstory.sources import list_sources
 from backstory.sources.listing import list_documents
 from backstory.workspace import Workspace
@@ -18,7 +17,7 @@ from backstory.workspace import Workspace
 
 def list_all_files(workspace: Workspace) -> FolderListing:
     """List the files as the pipeline does, with those of the written posts if they are documents, too."""
-    listing = list_documents(workspace, list_other_parts(workspace))
+    listing = list_documents(workspace, workspace.list_other_parts())
     if not workspace.feeds_back:
         return listing
     return join_listings(listing, list_written(workspace.written, workspace.settings.writers.folder))

@@ -17,7 +17,6 @@ from backstory.library.citations import cite
 from backstory.library.depth import Depth
 from backstory.library.expansion import expand_question
 from backstory.library.filters import SearchFilters, admit
-from backstory.library.reranking import rerank_hits
 from backstory.library.results import Hit, Mode, SearchAnswer
 from backstory.library.snapshots import OpenSnapshot
 from backstory.library.words import main_stemmer
@@ -176,6 +175,8 @@ class _Searched:
     ) -> SearchAnswer:
         notes = list(self.notes)
         if self.plan.rerank:
+            from backstory.library.reranking import rerank_hits  # loads models' clients
+
             found, note = rerank_hits(self.snapshot.workspace, question, found, described)
             notes += [note] if note else []
         found = found[:wanted]

@@ -8,9 +8,8 @@ from datetime import datetime
 from backstory.errors import BackstoryError
 from backstory.index import current_version
 from backstory.index.snapshot.history import read_history
-from backstory.library.corpus import CorpusReader
+from backstory.library.corpus import CorpusReader, is_made
 from backstory.library.freshness import find_pending
-from backstory.library.indexing import is_made
 from backstory.library.results import LibraryStatus
 from backstory.library.watching import Watcher
 from backstory.tables.locks import is_running

@@ -26,7 +26,6 @@ from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
 from backstory.index.snapshot.publication import prune_documents
 from backstory.languages import detect_language
-from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.batches import require_document_vectors
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -43,7 +42,7 @@ from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_report, log_unread
 from backstory.progress import show_progress
-from backstory.settings import SETTINGS_FILE, EmbeddingSettings, IndexSettings
+from backstory.settings import EmbeddingSettings, IndexSettings
 from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
@@ -146,15 +145,7 @@ def _inputs_of_documents(workspace: Workspace) -> str:
 
 def list_other_parts(workspace: Workspace) -> list[Path]:
     """List the paths that are not documents, even if the workspace itself is the folder of documents."""
-    made = (
-        workspace.written,
-        workspace.tables,
-        workspace.index,
-        workspace.secret.parent,
-        workspace.dagster_home,
-    )
-    pages = (workspace.root / REPORTS_FOLDER, workspace.root / SITE_FOLDER)
-    return [workspace.root / SETTINGS_FILE, *pages, workspace.exports, *made]
+    return workspace.list_other_parts()
 
 
 def _tell_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
