@@ -16,6 +16,7 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from backstory.assessment import evaluate_retrieval
+    from backstory.library import Library
     from backstory.original.chunking import chunk_markdown
     from backstory.original.consolidation import consolidate_messages_to_markdown
     from backstory.original.deduplication import deduplicate_by_document
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Library",
     "RAGSettings",
     "RagContext",
     "RagErrorReason",
@@ -49,6 +51,7 @@ __all__ = [
 
 # Loaded when first used, so that `import backstory` stays fast.
 _MODULES = {
+    "Library": "library",
     "RAGSettings": "settings",
     "RagContext": "original.rag_context",
     "RagErrorReason": "original.rag_context",

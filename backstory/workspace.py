@@ -13,21 +13,21 @@ from backstory.embeddings import EmbeddingCache, make_embedder
 from backstory.embeddings.job_book import JobBook
 from backstory.embeddings.protocol import Embedder
 from backstory.errors import SearchIndexError, SettingsError, WorkspaceError
-from backstory.messages import LastReading
-from backstory.rerankers import Reranker, make_reranker
-from backstory.rerankers.judgement_cache import JudgementCache
-from backstory.runs import RunHistory
-from backstory.runs.record import EMBEDDING, RERANKING, WRITING
+from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
 from backstory.settings import SETTINGS_FILE, RAGSettings, Settings
 from backstory.settings.environment import find_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.tables.ledger import LEDGER_FILE, Ledger
-from backstory.writing import Writer
-from backstory.writing.choice import make_writer
-from backstory.writing.draft_cache import DraftCache
 
+# What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
 if TYPE_CHECKING:
     from backstory.embeddings.batch_jobs import EmbeddingJobs
+    from backstory.messages import LastReading
+    from backstory.rerankers import Reranker
+    from backstory.rerankers.judgement_cache import JudgementCache
+    from backstory.runs import RunHistory
+    from backstory.writing import Writer
+    from backstory.writing.draft_cache import DraftCache
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,15 @@ class Workspace:
     @cached_property
     def last_reading(self) -> LastReading:
         """The exports as this process read them last."""
+        from backstory.messages import LastReading
+
         return LastReading()
 
     @cached_property
     def runs(self) -> RunHistory:
         """The history of runs, with the budgets that they share."""
+        from backstory.runs import RunHistory
+
         return RunHistory(self.secret.parent, self.tables, self.settings)
 
     @property
@@ -148,6 +152,12 @@ class Workspace:
             }
         )
 
+    def list_other_parts(self) -> list[Path]:
+        """List the paths that are not documents, even if the workspace itself is the folder of documents."""
+        made = (self.written, self.tables, self.index, self.secret.parent, self.dagster_home)
+        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER)
+        return [self.root / SETTINGS_FILE, *pages, self.exports, *made]
+
     def _locate(self, folder: str | None) -> str | None:
         return None if folder is None else str(self.root / Path(folder).expanduser())
 
@@ -157,11 +167,16 @@ class Workspace:
         settings = self.located_settings.embedding
         if settings.paid_model is None:
             return make_embedder(settings)
+        from backstory.runs.record import EMBEDDING
+
         return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model))
 
     @cached_property
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
+        from backstory.rerankers import make_reranker
+        from backstory.runs.record import RERANKING
+
         settings = self.located_settings.rerank
         if settings.paid_model is None:
             return make_reranker(settings)
@@ -170,6 +185,9 @@ class Workspace:
     @cached_property
     def writer(self) -> Writer | None:
         """The writer of the settings, made once; None if no posts are written."""
+        from backstory.runs.record import WRITING
+        from backstory.writing.choice import make_writer
+
         settings = self.settings.writers
         if settings.paid_model is None:
             return make_writer(settings, self.root)
@@ -178,11 +196,15 @@ class Workspace:
     @cached_property
     def judgements(self) -> JudgementCache:
         """The judgements that rerankers have given."""
+        from backstory.rerankers.judgement_cache import JudgementCache
+
         return JudgementCache(self.tables / "judgements.sqlite")
 
     @cached_property
     def drafts(self) -> DraftCache:
         """The drafts that writers have made."""
+        from backstory.writing.draft_cache import DraftCache
+
         return DraftCache(self.tables / "drafts.sqlite")
 
     @property

@@ -83,7 +83,7 @@ def test_a_documented_command_exists_with_its_options(words: tuple[str, ...]) ->
 
 def test_the_readme_names_every_command_that_a_newcomer_needs() -> None:
     named = {words[0] for words in list_commands(README)}
-    assert {"init", "run", "windows", "context", "report", "query", "site", "doctor"} <= named
+    assert {"init", "run", "windows", "context", "report", "search", "site", "doctor"} <= named
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_commands_code_and_query_for_ones_own_chat_work(here: Path) -> None:
     assert "2025-03-15" in printed["windows"]
     assert "Related Previous Posts" in printed["context"]
     assert Path(printed["report"].strip()).is_file()
-    assert printed["query"].startswith("1. Night train")
+    assert printed["search"].startswith("1. Night train")
 
     [code] = list_blocks(OWN_CHAT, "python")
     names: dict[str, object] = {}

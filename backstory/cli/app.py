@@ -14,10 +14,11 @@ from backstory.cli.documents import documents
 from backstory.cli.evaluation import evaluate, evaluate_written
 from backstory.cli.failure import run_command
 from backstory.cli.forget import forget
+from backstory.cli.library import add, dump, remove, show
 from backstory.cli.prompt import prompt
-from backstory.cli.query import query
 from backstory.cli.run import run
 from backstory.cli.runs import runs
+from backstory.cli.search import grep, search
 from backstory.cli.site import site
 from backstory.cli.windows import context, report, windows
 from backstory.cli.workspace import audit, doctor, init, status
@@ -56,7 +57,13 @@ app.command()(windows)
 app.command()(context)
 app.command()(report)
 app.command()(site)
-app.command()(query)
+app.command()(search)
+app.command("query", hidden=True)(search)  # its former name
+app.command()(grep)
+app.command()(show)
+app.command()(dump)
+app.command()(add)
+app.command()(remove)
 app.command()(prompt)
 app.command()(forget)
 app.command()(status)

@@ -23,6 +23,27 @@ def read_day(text: str) -> date:
         raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
 
 
+def read_pages(text: str | None) -> tuple[int, int] | None:
+    """Read a page or a range of pages from the command line; None if none is given.
+
+    Raises:
+        typer.BadParameter: The text is neither.
+    """
+    if text is None:
+        return None
+    first, dash, last = text.partition("-")
+    try:
+        found = int(first), int(last if dash else first)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} are no pages; write 3, or 3-5") from error
+    if not 1 <= found[0] <= found[1]:
+        raise typer.BadParameter(f"{text!r}: pages are counted from 1, the first before the last")
+    return found
+
+
+PagesOption = Annotated[
+    str | None, typer.Option("--pages", metavar="N[-M]", help="Only text of this page, or of these.")
+]
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option(

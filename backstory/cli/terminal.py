@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -45,6 +47,25 @@ def plain(text: str, style: str = "") -> Text:
 def plain_line(text: str, style: str = "") -> Text:
     """Make a text safe to print, and put it on one line."""
     return plain(" ".join(text.split()), style)
+
+
+def link_file(text: str, path: Path | None) -> Text:
+    """Make a text that opens a file where the terminal can open links.
+
+    Args:
+        text: What is shown, on one line.
+        path: The file; None for no link.
+    """
+    shown = plain_line(text)
+    if path is not None and path.is_absolute():
+        shown.stylize(f"link {path.as_uri()}")
+    return shown
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Print what a reader must know of an answer as warnings on standard error."""
+    for note in notes:
+        open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
 
 
 def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:

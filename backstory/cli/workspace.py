@@ -19,17 +19,39 @@ if TYPE_CHECKING:
     from backstory.inspection.examination import Examination
 
 
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")]) -> None:
+def init(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Folder to create. Default with --documents: the current one."),
+    ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            "--documents",
+            metavar="FOLDER",
+            help="Make a workspace without chats, which reads the documents of this folder where they lie.",
+        ),
+    ] = None,
+) -> None:
     """Create a workspace: folders for chats and posts, and a commented backstory.yaml."""
     from backstory.settings.template import create_workspace
 
-    created = create_workspace(folder)
+    if folder is None and documents is None:
+        raise typer.BadParameter("name the folder to create", param_hint="DIR")
+    created = create_workspace(folder or Path.cwd(), documents)
+    steps = (
+        (
+            f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
+            f"2. backstory run --workspace {created}",
+        )
+        if documents is None
+        else (
+            f"1. backstory add --workspace {created}",
+            f'2. backstory search "what to look for" --workspace {created}',
+        )
+    )
     console = open_console()
-    for line in (
-        f"Made {created}",
-        f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
-        f"2. backstory run --workspace {created}",
-    ):
+    for line in (f"Made {created}", *steps):
         console.print(plain(line), soft_wrap=True)
 
 

@@ -31,6 +31,7 @@ class Filters:
         tenant: The document belongs to this tenant.
         undated: Whether a document without a date qualifies.
         by_people: True for documents that people wrote, False for posts that Backstory wrote; None for both.
+        pages: First and last page: the chunk holds text of one of these pages. A document without pages has none.
     """
 
     as_of: Sequence[datetime | None] | None = None
@@ -40,6 +41,7 @@ class Filters:
     tenant: str | None = None
     undated: bool = True
     by_people: bool | None = None
+    pages: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):

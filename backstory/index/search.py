@@ -24,7 +24,7 @@ from backstory.index.engines.fusion import fuse, unite
 from backstory.index.engines.matches import Matches, find_stray_vector, pair_similarities
 from backstory.index.engines.scope import Scope, scope_of
 from backstory.index.engines.vss import LOW_RECALL, VssEngine
-from backstory.index.request import Mode, SearchRequest
+from backstory.index.request import Filters, Mode, SearchRequest
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import (
@@ -132,10 +132,7 @@ class SearchIndex:
                 "search ignores it. Set index.ef_search instead",
                 stacklevel=2,
             )
-        documents = (
-            self._snapshot.documents if request.filters.by_people is None else self._documents_by_origin
-        )
-        scope = scope_of(request.filters, documents, self._row_documents, len(queries))
+        scope = self._scope_of(request.filters, len(queries))
         engine, reason, ranked = self._find(queries, texts, request, scope)
         keyword = None if request.ranking == "dense" else ranked.where(ranked.score > 0)
         similarity = ranked.score
@@ -149,6 +146,19 @@ class SearchIndex:
         text = "search queries=%d hits=%d engine=%s seconds=%.3f"
         logger.info(text, *counts.values(), seconds, extra={**counts, "reason": reason})
         return SearchResult(hits, engine, reason)
+
+    def count_admitted(self, filters: Filters) -> int:
+        """Count the chunks that filters admit to a query.
+
+        Args:
+            filters: Conditions, with the time of one query or none.
+        """
+        return int(self._scope_of(filters, 1).allowed[0])
+
+    @cached_property
+    def documents(self) -> pl.DataFrame:
+        """The documents of the snapshot by uri: ``document_id``, ``revision``, ``uri``, ``title`` and ``slug``."""
+        return self._database.read_documents()
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks with the metadata of their documents.
@@ -277,6 +287,21 @@ class SearchIndex:
 
         folder = self._snapshot.folder / KEYWORDS_FOLDER
         return read_keywords(folder, self.manifest.languages)
+
+    def _scope_of(self, filters: Filters, query_count: int) -> Scope:
+        documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin
+        on_pages = None if filters.pages is None else self._find_rows_on(*filters.pages)
+        return scope_of(filters, documents, self._row_documents, query_count, on_pages=on_pages)
+
+    def _find_rows_on(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Say for each row whether it holds text of a range of pages."""
+        on_pages = (pl.col("page_start") <= last) & (pl.col("page_end") >= first)
+        found: NDArray[np.bool_] = self._pages.select(on_pages.fill_null(value=False)).to_series().to_numpy()
+        return found
+
+    @cached_property
+    def _pages(self) -> pl.DataFrame:
+        return self._database.read_pages()
 
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope

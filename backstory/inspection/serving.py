@@ -9,8 +9,6 @@ import polars as pl
 
 from backstory.errors import EmbedderMismatchError, StaleIndexWarning
 from backstory.index import SearchIndex, open_last_good
-from backstory.pipeline.search_index import read_embedding_of_index
-from backstory.tables import read_table
 from backstory.workspace import Workspace
 
 
@@ -48,18 +46,29 @@ def open_served(workspace: Workspace) -> Served:
         SearchIndexError: The snapshot is damaged, and there is no earlier one to serve.
         DamagedTableError: The table ``documents``, which says what may be served, is damaged.
     """
-    documents = read_table(workspace.tables, "documents").filter(pl.col("status") != "deleted")["document_id"]
+
+    def list_documents() -> pl.Series:
+        from backstory.tables import read_table
+
+        documents = read_table(workspace.tables, "documents")
+        return documents.filter(pl.col("status") != "deleted")["document_id"]
+
     try:
-        index = open_last_good(workspace.index, embedder_id=workspace.embedder.id, documents=documents)
+        index = open_last_good(
+            workspace.index, embedder_id=workspace.embedder.id, list_documents=list_documents
+        )
     except EmbedderMismatchError as error:
         mismatch = error
     else:
         return Served(index, workspace, index.degraded)
+    # Loaded late, since the stages take long to load and are needed only to read what they recorded.
+    from backstory.pipeline.search_index import read_embedding_of_index
+
     embedding = read_embedding_of_index(workspace)
     if embedding is None or embedding == workspace.settings.embedding:
         raise mismatch
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
-    index = open_last_good(workspace.index, embedder_id=former.embedder.id, documents=documents)
+    index = open_last_good(workspace.index, embedder_id=former.embedder.id, list_documents=list_documents)
     told = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
     warnings.warn(told, StaleIndexWarning, stacklevel=2)
     return Served(index, former, told)

@@ -20,7 +20,6 @@ from backstory.documents.written import drop_former_posts, list_written
 from backstory.errors import SettingsError
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
-from backstory.page_files import REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.document_languages import fill_in_languages
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -139,15 +138,7 @@ def _inputs_of_documents(workspace: Workspace, hashes: FileHashes) -> str:
 
 def list_other_parts(workspace: Workspace) -> list[Path]:
     """List the paths that are not documents, even if the workspace itself is the folder of documents."""
-    made = (
-        workspace.written,
-        workspace.tables,
-        workspace.index,
-        workspace.secret.parent,
-        workspace.dagster_home,
-    )
-    pages = (workspace.root / REPORTS_FOLDER, workspace.root / SITE_FOLDER)
-    return [workspace.root / SETTINGS_FILE, *pages, workspace.exports, *made]
+    return workspace.list_other_parts()
 
 
 def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:

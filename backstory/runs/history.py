@@ -39,6 +39,7 @@ from backstory.telemetry import current_run
 BY_COMMAND: Final = "backstory run"
 BY_DAGSTER: Final = "dagster"
 BY_LIBRARY: Final = "run_pipeline"
+BY_LIBRARY_FACE: Final = "library"
 
 _BEAT_SECONDS = 2.0
 _PUBLISH_SECONDS = 30.0

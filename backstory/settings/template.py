@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from backstory.errors import InputError
@@ -70,20 +71,24 @@ documents:
 """
 
 
-def create_workspace(folder: Path) -> Path:
+def create_workspace(folder: Path, documents: Path | None = None) -> Path:
     """Create the folders and the settings file of a workspace.
 
     A created folder is accessible to its owner only. An existing folder keeps its permissions.
 
     Args:
         folder: The workspace to create. It may exist, but must hold no settings file.
+        documents: A folder that exists, whose documents are read where they lie; the workspace then gets no folder of
+            chats. None for a workspace with chats.
 
     Returns:
         The absolute path.
 
     Raises:
-        InputError: The folder is a workspace already, a file is in the place of a folder, or it cannot be written to.
+        InputError: The folder is a workspace already, a file is in the place of a folder, it cannot be written to, or
+            there is no folder of documents.
     """
+    written, folders = (TEMPLATE, FOLDERS) if documents is None else (_name_documents(documents), FOLDERS[1:])
     root = folder.expanduser().resolve()
     settings = root / SETTINGS_FILE
     try:
@@ -91,11 +96,11 @@ def create_workspace(folder: Path) -> Path:
             raise InputError(f"{settings} is already there; nothing was changed")
         # A closed folder protects everything inside it: tables, index, history and reports.
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        for name in FOLDERS:
+        for name in folders:
             (root / name).mkdir(exist_ok=True)
         # Written last, because the settings file makes a folder a workspace.
         with settings.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
+            file.write(written)
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(
             f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder"
@@ -106,3 +111,14 @@ def create_workspace(folder: Path) -> Path:
             "another folder, or permit it"
         ) from error
     return root
+
+
+def _name_documents(folder: Path) -> str:
+    """Write the settings of a workspace whose documents lie elsewhere."""
+    place = folder.expanduser().resolve()
+    if not place.is_dir():
+        raise InputError(f"{place} is no folder; name the folder that holds the documents")
+    mark = "  # kind: post\n"
+    return TEMPLATE.replace(
+        mark, f"  sources:\n    - path: {json.dumps(str(place), ensure_ascii=False)}\n{mark}"
+    )

@@ -21,7 +21,9 @@ class Runs(Table):
     """
 
     run_id: str = pa.Field(description="Id of the run.")
-    by: str = pa.Field(description="What ran: backstory run, dagster, or run_pipeline (a script).")
+    by: str = pa.Field(
+        description="What ran: backstory run, dagster, library (documents only), or run_pipeline (a script)."
+    )
     dagster_run_id: str = pa.Field(nullable=True, description="Id in Dagster; null for other runs.")
     started_at: UtcDatetime = pa.Field(description="Start.")
     ended_at: UtcDatetime = pa.Field(nullable=True, description="End; for a lost run its last progress.")

@@ -30,6 +30,19 @@ def running(root: Path) -> Iterator[None]:
         yield
 
 
+def is_running(root: Path) -> bool:
+    """Say whether a run over the tables of a workspace is under way.
+
+    Args:
+        root: Folder of the tables.
+    """
+    try:
+        with (root / _RUN).open("ab") as file:
+            return not lock(file, wait=False)
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def writing_table(root: Path, table: str) -> Iterator[None]:
     """Let one process at a time replace files of a table together with their entries in the ledger.

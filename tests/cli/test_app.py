@@ -39,10 +39,12 @@ def test_the_shell_completes_commands() -> None:
 def test_names_that_look_like_markup_are_shown_as_they_are(root: Path) -> None:
     (root / "chats" / "garden.txt").rename(root / "chats" / "the [b] group.txt")
     post = root / "posts" / "disk.md"
-    post.write_text(f"---\nslug: '[/b]disk'\n---\n{post.read_text(encoding='utf-8')}", encoding="utf-8")
+    post.write_text(
+        f"---\ntitle: '[/b]disk'\nslug: '[/b]disk'\n---\n{post.read_text(encoding='utf-8')}", encoding="utf-8"
+    )
     run_pipeline(open_workspace(root))
     assert "the [b] group" in run("windows", "-w", str(root)).stdout
-    for arguments in (("query", "a clicking disk"), ("context", "latest")):
+    for arguments in (("search", "a clicking disk"), ("context", "latest")):
         assert "[/b]disk" in run(*arguments, "-w", str(root)).stdout
 
 
@@ -68,9 +70,9 @@ def test_documents_and_chats_cannot_command_the_terminal(
         ("windows", "--json"),
         ("context", "latest"),
         ("context", "latest", "--json"),
-        ("query", "a clicking disk"),
-        ("query", "a clicking disk", "--json"),
-        ("query", "disk", "--tag", "\x1b[2J"),
+        ("search", "a clicking disk"),
+        ("search", "a clicking disk", "--json"),
+        ("search", "disk", "--tag", "\x1b[2J"),
         ("context", "\x1b[2J"),
         ("status",),
         ("doctor",),
@@ -98,9 +100,9 @@ def test_documents_and_chats_cannot_command_the_terminal(
         (("windows", "--from", "2025-03-14"), "no window began on 2025-03-14 or later"),
         (("eval", "/nowhere"), "/nowhere"),
         (("eval", "/nowhere", "--html", "/nowhere/methods.html"), "create the folder"),
-        (("query", " "), "the query is blank"),
-        (("query", "disk", "-k", "0"), "-k"),
-        (("query", "disk", "--as-of", "yesterday"), "'yesterday' is not a date"),
+        (("search", " "), "the question is blank"),
+        (("search", "disk", "-k", "0"), "-k"),
+        (("search", "disk", "--as-of", "yesterday"), "'yesterday' is not a date"),
         (("unknown",), "No such command"),
     ],
 )
@@ -119,5 +121,5 @@ def test_bad_usage_exits_with_2_and_says_what_is_wrong(
 def test_a_job_that_fails_exits_with_1(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_code(monkeypatch, "query", "anything", "-w", str(root)) == 1
+    assert exit_code(monkeypatch, "search", "anything", "-w", str(root)) == 1
     assert "no search index is published" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from backstory.errors import WorkspaceError
-from backstory.inspection.query import query_text
+from backstory.library import Library
 from backstory.report.window_page import write_window_page
 from backstory.runner import execute_stages, find_wanted, run_workspace
 from backstory.workspace import open_workspace
@@ -23,7 +23,8 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
     assert not outcome.execution.failures
     with duckdb.connect(workspace.tables / "backstory.duckdb", read_only=True) as views:
         assert views.execute("SELECT count(*) FROM messages").fetchone() == (12,)
-    assert query_text(workspace, "sourdough starter")["documents"]
+    with Library(workspace) as library:
+        assert library.search("sourdough starter").hits
     page = write_window_page(workspace, "latest").read_text(encoding="utf-8")
     assert not {"\x1b", "\u202e"} & set(page)
     assert [path.name for path in tmp_path.iterdir()] == [NAME]

@@ -84,7 +84,7 @@ def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
     assert "A backup disk" in context["text"]
     page = Path(run(plain, "report", windows[0]["window_id"], "-w", "mychat").strip())
     assert "<html" in page.read_text(encoding="utf-8")
-    assert "backup-disk" in run(plain, "query", "a clicking disk", "-w", "mychat", "--json")
+    assert "backup-disk" in run(plain, "search", "a clicking disk", "-w", "mychat", "--json")
 
 
 ABSENT = {

@@ -34,7 +34,7 @@ for number in range({ROUNDS}):
 READER = """
 import sys, threading
 from pathlib import Path
-from backstory.inspection.query import query_text
+from backstory import Library
 from backstory.tables import read_table
 from backstory.tables.schemas import TABLES
 from backstory.tables.views import query_views
@@ -49,8 +49,8 @@ while not ended.is_set() or not rounds:
         assert len(read_table(workspace.tables, table)) >= least.get(table, 0), table
         [[count]] = query_views(workspace.tables, f"SELECT count(*) FROM {table}").rows()
         assert count >= least.get(table, 0), table
-    answer = query_text(workspace, "a sourdough starter")
-    assert answer["degraded"] is None and len(answer["documents"]) == 3, answer
+    answer = Library(workspace).search("a sourdough starter", top_k=3)
+    assert len(answer.hits) == 3 and "damaged" not in " ".join(answer.notes), answer
     rounds += 1
 print(rounds)
 """

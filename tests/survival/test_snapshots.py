@@ -15,8 +15,9 @@ from backstory.index.snapshot import history
 from backstory.index.snapshot.history import read_history
 from backstory.inspection.audit import audit
 from backstory.inspection.doctor import examine
-from backstory.inspection.query import query_text
 from backstory.inspection.serving import open_served
+from backstory.library import Library
+from backstory.library.results import SearchAnswer
 from backstory.pipeline.search_index import materialize_search_index
 from backstory.workspace import open_workspace
 from tests.cli.invocation import run as invoke
@@ -53,13 +54,13 @@ def test_the_last_good_snapshot_is_served_until_a_run_builds_the_current_one(
     harm(root)
     served = [line.version for line in read_history(root / "index")]
     expected = served[0] if (root / "index" / "CURRENT").exists() and harm is not cut_pointer else current
-    answer = invoke("query", "a sourdough starter", "-w", str(root), "--json")
+    answer = invoke("search", "a sourdough starter", "-w", str(root), "--json")
     assert answer.exit_code == 0
     told = json.loads(answer.stdout)
     assert told["index_version"] == expected
-    assert told["documents"][0]["slug"] == "sourdough"
+    assert told["hits"][0]["slug"] == "sourdough"
     for place in (
-        told["degraded"],
+        " ".join(told["notes"]),
         answer.stderr,
         *(found.detail for found in examine(root) if not found.passed),
     ):
@@ -68,7 +69,7 @@ def test_the_last_good_snapshot_is_served_until_a_run_builds_the_current_one(
     assert [found.name for found in audit(root) if not found.passed] == ["search index"]
     assert run(root).success
     assert describe(root) == before
-    assert query_text(open_workspace(root), "a sourdough starter")["degraded"] is None
+    assert search(root, "a sourdough starter").notes == ()
 
 
 def test_a_python_caller_is_warned(root: Path) -> None:
@@ -83,18 +84,17 @@ def test_a_python_caller_is_warned(root: Path) -> None:
 def test_the_former_embedder_answers_until_a_run_has_built_the_new_index(root: Path) -> None:
     settings = root / "backstory.yaml"
     written = settings.read_text(encoding="utf-8")
-    before = query_text(open_workspace(root), "a sourdough starter")
+    before = search(root, "a sourdough starter")
     write_tiny_bert(root / "tiny")
     other = "{provider: local, model_dir: tiny}"
     settings.write_text(written.replace("{provider: hashing}", other), encoding="utf-8")
-    with pytest.warns(StaleIndexWarning, match="queries are embedded with"):
-        between = query_text(open_workspace(root), "a sourdough starter")
-    assert between["documents"] == before["documents"]
-    assert "`backstory run`" in between["degraded"]
+    between = search(root, "a sourdough starter")
+    assert between.hits == before.hits
+    assert any("queries are embedded with" in note and "`backstory run`" in note for note in between.notes)
     materialize_documents_and_index(root)
-    after = query_text(open_workspace(root), "a sourdough starter")
-    assert after["degraded"] is None
-    assert after["index_version"] != before["index_version"]
+    after = search(root, "a sourdough starter")
+    assert after.notes == ()
+    assert after.index_version != before.index_version
 
 
 def test_a_run_never_searches_an_earlier_snapshot(root: Path) -> None:
@@ -206,14 +206,14 @@ def test_the_order_of_snapshots_follows_from_no_clock(root: Path, monkeypatch: p
     assert [line.version for line in read_history(root / "index")] == published[-3:]
     assert {path.name for path in (root / "index").iterdir() if path.is_dir()} == set(published[-3:])
     damage(root)
-    answer = query_text_quietly(root)
-    assert answer["index_version"] == published[-2]
-    assert "published 2025-05" in answer["degraded"]
+    answer = search(root, "frost")
+    assert answer.index_version == published[-2]
+    assert any("published 2025-05" in note for note in answer.notes)
 
 
-def query_text_quietly(root: Path) -> dict[str, str]:
-    with pytest.warns(StaleIndexWarning):
-        return query_text(open_workspace(root), "frost")
+def search(root: Path, question: str) -> SearchAnswer:
+    with Library.open(root) as library:
+        return library.search(question)
 
 
 def test_a_run_after_the_clock_was_set_back_makes_what_changed(root: Path) -> None:

@@ -98,7 +98,12 @@ class Scope:
 
 
 def scope_of(
-    filters: Filters, documents: pl.DataFrame, row_documents: NDArray[np.int64], query_count: int
+    filters: Filters,
+    documents: pl.DataFrame,
+    row_documents: NDArray[np.int64],
+    query_count: int,
+    *,
+    on_pages: NDArray[np.bool_] | None = None,
 ) -> Scope:
     """Resolve filters into rows.
 
@@ -108,6 +113,7 @@ def scope_of(
             name it.
         row_documents: Position of each row's document, int64; rows are ordered by date of publication.
         query_count: Number of queries.
+        on_pages: Whether each row is on the pages of the filters; None if these name no pages.
 
     Returns:
         The rows that each query may see.
@@ -124,6 +130,8 @@ def scope_of(
             )
         stop = _leading_rows(filters.as_of, documents, row_documents)
     mask = _row_mask(filters, documents, row_documents)
+    if on_pages is not None:
+        mask = on_pages if mask is None else mask & on_pages
     allowed = stop if mask is None else np.r_[0, np.cumsum(mask)][stop]
     return Scope(row_count, stop, mask, allowed)
 

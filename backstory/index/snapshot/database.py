@@ -150,6 +150,18 @@ class Database:
             ).fetchall()
         return [document_id for (document_id,) in rows]
 
+    def read_documents(self) -> pl.DataFrame:
+        """Read ``document_id``, ``revision``, ``uri``, ``title`` and ``slug`` of all documents, by uri."""
+        with self.lock:
+            return self.connection.execute(
+                "SELECT document_id, revision, uri, title, slug FROM documents ORDER BY uri, document_id"
+            ).pl()
+
+    def read_pages(self) -> pl.DataFrame:
+        """Read ``page_start`` and ``page_end`` of all chunks, in the order of the rows."""
+        with self.lock:
+            return self.connection.execute("SELECT page_start, page_end FROM chunks ORDER BY row").pl()
+
     def describe(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Read chunks without their vectors, with the metadata of their documents.
 

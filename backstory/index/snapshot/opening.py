@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
     return index
 
 
-def open_last_good(folder: Path, *, embedder_id: str, documents: pl.Series) -> SearchIndex:
+def open_last_good(folder: Path, *, embedder_id: str, list_documents: Callable[[], pl.Series]) -> SearchIndex:
     """Open the current snapshot and verify it; if it is damaged, open the last published one that is not.
 
     For answers to a person only. A run must use :func:`open_index`, since it builds a damaged snapshot again.
@@ -48,7 +49,8 @@ def open_last_good(folder: Path, *, embedder_id: str, documents: pl.Series) -> S
     Args:
         folder: The folder of the index.
         embedder_id: Embedding space of the queries.
-        documents: Ids of all documents that may still be shown. A snapshot with any other document is not opened.
+        list_documents: Gives the ids of all documents that may still be shown, if the current snapshot is damaged. An
+            earlier snapshot with any other document is not opened.
 
     Returns:
         The open index, every file of which has its checksum. If it is not the current one, ``degraded`` says so, and
@@ -65,6 +67,7 @@ def open_last_good(folder: Path, *, embedder_id: str, documents: pl.Series) -> S
         raise
     except SearchIndexError as error:
         damage = error
+    documents = list_documents()
     for published in reversed(read_history(folder)):
         snapshot = _open_good(folder, published, embedder_id, documents)
         if snapshot is not None:

@@ -1,0 +1,140 @@
+"""What changes a library: files are read, texts are added, and both are removed, always by the pipeline's stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from backstory.documents.sources import name_source
+from backstory.errors import InputError
+from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
+from backstory.library.corpus import Corpus, CorpusReader, is_made
+from backstory.library.exclusions import exclude_document
+from backstory.library.indexing import Indexing, Named, make_corpus, revisions_of
+from backstory.library.results import FileOutcome, IndexReport
+from backstory.sources import Source, add_source, list_sources, remove_source
+from backstory.sources.roots import find_covering, require_apart
+from backstory.workspace import Workspace
+
+_ONLY_ITS_FILES = ("/*/",)
+"""Pattern that leaves out the folders in a folder."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a library.
+
+    Attributes:
+        workspace: The workspace.
+        reader: Reads its tables.
+        started: When the change began, by :func:`time.perf_counter`.
+    """
+
+    workspace: Workspace
+    reader: CorpusReader
+    started: float
+
+    def index(self, paths: Sequence[Path], *, recursive: bool) -> IndexReport:
+        """Read files and folders; see :meth:`backstory.library.Library.index`."""
+        places = [path.expanduser() for path in paths]
+        absent = next((path for path in places if not path.exists()), None)
+        if absent is not None:
+            raise InputError(f"{absent} is not there; name a file or folder that is")
+        places = [path.resolve() for path in places]
+        further = [path for path in places if find_covering(self.workspace, path) is None]
+        for path in further:
+            require_apart(self.workspace, path)
+        for path in further:
+            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
+        return self._make(Named(places))
+
+    def add(
+        self,
+        texts: Sequence[str],
+        ids: Sequence[str] | None,
+        metadata: Sequence[Mapping[str, Any]] | None,
+    ) -> IndexReport:
+        """Add texts; see :meth:`backstory.library.Library.add`."""
+        checked = check_texts(texts, ids, metadata)
+        folder = self.workspace.posts
+        for added in checked:
+            if inspect_text(locate_text(folder, added.text_id)) == "edited":
+                write_text(folder, added)  # raises, before any text is written
+        return self._make(Named([write_text(folder, added).resolve() for added in checked]))
+
+    def remove(self, names: Sequence[str], corpus: Corpus | None) -> IndexReport:
+        """Remove texts, sources or documents; see :meth:`backstory.library.Library.remove`."""
+        planned = [self._plan_removal(name, corpus) for name in dict.fromkeys(names)]
+        outcomes = [removal.carry_out(self.workspace) for removal in planned]
+        return self._make(Named((), outcomes), accept_removals=True)
+
+    def _plan_removal(self, name: str, corpus: Corpus | None) -> _Removal:
+        """Find what a name means, before anything is removed."""
+        folder = self.workspace.posts
+        text = locate_text(folder, name)
+        if inspect_text(text) == "ours":
+            return _Removal(name, file=text)
+        if source := self._find_source(name):
+            return _Removal(name, source=source)
+        if corpus is None:
+            raise InputError(f"nothing is called {name!r}; nothing is indexed yet")
+        row = corpus.find(name)
+        path = corpus.paths[row["document_id"]]
+        if (
+            path.is_relative_to(folder)
+            and locate_text(folder, path.stem) == path
+            and inspect_text(path) == "ours"
+        ):
+            return _Removal(name, file=path)
+        return _Removal(name, uri=row["uri"], file=path)
+
+    def _find_source(self, name: str) -> Source | None:
+        place = Path(name).expanduser().resolve()
+        sources = list_sources(self.workspace)
+        return next(
+            (one for one in sources if one.name == name or one.root.resolve() == place),
+            None,
+        )
+
+    def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
+        before = revisions_of(self.reader.read() if is_made(self.workspace) else None)
+        workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
+        embedded, failures = make_corpus(workspace)
+        if not is_made(self.workspace):
+            raise InputError("; ".join(failures))
+        return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """What a name means that is to be removed.
+
+    Attributes:
+        name: The name.
+        file: File of an added text, or of the document.
+        source: The source.
+        uri: Path of the document whose file is a person's.
+    """
+
+    name: str
+    file: Path | None = None
+    source: Source | None = None
+    uri: str | None = None
+
+    def carry_out(self, workspace: Workspace) -> FileOutcome:
+        """Delete the text, take the source out of the list, or exclude the file."""
+        folder = workspace.settings.documents.folder
+        if self.source is not None:
+            remove_source(workspace, self.source.name)
+            reason = f"the source {self.source.name} is not read any more; its files were left as they are"
+            return FileOutcome(path=str(self.source.root), status="removed", reason=reason)
+        if self.file is None:
+            raise ValueError("a removal of nothing")
+        if self.uri is not None:
+            reason = exclude_document(workspace, self.uri, self.file)
+            return FileOutcome(path=name_source(folder, self.uri), status="excluded", reason=reason)
+        self.file.unlink()
+        uri = self.file.relative_to(workspace.posts).as_posix()
+        return FileOutcome(path=name_source(folder, uri), status="removed", reason="its file was deleted")

@@ -1,0 +1,157 @@
+"""Whether the files have changed since they were indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backstory.documents.files import DocumentFile, FolderListing
+from backstory.errors import DocumentError
+from backstory.ids import digest
+from backstory.library.listing import list_all_files
+from backstory.tables.ledger import LEDGER_FILE
+from backstory.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backstory.library.corpus import Corpus
+
+LOOK_AGAIN_SECONDS: Final = 2.0
+"""A search looks at the files again after this time."""
+
+_REVISION_CHARACTERS: Final = 12
+_NAMED: Final = 3
+
+
+def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
+    """List the files that were added, changed or removed since the documents were read; every file is hashed.
+
+    Args:
+        workspace: The workspace.
+        corpus: The tables; None if they were never made.
+
+    Returns:
+        Names as the table ``sources`` has them, sorted. If only something else must be made again, such as the index
+        after a change of a setting, the names of the tables.
+    """
+    from backstory.documents.sources import name_source
+    from backstory.pipeline.order import CORPUS
+
+    folder = workspace.settings.documents.folder
+    listing = list_all_files(workspace)
+    hashes = {} if corpus is None else corpus.content_hashes
+    known = set() if corpus is None else set(corpus.sources["source"])
+    pending = {
+        name_source(folder, file.uri)
+        for file in listing.files
+        if name_source(folder, file.uri) not in known
+        or (file.uri in hashes and _hash(file) not in (hashes[file.uri], None))
+    }
+    here = {file.uri for file in listing.files}
+    if corpus is not None:
+        pending |= {
+            name_source(folder, uri)
+            for uri in corpus.documents["uri"]
+            if uri not in here and not uri.startswith(listing.unlisted)
+        }
+    if not pending:
+        return [stage.table for stage in CORPUS if stage.find_pending(workspace, [])]
+    return sorted(pending)
+
+
+def name_state(workspace: Workspace) -> str:
+    """Name the state of the files by their names, sizes and times of change; no file is read.
+
+    Args:
+        workspace: The workspace.
+    """
+    listing = list_all_files(workspace)
+    lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    for file in listing.files:
+        try:
+            found = file.path.stat()
+        except OSError:
+            continue  # the file was removed after the folder was listed
+        lines.append(f"{file.uri} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}")
+    return digest(lines)
+
+
+class StaleNote:
+    """Says in each answer whether files have changed since the snapshot was made, by names and times of change.
+
+    Files are read only if their inode changed after the last indexing. They are looked at again after some seconds.
+
+    Args:
+        workspace: The workspace.
+        seconds: How long a look is good for.
+    """
+
+    def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
+        self._workspace = workspace
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._version = ""
+        self._note: str | None = None
+
+    def tell(self, version: str, revisions: Mapping[str, str]) -> str | None:
+        """Say which files have changed.
+
+        Args:
+            version: Version of the open snapshot.
+            revisions: Revision of each of its documents, by uri.
+
+        Returns:
+            A sentence; None if none has changed.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if self._looked is None or self._version != version or now - self._looked >= self._seconds:
+                changed = _find_changed(self._workspace, list_all_files(self._workspace), revisions)
+                self._note = _describe(changed) if changed else None
+                self._looked, self._version = now, version
+            return self._note
+
+
+def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
+    indexed_at = _last_write(workspace.tables / LEDGER_FILE)
+    here = {file.uri for file in listing.files}
+    gone = [uri for uri in revisions if uri not in here and not uri.startswith(listing.unlisted)]
+    changed = [
+        file.uri
+        for file in listing.files
+        if _changed_after(file, indexed_at)
+        and (_hash(file) or "")[:_REVISION_CHARACTERS] != revisions.get(file.uri)
+    ]
+    return sorted([*gone, *changed])
+
+
+def _last_write(path: Path) -> float:
+    """Give the time of the last write of the ledger, which every reading of the documents writes."""
+    times = [place.stat().st_mtime for place in (path, path.with_name(f"{path.name}-wal")) if place.exists()]
+    return max(times, default=0.0)
+
+
+def _changed_after(file: DocumentFile, moment: float) -> bool:
+    try:
+        return file.path.stat().st_ctime > moment
+    except OSError:
+        return False
+
+
+def _hash(file: DocumentFile) -> str | None:
+    try:
+        return hashlib.sha256(file.read()).hexdigest()
+    except (DocumentError, FileNotFoundError):
+        return None
+
+
+def _describe(changed: Sequence[str]) -> str:
+    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+    return (
+        f"{len(changed)} file{'s' if len(changed) > 1 else ''} changed since the documents were indexed "
+        f"({', '.join(changed[:_NAMED])}{more}); index again to search the present state"
+    )

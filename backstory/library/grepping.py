@@ -1,0 +1,128 @@
+"""A pattern -> every place in the texts of the documents that it matches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import regex
+
+from backstory.errors import InputError
+from backstory.library.citations import cite
+from backstory.library.corpus import Corpus, place_text
+from backstory.library.places import PlacedText
+from backstory.library.results import GrepAnswer, Match
+
+_LINE_CHARACTERS: Final = 240
+_MATCH_CHARACTERS: Final = 400
+
+
+def grep(
+    corpus: Corpus,
+    pattern: str,
+    *,
+    is_regex: bool,
+    ignore_case: bool,
+    limit: int,
+    offset: int,
+    limit_seconds: float,
+) -> GrepAnswer:
+    """Find the matches of a pattern in the texts of all documents.
+
+    Args:
+        corpus: The documents.
+        pattern: A text, or a regular expression of the package ``regex``, in which ``^`` and ``$`` match at lines.
+        is_regex: Whether the pattern is a regular expression.
+        ignore_case: Whether upper and lower case are the same.
+        limit: Most matches that are given; all are counted.
+        offset: Number of matches to pass over.
+        limit_seconds: Time that the search may take.
+
+    Returns:
+        The matches by path and place, without those that hold no character.
+
+    Raises:
+        InputError: The pattern is empty or no regular expression, a number is out of its range, or the search took too
+            long.
+    """
+    if not pattern:
+        raise InputError("the pattern is empty; give a text to look for")
+    if limit < 0 or offset < 0:
+        raise InputError(f"limit {limit} and offset {offset} must not be negative")
+    compiled = _compile(pattern, is_regex=is_regex, ignore_case=ignore_case)
+    matches: list[Match] = []
+    count, documents = 0, 0
+    deadline = time.monotonic() + limit_seconds
+    for row in corpus.documents.iter_rows(named=True):
+        placed, found = place_text(row), 0
+        for start, end in _find(compiled, row["text"], deadline, pattern, limit_seconds):
+            if offset <= count < offset + limit:
+                matches.append(_describe(row, placed, start, end))
+            count, found = count + 1, found + 1
+        documents += bool(found)
+    shown = offset + len(matches)
+    return GrepAnswer(
+        pattern=pattern,
+        regex=is_regex,
+        matches=tuple(matches),
+        count=count,
+        documents=documents,
+        offset=offset,
+        next_offset=shown if matches and shown < count else None,
+        notes=(),
+    )
+
+
+def _compile(pattern: str, *, is_regex: bool, ignore_case: bool) -> regex.Pattern[str]:
+    flags = regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0)
+    try:
+        return regex.compile(pattern if is_regex else regex.escape(pattern), flags)
+    except regex.error as error:
+        raise InputError(
+            f"{pattern!r} is no regular expression: {error}; correct it, or search for it as a text"
+        ) from error
+
+
+def _find(
+    compiled: regex.Pattern[str], text: str, deadline: float, pattern: str, limit_seconds: float
+) -> Iterator[tuple[int, int]]:
+    try:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        for found in compiled.finditer(text, timeout=left):
+            if found.end() > found.start():
+                yield found.span()
+    except TimeoutError as error:
+        raise InputError(
+            f"{pattern!r} takes more than {limit_seconds:g} seconds over the documents; write it so that fewer of its "
+            "parts can match the same characters"
+        ) from error
+
+
+def _describe(row: dict[str, Any], placed: PlacedText, start: int, end: int) -> Match:
+    line, page = placed.line_of(start), placed.page_of(start)
+    first, last = placed.bounds_of_line(line)
+    before = max(first, min(start - _LINE_CHARACTERS // 3, last - _LINE_CHARACTERS))
+    shown = placed.text[before : min(last, before + _LINE_CHARACTERS)]
+    last_line = placed.line_of(end - 1)
+    return Match(
+        document_id=row["document_id"],
+        uri=row["uri"],
+        title=row["title"],
+        page=page,
+        line=line,
+        column=start - first + 1,
+        char_start=start,
+        char_end=end,
+        match=placed.text[start : min(end, start + _MATCH_CHARACTERS)],
+        text=shown,
+        text_start=start - before,
+        cite=cite(
+            row["uri"],
+            pages=None if page is None else (page, placed.page_of(end - 1) or page),
+            lines=(line, last_line),
+            characters=(start, end),
+        ),
+    )

@@ -1,0 +1,121 @@
+"""Names that people give to documents -> documents. A part of a name is never taken for the whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from backstory.errors import InputError
+
+_LISTED = 10
+_LEAST_ID = 6
+"""Fewest characters of the beginning of a document's id that name it."""
+
+
+@dataclass(frozen=True)
+class NamedDocument:
+    """A document by all its names.
+
+    Attributes:
+        document_id: Its id.
+        uri: Its path as the table ``documents`` has it.
+        title: Its title.
+        slug: Its slug.
+        path: Absolute path of its file.
+    """
+
+    document_id: str
+    uri: str
+    title: str
+    slug: str
+    path: Path
+
+
+def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocument:
+    """Find the one document of a name.
+
+    These are names, in this order: the id, the path as the tables have it, the path of the file (absolute, or relative
+    to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, and
+    the beginning of the id. The first kind of name that fits any document decides.
+
+    Args:
+        documents: All documents.
+        name: A name.
+
+    Raises:
+        InputError: No document has this name, or several have it; the message lists them.
+    """
+    if not name.strip():
+        raise InputError("the name of a document is blank; give its path, title or id")
+    for is_named in _kinds_of_names(name):
+        found = [document for document in documents if is_named(document)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                f"{name!r} names {len(found)} documents: {_list(found)}; give the path of one of them"
+            )
+    raise InputError(f"no document is called {name!r}{_suggest(documents, name)}")
+
+
+def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[NamedDocument]:
+    """Find the documents whose path matches a glob.
+
+    Args:
+        documents: All documents.
+        pattern: Names with ``*``, ``?`` and ``[]``, compared with the whole path; a part ``**`` stands for any number
+            of folders. A pattern without ``/`` is compared with the name of the file.
+
+    Raises:
+        InputError: The pattern is blank.
+    """
+    if not pattern.strip():
+        raise InputError("the pattern of paths is blank; write one such as notes/**/*.md")
+    wanted = PurePosixPath(pattern).parts
+    if "/" not in pattern:
+        wanted = ("**", *wanted)
+    return [document for document in documents if _matches(PurePosixPath(document.uri).parts, wanted)]
+
+
+def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
+    parts = PurePosixPath(name).parts
+    real = Path(os.path.realpath(Path(name).expanduser()))
+    folded = " ".join(name.split()).casefold()
+    yield lambda document: document.document_id == name
+    yield lambda document: document.uri == name
+    yield lambda document: document.path == real
+    yield lambda document: PurePosixPath(document.uri).parts[-len(parts) :] == parts
+    yield lambda document: document.slug == name
+    yield lambda document: " ".join(document.title.split()).casefold() == folded
+    yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        rest = pattern[1:] or ("*",)
+        return any(_matches(parts[count:], rest) for count in range(len(parts)))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
+
+
+def _list(documents: Sequence[NamedDocument]) -> str:
+    more = f" and {len(documents) - _LISTED} more" if len(documents) > _LISTED else ""
+    return ", ".join(document.uri for document in documents[:_LISTED]) + more
+
+
+def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
+    if not documents:
+        return "; nothing is indexed yet"
+    names = {PurePosixPath(document.uri).name: document for document in documents}
+    names |= {document.title: document for document in documents} | {
+        document.uri: document for document in documents
+    }
+    close = get_close_matches(name, names, n=3, cutoff=0.6)
+    close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
+    found = list({names[other].document_id: names[other] for other in close}.values())
+    return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"

@@ -1,0 +1,269 @@
+"""The results of a library: frozen records whose JSON schema is that of their fields."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+
+
+class Result(BaseModel):
+    """Base of all results."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as values that JSON can hold; times are texts in ISO 8601."""
+        return self.model_dump(mode="json")
+
+
+class Hit(Result):
+    """One chunk of a document that a search found."""
+
+    rank: int = Field(description="Place among the hits, from 1.")
+    score: float = Field(description="Score that orders the hits: under hybrid, cosine and keywords fused.")
+    cosine: float = Field(description="Cosine similarity of the search key and the chunk.")
+    keywords: float | None = Field(description="BM25 score of shared words; null if no word is shared.")
+    above_threshold: bool = Field(description="Whether the cosine reaches the threshold for a context.")
+    key: str = Field(description="Search key that found the chunk with this score.")
+    chunk_id: str = Field(description="Id of the chunk.")
+    document_id: str = Field(description="Id of its document.")
+    revision: str = Field(description="Revision of the document that was searched.")
+    uri: str = Field(description="Path of the document, as the table documents has it.")
+    title: str = Field(description="Title of the document.")
+    slug: str = Field(description="Slug of the document.")
+    kind: str = Field(description="Kind of the document.")
+    tenant: str = Field(description="Owner of the document; empty for none.")
+    tags: tuple[str, ...] = Field(description="Tags of the document.")
+    date: datetime | None = Field(description="Date of the document, UTC; null if it states none.")
+    heading: str = Field(description='Headings above the chunk, joined by " > ".')
+    page_start: int | None = Field(description="First page; null for a document without pages.")
+    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
+    line_start: int | None = Field(description="First line in the document's text, from 1.")
+    line_end: int | None = Field(description="Last line, inclusive.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+    text: str = Field(description="Text of the chunk.")
+    cite: str = Field(description="The one string under which this chunk may be quoted.")
+
+
+class SearchAnswer(Result):
+    """The hits of one question, all of them of one snapshot of the index."""
+
+    query: str = Field(description="The question.")
+    keys: tuple[str, ...] = Field(description="The search keys, the question first.")
+    mode: Mode = Field(description="How hits are ordered.")
+    hits: tuple[Hit, ...] = Field(description="The hits, best first.")
+    corpus_chunks: int = Field(description="Number of chunks that the filters admit.")
+    depth: int = Field(description="Most hits that were wanted.")
+    left_out: int = Field(description="Hits that were found, and left out by the cap of tokens.")
+    min_similarity: float = Field(description="Cosine from which a hit counts as evidence for a context.")
+    engine: str = Field(description="Engine that searched: exact, vss or bm25.")
+    reason: str = Field(description="Why that engine searched.")
+    reranked: bool = Field(description="Whether a reranker ordered the hits.")
+    index_version: str = Field(description="Snapshot that was searched.")
+    notes: tuple[str, ...] = Field(
+        description="What a reader must know: an index that is older than the files, or one that is damaged."
+    )
+
+
+class ContextAnswer(Result):
+    """A text for a prompt: what the documents hold on a question or a longer text, part by part."""
+
+    query: str = Field(description="The question or the text.")
+    text: str = Field(description="The context in the wanted format; empty if nothing was found.")
+    format: str = Field(description="Format of the text.")
+    tokens: int = Field(description="Estimated tokens of the text.")
+    max_tokens: int = Field(description="Most tokens that were allowed.")
+    parts: tuple[ContextPart, ...] = Field(description="The parts of the text that were searched for.")
+    documents: tuple[ContextDocument, ...] = Field(description="The cited documents, best first.")
+    verdict: str = Field(description="sufficient, insufficient, or unknown for this embedder or language.")
+    confidence: float | None = Field(
+        description="Estimated probability that the context suffices; null if unknown."
+    )
+    recommendation: str = Field(description="What would cover more.")
+    index_version: str = Field(description="Snapshot that was searched.")
+    notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
+
+
+class ContextPart(Result):
+    """One part of the text that a context was asked for."""
+
+    part: int = Field(description="Number of the part, from 1.")
+    text: str = Field(description="Its text.")
+    citations: tuple[int, ...] = Field(
+        description="Numbers of the documents that serve it; empty if nothing does."
+    )
+
+
+class ContextDocument(Result):
+    """One document that a context cites."""
+
+    citation: int = Field(description="Number under which the context cites it.")
+    document_id: str = Field(description="Id of the document.")
+    uri: str = Field(description="Path of the document.")
+    title: str = Field(description="Title of the document.")
+    date: datetime | None = Field(description="Date of the document, UTC; null if it states none.")
+    similarity: float = Field(description="Best cosine of the parts that found it.")
+    serves: tuple[int, ...] = Field(description="Numbers of the parts that it serves.")
+
+
+class DocumentEntry(Result):
+    """One document of the library."""
+
+    document_id: str = Field(description="Id of the document, stable across edits.")
+    uri: str = Field(description="Path of the document, as the table documents has it.")
+    path: str = Field(description="Absolute path of its file.")
+    title: str = Field(description="Title.")
+    slug: str = Field(description="Slug.")
+    kind: str = Field(description="Kind, such as post.")
+    tenant: str = Field(description="Owner; empty for none.")
+    tags: tuple[str, ...] = Field(description="Tags.")
+    date: datetime | None = Field(description="Date that the document states, UTC; null if it states none.")
+    revision: str = Field(description="Id of the content that is searched.")
+    characters: int = Field(description="Characters of its text.")
+    words: int = Field(description="Words of its text, separated by white space.")
+    pages: int | None = Field(description="Number of pages; null for a document without pages.")
+    chunks: int = Field(description="Number of chunks that are searched.")
+    size: int | None = Field(description="Size of its file in bytes; null if the file is not there now.")
+    added: bool = Field(description="Whether it is a text that was added through the library.")
+    note: str | None = Field(description="What of the file was not read, and why; null if all was read.")
+
+
+class DocumentList(Result):
+    """All documents of the library that are searched."""
+
+    documents: tuple[DocumentEntry, ...] = Field(description="The documents, by path.")
+    count: int = Field(description="Number of documents.")
+    chunks: int = Field(description="Number of chunks of all of them.")
+    unread: tuple[FileOutcome, ...] = Field(description="Files that were not read, and why.")
+
+
+class DocumentText(Result):
+    """The text of a document, or of some of its pages."""
+
+    document: DocumentEntry = Field(description="The document.")
+    text: str = Field(description="The text.")
+    page_start: int | None = Field(description="First page of the text; null for a document without pages.")
+    page_end: int | None = Field(description="Last page of the text, inclusive.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+
+
+class Dump(Result):
+    """The text of a document, written into a file."""
+
+    document: DocumentEntry = Field(description="The document.")
+    output_path: str = Field(description="Absolute path of the file.")
+    characters: int = Field(description="Number of characters that were written.")
+    pages: int | None = Field(description="Number of pages of the document; null without pages.")
+
+
+class Match(Result):
+    """One place of a document that a pattern matches."""
+
+    document_id: str = Field(description="Id of the document.")
+    uri: str = Field(description="Path of the document.")
+    title: str = Field(description="Title of the document.")
+    page: int | None = Field(description="Page of the match; null for a document without pages.")
+    line: int = Field(description="Line of the match in the document's text, from 1.")
+    column: int = Field(description="Character of the line at which the match begins, from 1.")
+    char_start: int = Field(description="First character of the match in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+    match: str = Field(description="The matched text.")
+    text: str = Field(description="The line, shortened around the match if it is long.")
+    text_start: int = Field(description="Character of text at which the match begins, from 0.")
+    cite: str = Field(description="The one string under which this place may be quoted.")
+
+
+class GrepAnswer(Result):
+    """Places of the documents' texts that match a pattern."""
+
+    pattern: str = Field(description="The pattern.")
+    regex: bool = Field(description="Whether it is a regular expression.")
+    matches: tuple[Match, ...] = Field(description="The matches of this page, by document and place.")
+    count: int = Field(description="Number of all matches.")
+    documents: int = Field(description="Number of documents with a match.")
+    offset: int = Field(description="Number of matches before the first of this page.")
+    next_offset: int | None = Field(description="Offset of the next page; null on the last one.")
+    notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
+
+
+class FileOutcome(Result):
+    """What became of one file or one text."""
+
+    path: str = Field(description="Path of the file, relative to the workspace where it lies in it.")
+    status: Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"] = Field(
+        description="What became of it."
+    )
+    reason: str | None = Field(description="Why it was not read completely, and what to do; null otherwise.")
+    document_id: str | None = Field(default=None, description="Id of its document; null if it has none.")
+    chunks: int = Field(default=0, description="Number of its chunks.")
+
+
+class IndexReport(Result):
+    """What indexing did."""
+
+    indexed: int = Field(description="Number of files that were read anew.")
+    unchanged: int = Field(description="Number of files that were read before and have not changed.")
+    failed: int = Field(description="Number of files that could not be read.")
+    skipped: int = Field(description="Number of files that no reader knows, or that a rule excludes.")
+    removed: int = Field(description="Number of documents that are gone from the index.")
+    files: tuple[FileOutcome, ...] = Field(
+        description="Every file that was named, indexed, removed or not read; unchanged others are only counted."
+    )
+    documents: int = Field(description="Number of documents in the library.")
+    chunks: int = Field(description="Number of chunks in the library.")
+    index_version: str | None = Field(description="Snapshot that is searched now; null if there is none.")
+    embedded: int = Field(description="Number of texts that the model embedded.")
+    failures: tuple[str, ...] = Field(description="What is broken, a sentence each; empty if all was made.")
+    seconds: float = Field(description="Wall-clock time.")
+
+    @property
+    def success(self) -> bool:
+        """Whether every table and the index were made."""
+        return not self.failures
+
+
+class LibraryStatus(Result):
+    """How the library stands."""
+
+    state: Literal["idle", "indexing", "ready", "error"] = Field(
+        description="idle: nothing is indexed; ready: the index answers; indexing: it is being made; error: see reason."
+    )
+    reason: str | None = Field(description="Why it is in this state; null if there is nothing to say.")
+    root: str = Field(description="Folder of the workspace.")
+    folder: str = Field(description="Folder of the documents.")
+    documents: int = Field(description="Number of documents that are searched.")
+    chunks: int = Field(description="Number of chunks that are searched.")
+    pending: tuple[str, ...] = Field(
+        description="Files that were added, changed or removed since the last indexing."
+    )
+    unread: int = Field(description="Number of files that were not read; documents lists them.")
+    index_version: str | None = Field(description="Published snapshot; null if there is none.")
+    embedder: str = Field(description="Name of the embedding space of the settings.")
+    last_sync: datetime | None = Field(description="When the published snapshot was last made or confirmed.")
+    watching: bool = Field(description="Whether this library watches its folders.")
+
+
+class Evaluation(Result):
+    """Whether retrieved text answers a question, judged without a language model."""
+
+    question: str = Field(description="The question.")
+    sufficient: bool = Field(description="Whether the text seems to answer it.")
+    confidence: Confidence = Field(description="How sure that judgement is.")
+    keyword_overlap: float = Field(
+        ge=0, le=1, description="Share of the question's content words in the text."
+    )
+    similarity: float | None = Field(description="Best cosine of the question and a passage of the text.")
+    missing: tuple[str, ...] = Field(description="Content words of the question that the text does not hold.")
+    recommendation: str = Field(description="What to do next.")
+    issues: tuple[str, ...] = Field(description="What speaks against the text; empty if nothing does.")
+
+
+for _result in (ContextAnswer, DocumentList):
+    _result.model_rebuild()

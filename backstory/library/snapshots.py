@@ -1,0 +1,103 @@
+"""The snapshot that answers: kept open between questions, and exchanged when another one is published."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from backstory.errors import StaleIndexWarning
+from backstory.index import SearchIndex, current_version
+from backstory.inspection.serving import Served, open_served
+from backstory.library.listing import name_documents
+from backstory.library.names import NamedDocument
+from backstory.workspace import Workspace
+
+
+@dataclass
+class OpenSnapshot:
+    """An open snapshot, which answers any number of threads.
+
+    Attributes:
+        served: The index, and the settings that fit it.
+        published: Version that was published when it was opened.
+        readers: Number of those who read it now.
+        is_retired: Whether the last reader closes it.
+    """
+
+    served: Served
+    published: str | None
+    readers: int = field(default=0, init=False)
+    is_retired: bool = field(default=False, init=False)
+
+    @property
+    def index(self) -> SearchIndex:
+        """The open index."""
+        return self.served.index
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, with the embedder of the index."""
+        return self.served.workspace
+
+    @cached_property
+    def documents(self) -> list[NamedDocument]:
+        """The documents of the snapshot by all their names."""
+        return name_documents(self.workspace, self.index.documents)
+
+
+class Snapshots:
+    """Opens the published snapshot once, and lets each reader keep the one that it began with."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._current: OpenSnapshot | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenSnapshot]:
+        """Open the published snapshot, which stays open and unchanged while it is used.
+
+        Raises:
+            BackstoryError: See :func:`backstory.inspection.serving.open_served`.
+        """
+        snapshot = self._take()
+        try:
+            yield snapshot
+        finally:
+            self._give_back(snapshot)
+
+    def close(self) -> None:
+        """Close the snapshot as soon as nobody reads it; the next reader opens it again."""
+        with self._lock:
+            self._retire()
+
+    def _take(self) -> OpenSnapshot:
+        with self._lock:
+            published = current_version(self._workspace.index)
+            # A damaged snapshot is built again under the same version.
+            current = self._current
+            if current is None or current.published != published or current.served.degraded is not None:
+                # The damage of a snapshot is told in every answer, not as a warning of the first one.
+                with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
+                    opened = OpenSnapshot(open_served(self._workspace), published)
+                self._retire()
+                self._current = current = opened
+            current.readers += 1
+            return current
+
+    def _give_back(self, snapshot: OpenSnapshot) -> None:
+        with self._lock:
+            snapshot.readers -= 1
+            if snapshot.is_retired and not snapshot.readers:
+                snapshot.index.close()
+
+    def _retire(self) -> None:
+        retired, self._current = self._current, None
+        if retired is not None:
+            retired.is_retired = True
+            if not retired.readers:
+                retired.index.close()

@@ -1,0 +1,66 @@
+"""How a library stands: what is indexed, what waits, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from backstory.errors import BackstoryError
+from backstory.index import current_version
+from backstory.index.snapshot.history import read_history
+from backstory.library.corpus import CorpusReader, is_made
+from backstory.library.freshness import find_pending
+from backstory.library.results import LibraryStatus
+from backstory.library.watching import Watcher
+from backstory.tables.locks import is_running
+from backstory.workspace import Workspace
+
+
+def read_status(
+    workspace: Workspace, reader: CorpusReader, failures: Sequence[str], watcher: Watcher | None
+) -> LibraryStatus:
+    """Read how a library stands.
+
+    Args:
+        workspace: The workspace.
+        reader: Reads its tables.
+        failures: What the last indexing of this process left broken.
+        watcher: What keeps the index in step with the files; None if nothing does.
+    """
+    version = current_version(workspace.index) or None
+    corpus = None
+    reason = "; ".join(failures) or (watcher.error if watcher else None)
+    try:
+        corpus = reader.read() if is_made(workspace) else None
+        pending = find_pending(workspace, corpus)
+    except BackstoryError as error:
+        reason, pending = str(error), []
+    is_broken = reason is not None
+    if is_running(workspace.tables) or (watcher is not None and watcher.busy):
+        state, reason = "indexing", reason or "a run of this workspace is under way"
+    elif is_broken:
+        state = "error"
+    elif version is None:
+        state, reason = "idle", "nothing is indexed yet"
+    else:
+        state = "ready"
+        reason = f"{len(pending)} changes wait for the next indexing" if pending else None
+    return LibraryStatus(
+        state=state,
+        reason=reason,
+        root=str(workspace.root),
+        folder=str(workspace.posts),
+        documents=0 if corpus is None else corpus.documents.height,
+        chunks=0 if corpus is None else sum(corpus.chunk_counts.values()),
+        pending=tuple(pending),
+        unread=0 if corpus is None else len(corpus.list_unread()),
+        index_version=version,
+        embedder=workspace.embedder.id,
+        last_sync=(watcher.last_sync if watcher else None) or _last_publication(workspace, version),
+        watching=watcher is not None and watcher.is_alive,
+    )
+
+
+def _last_publication(workspace: Workspace, version: str | None) -> datetime | None:
+    moments = [one.moment for one in read_history(workspace.index) if one.version == version]
+    return moments[-1] if moments else None

@@ -1,0 +1,120 @@
+"""``grep``, ``documents``, ``text`` and ``context``."""
+
+import pytest
+
+from backstory.errors import InputError
+from backstory.library import Library
+from backstory.library.places import PlacedText
+from backstory.library.results import Match
+from backstory.prompt_formats import FORMATS, ContextFormat
+
+
+def test_grep_finds_every_place_with_its_line(indexed_once: Library) -> None:
+    answer = indexed_once.grep("sourdough")
+    assert (answer.count, answer.documents) == (4, 2)
+    for match in answer.matches:
+        text = indexed_once.text(match.uri).text
+        assert text[match.char_start : match.char_end] == match.match
+        line = text.split("\n")[match.line - 1]
+        assert line[match.column - 1 :].startswith(match.match)
+        assert match.text[match.text_start :].startswith(match.match)
+    assert indexed_once.grep("sourdough", ignore_case=False).count < answer.count
+
+
+def test_grep_gives_pages_and_counts_all(indexed_once: Library) -> None:
+    whole = indexed_once.grep("o", limit=1000)
+    pages: list[Match] = []
+    offset = 0
+    while True:
+        page = indexed_once.grep("o", limit=7, offset=offset)
+        assert page.count == whole.count == len(whole.matches)
+        pages += page.matches
+        if page.next_offset is None:
+            break
+        offset = page.next_offset
+    assert pages == list(whole.matches)
+    assert indexed_once.grep("o", limit=0).matches == ()
+
+
+def test_grep_reads_a_text_as_a_text_unless_told(indexed_once: Library) -> None:
+    assert indexed_once.grep("n.ght").count == 0
+    assert [match.match for match in indexed_once.grep(r"n\wght", regex=True).matches] == ["Night", "night"]
+    assert indexed_once.grep("^# moths$", regex=True).count == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "regex", "message"),
+    [("(", True, "no regular expression"), ("", False, "empty"), ("[", True, "no regular expression")],
+)
+def test_a_wrong_pattern_is_an_error(indexed_once: Library, pattern: str, regex: bool, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        indexed_once.grep(pattern, regex=regex)
+
+
+def test_a_pattern_that_takes_too_long_is_an_error(library: Library) -> None:
+    library.add(["a" * 5000 + "b"], ["long"])
+    with pytest.raises(InputError, match=r"takes more than 0\.05 seconds"):
+        library.grep(r"(a|a|aa)+$", regex=True, limit_seconds=0.05)
+
+
+def test_a_long_line_is_shown_around_the_match(library: Library) -> None:
+    library.add(["word " * 500 + "needle " + "word " * 500], ["long"])
+    [match] = library.grep("needle").matches
+    assert match.text[match.text_start :].startswith("needle")
+    assert len(match.text) < 300
+
+
+def test_documents_are_listed_with_true_sizes(indexed_once: Library) -> None:
+    listed = indexed_once.documents()
+    assert listed.count == len(listed.documents) == 6
+    for entry in listed.documents:
+        path = indexed_once.workspace.posts / entry.uri
+        assert (entry.path, entry.size) == (str(path), path.stat().st_size)
+        assert entry.characters == len(indexed_once.text(entry.document_id).text)
+    assert sum(entry.chunks for entry in listed.documents) == listed.chunks == indexed_once.status().chunks
+
+
+def test_a_text_without_pages_has_none(indexed_once: Library) -> None:
+    assert indexed_once.text("Moths").page_start is None
+    with pytest.raises(InputError, match="has no pages"):
+        indexed_once.text("Moths", 1)
+
+
+def test_pages_and_lines_of_a_character() -> None:
+    placed = PlacedText("one\ntwo\nthree", (0, 4, 8))
+    assert [placed.page_of(character) for character in (0, 3, 4, 8, 12)] == [1, 1, 2, 3, 3]
+    assert [placed.line_of(character) for character in (0, 3, 4, 8, 12)] == [1, 1, 2, 3, 3]
+    assert placed.text[slice(*placed.bounds_of_pages(2, 3))] == "two\nthree"
+    assert placed.text[slice(*placed.bounds_of_line(2))] == "two"
+    for wrong in ((0, 1), (2, 1), (1, 4)):
+        with pytest.raises(InputError, match="pages 1 to 3"):
+            placed.bounds_of_pages(*wrong)
+
+
+def test_a_context_says_which_parts_nothing_serves(indexed_once: Library) -> None:
+    text = (
+        "The sourdough starter is sluggish, feed it flour and water twice a day. " * 4
+        + "\n\nQuantum chromodynamics confines quarks inside hadrons at low energies, gluons mediate. " * 2
+    )
+    answer = indexed_once.context(text, format="markdown")
+    assert answer.documents[0].title == "Sourdough starter"
+    assert answer.parts[0].citations[:1] == (1,)
+    assert 1 not in answer.parts[-1].citations
+    assert answer.tokens <= answer.max_tokens
+    for part in answer.parts:
+        assert part.citations == tuple(
+            document.citation for document in answer.documents if part.part in document.serves
+        )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: ContextFormat) -> None:
+    answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)
+    assert answer.documents
+    assert 0 < answer.tokens <= 500
+
+
+def test_a_wrong_request_for_a_context_is_an_error(indexed_once: Library) -> None:
+    for wrong in ({"query": " "}, {"query": "x", "format": "yaml"}, {"query": "x", "max_tokens": 0}):
+        with pytest.raises(InputError):
+            indexed_once.context(**wrong)
