@@ -136,7 +136,11 @@ class LocalEmbedder:
     def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
         loaded = self._load_tokenizer()
         encodings = loaded.tokenizer.encode_batch_fast([prompt + text for text in texts])
-        return [[found.ids[place] for place in loaded.find_text_tokens(found)] for found in encodings]
+        rows = []
+        for found in encodings:
+            ids = found.ids  # each access makes another list
+            rows.append([ids[place] for place in loaded.find_text_tokens(found)])
+        return rows
 
     def _load_tokenizer(self) -> TextTokenizer:
         with self._loading:

@@ -33,7 +33,7 @@ _POWER_OF_WIDENING = 0.6
 _POWER_OF_NARROWING = 0.5
 
 _FLOAT_CHANNELS = 16
-"""Channels of a block that stay in float32. Measured: without them the error is 1.8 times as large, 32 give no more."""
+"""Channels of a block that stay in float32. Measured: without them the error is twice as large, 32 hardly help."""
 _SMALLEST = np.float32(1e-4)
 _STEPS = 255
 _LARGEST_WEIGHT = 64
