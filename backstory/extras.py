@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from backstory.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel"
+    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel", "remote"
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -24,6 +24,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
+    "remote": ("fsspec", "aiohttp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip
 """The modules that each extra installs."""
