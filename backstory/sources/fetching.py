@@ -8,6 +8,7 @@ from backstory.documents.file_rules import make_rules
 from backstory.reading import ReadingLimits
 from backstory.settings import SourceSettings
 from backstory.sources.addresses import AddressRemote, PagesRemote
+from backstory.sources.drive import DriveRemote
 from backstory.sources.mirror import update_mirror
 from backstory.sources.remote_files import Remote
 from backstory.sources.roots import list_sources
@@ -41,6 +42,8 @@ def fetch_sources(workspace: Workspace) -> None:
 
 
 def _make_remote(settings: SourceSettings) -> Remote:
+    if settings.drive is not None:
+        return DriveRemote(settings.drive.files, settings.drive.folder)
     if settings.url is not None:
         return AddressRemote(settings.url)
     return PagesRemote(settings.urls, settings.url_list)
