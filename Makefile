@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 AUDIT := .audit
 DEMO := .demo
-EXTRAS := dagster gemini ibis otel
+EXTRAS := code dagster gemini ibis office otel
 WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 

@@ -103,8 +103,8 @@ def calibrate(
 
     Args:
         embedder: Counts the tokens of sentences; its id names the space.
-        documents: Rows of :class:`backstory.tables.schemas.Documents`.
-        document_chunks: Rows of :class:`backstory.tables.schemas.DocumentChunks` of these documents.
+        documents: Rows of :class:`backstory.tables.document_schemas.Documents`.
+        document_chunks: Rows of :class:`backstory.tables.document_schemas.DocumentChunks` of these documents.
         vectors: Unit rows in the order of ``document_chunks``, shape ``(chunks, dimension)``.
         embed_queries: Gives unit vectors of at most 128 short texts, embedded as queries. It is called only if the
             constants have to be derived.

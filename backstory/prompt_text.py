@@ -31,7 +31,8 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
 
     Args:
         record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
-            ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too.
+            ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and
+            ``page_end`` if its document has pages.
         settings: Which part of a chunk is shown, and most characters of its beginning.
 
     Returns:
@@ -46,7 +47,11 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
         else cut_snippet(str(record["content"]), settings.snippet_characters)
     )
     similarity = float(record.get("similarity") or 0.0)
-    return f"### [{title}] ({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
+    pages = name_pages(record)
+    heading = f"### [{title}] {pages} " if pages else f"### [{title}] "
+    return (
+        f"{heading}({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
+    )
 
 
 def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
@@ -73,7 +78,9 @@ def make_entry_counter(
         A function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of a
         model's tokenizer.
     """
-    fields = chunks.select("title", "published_at", "tags", content="text", similarity=pl.lit(0.0))
+    fields = chunks.select(
+        "title", "published_at", "tags", "page_start", "page_end", content="text", similarity=pl.lit(0.0)
+    )
     # Passages are chosen later, to fill what the beginnings of the chosen chunks leave of the budget.
     settings = settings.model_copy(update={"excerpt": "head"})
     places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
@@ -135,6 +142,14 @@ def cut_snippet(text: str, characters: int) -> str:
         shorter = re.sub(r"\S+\Z", "", head).rstrip()
         head = shorter or head
     return head.rstrip() + "…"
+
+
+def name_pages(record: Mapping[str, Any]) -> str:
+    """Name the pages of a chunk, such as ``p. 3`` or ``pages 3-4``; empty for a document without pages."""
+    first, last = record.get("page_start"), record.get("page_end")
+    if first is None or last is None:
+        return ""
+    return f"p. {first}" if first == last else f"pages {first}-{last}"
 
 
 def name_messages(places: Iterable[int]) -> str:

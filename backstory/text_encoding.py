@@ -83,17 +83,17 @@ def find_encoding(content: bytes) -> str:
 
 
 def describe_encoding(encoding: str | None) -> str | None:
-    """Say that the encoding of a file was guessed from its letters, and what to do if the guess is wrong.
+    """Say that a file is in an encoding other than Unicode's, and what to do if that is wrong.
 
     Args:
         encoding: From :func:`find_encoding`, or None for a binary file.
 
     Returns:
-        One sentence; None if the encoding is certain, which is true of the Unicode encodings.
+        One sentence; None for the Unicode encodings, which are certain.
     """
     if encoding is None or encoding.startswith("utf-"):
         return None
-    return f"it is not UTF-8 and was read as {encoding}, by its letters; save it as UTF-8 if names or texts look wrong"
+    return f"it is not UTF-8 and was read as {encoding}; save it as UTF-8 if names or texts look wrong"
 
 
 def _find_wide_encoding(sample: bytes) -> str:

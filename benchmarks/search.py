@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from backstory.embeddings.protocol import Vectors
 from backstory.index import Filters, SearchIndex, SearchRequest, SearchResult, build_index, open_index
 from backstory.settings import IndexSettings
-from backstory.tables import schemas
 from backstory.tables.contracts import conform, polars_schema
+from backstory.tables.document_schemas import DocumentChunks, Documents
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.opening import repeat_first_search
 
@@ -81,14 +81,21 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         document_id.alias("document_id"),
         pl.lit("r").alias("revision"),
         (number % CHUNKS_PER_DOCUMENT).alias("chunk_index"),
-        *(pl.lit(None, pl.Int64).alias(name) for name in ("page_start", "page_end")),
+        *(pl.lit(None, pl.Int64).alias(name) for name in ("page_start", "page_end", "confidence")),
+        *(pl.lit(1).alias(name) for name in ("line_start", "line_end")),
         *(pl.lit(0).alias(name) for name in ("char_start", "char_end", "token_count")),
         pl.lit("").alias("heading"),
         pl.format("chunk {}", number).alias("text"),
     )
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
-    names = [name for name in polars_schema(schemas.Documents) if name not in documents.columns]
-    values: dict[str, Any] = {"status": "ok", "error": None}
+    names = [name for name in polars_schema(Documents) if name not in documents.columns]
+    values: dict[str, Any] = {
+        **dict.fromkeys(("error", "unread", "size")),
+        "page_starts": [],
+        "confidences": [],
+        "status": "ok",
+        "chunker": "markdown",
+    }
     documents = documents.with_columns(pl.lit(values.get(name, name)).alias(name) for name in names)
     published = pl.lit(FIRST_DAY) + pl.duration(hours=pl.int_range(pl.len()))
     tags = (
@@ -97,7 +104,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         .otherwise(pl.lit([], pl.List(pl.String)))
     )
     documents = documents.with_columns(published_at=published, tags=tags)
-    return conform(documents, schemas.Documents), conform(chunks, schemas.DocumentChunks)
+    return conform(documents, Documents), conform(chunks, DocumentChunks)
 
 
 def make_filters(name: str, count: int, query_count: int) -> tuple[Filters, BoolMask]:

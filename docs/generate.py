@@ -8,6 +8,7 @@ from typing import Any
 
 from backstory.settings import Settings
 from backstory.tables.contracts import describe_table
+from backstory.tables.document_catalog import CATALOG_COLUMNS, DOCUMENT_CATALOG
 from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
@@ -28,6 +29,10 @@ Parquet under `data/<table>/`, one file per partition (`all.parquet` where there
 `data/backstory.duckdb` holds one view per table and `writer_inputs`, so `duckdb data/backstory.duckdb` is all that a
 reader needs; from Python, `backstory.tables.views.connect(folder)` gives an Ibis backend. Writers read
 [`writer_inputs`](#writer_inputs). Generated from `backstory/tables/schemas.py`."""
+
+_ABOUT_CATALOG = """\
+A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
+rows: one with the error, and one of the revision that is still served."""
 
 _ABOUT_SETTINGS = """\
 One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
@@ -84,6 +89,12 @@ def write_tables_page() -> str:
     parts += [
         f"## {WRITER_INPUTS}",
         "A view: one row is one window, with all that a [writer job](writer-inputs.md) reads.",
+        "\n".join(["| column | what |", "|---|---|", *columns]),
+    ]
+    columns = [f"| `{name}` | {what} |" for name, what in CATALOG_COLUMNS.items()]
+    parts += [
+        f"## {DOCUMENT_CATALOG}",
+        _ABOUT_CATALOG,
         "\n".join(["| column | what |", "|---|---|", *columns]),
     ]
     return "\n\n".join(parts) + "\n"

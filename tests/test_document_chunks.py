@@ -16,8 +16,8 @@ from backstory.chunking.tokens import CountTokens, estimate_tokens
 from backstory.document_chunks import cut_document_chunks, embedding_texts
 from backstory.errors import InputError
 from backstory.settings import ChunkSettings
-from backstory.tables import schemas
 from backstory.tables.contracts import polars_schema, validate
+from backstory.tables.document_schemas import DocumentChunks, Documents
 
 BREAD = """# Bread
 
@@ -35,7 +35,15 @@ A hot oven forgives nearly everything else."""
 
 
 def document(
-    name: str, text: str, *, title: str = "", revision: str = "r1", status: str = "ok"
+    name: str,
+    text: str,
+    *,
+    title: str = "",
+    revision: str = "r1",
+    status: str = "ok",
+    page_starts: Sequence[int] = (),
+    confidences: Sequence[float | None] = (),
+    chunker: str = "markdown",
 ) -> dict[str, object]:
     return {
         "document_id": name,
@@ -47,15 +55,22 @@ def document(
         "tags": [],
         "kind": "post",
         "tenant": "",
+        "format": "markdown",
+        "size": len(text),
+        "encoding": "utf-8",
+        "page_starts": page_starts,
+        "confidences": confidences,
+        "chunker": chunker,
         "text": text,
         "content_hash": revision,
         "status": status,
         "error": None,
+        "unread": None,
     }
 
 
 def documents(*rows: dict[str, object]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=polars_schema(schemas.Documents))
+    return pl.DataFrame(list(rows), schema=polars_schema(Documents))
 
 
 def cut(
@@ -86,7 +101,7 @@ def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
         document("blank", " \n\n"),
         document("note", "One line only."),
     )
-    chunks = validate(cut(table), schemas.DocumentChunks)
+    chunks = validate(cut(table), DocumentChunks)
     assert chunks["document_id"].unique(maintain_order=True).to_list() == ["bread", "note"]
     bread = chunks.filter(document_id="bread")
     assert bread.height > 1
@@ -203,7 +218,7 @@ def test_other_settings_cut_again(changed: dict[str, object]) -> None:
 
 def test_chunk_ids_name_document_revision_and_method() -> None:
     chunks = cut(documents(document("a", BREAD)))
-    pattern = r"^a#rev:r1#p:0#m:paragraph-[0-9a-f]{8}#c:\d+$"
+    pattern = r"^a#rev:r1#p:0#m:markdown-[0-9a-f]{8}#c:\d+$"
     assert chunks["chunk_id"].str.contains(pattern).all()
     assert (
         chunks["chunk_id"].str.extract(r"#c:(\d+)").cast(pl.Int64).to_list()
@@ -212,7 +227,7 @@ def test_chunk_ids_name_document_revision_and_method() -> None:
 
 
 def test_no_documents_give_an_empty_table() -> None:
-    chunks = validate(cut(documents()), schemas.DocumentChunks)
+    chunks = validate(cut(documents()), DocumentChunks)
     assert chunks.height == 0
     assert embedding_texts(chunks, documents()) == []
 

@@ -122,3 +122,12 @@ def test_no_document_changes_the_structure_of_what_a_writer_cites(attack: str) -
         assert outline(text) == outline(reference)
         assert len([line for line in glance(text) if line.startswith("#")]) == 4
         assert not unseen_in(text)
+
+
+@pytest.mark.parametrize(("last", "pages"), [(3, "p. 3"), (4, "pages 3-4")])
+def test_pages_stand_beside_the_title_in_every_format(last: int, pages: str) -> None:
+    paged = row(page_start=3, page_end=last)
+    for form in FORMATS:
+        assert pages in format_context([paged], SETTINGS, form)
+    assert f"### [1] A post, {pages} (2025-01-15)" in cite_documents([paged], SETTINGS)
+    assert "p. " not in cite_documents([row(page_start=None, page_end=None)], SETTINGS)

@@ -134,6 +134,7 @@ def test_the_snippet_length_is_a_setting() -> None:
 
 def test_entries_are_counted_as_they_are_written() -> None:
     chunk = {"chunk_id": "c1", "title": "A post", "published_at": DAY, "tags": ["x"], "text": "Hello world"}
+    chunk |= {"page_start": 3, "page_end": 4}
     count = make_entry_counter(pl.DataFrame([chunk]), HEAD)
     entry = format_entry({**chunk, "content": "Hello world", "similarity": 0.0}, HEAD)
     assert count(["c1"]).tolist() == estimate_tokens([entry]).tolist()

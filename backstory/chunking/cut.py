@@ -7,13 +7,13 @@ planning. Every finished slice is counted, and a text with a slice over the ceil
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from backstory.chunking.outline import outline_markdown
+from backstory.chunking.outline import MarkdownOutline, outline_markdown
 from backstory.chunking.pieces import cut_pieces, measure_paragraphs, split_pieces
 from backstory.chunking.plans import Draft, correct_draft, plan_chunks
 from backstory.chunking.tokens import CountTokens
@@ -44,6 +44,7 @@ def cut_chunks(
     max_tokens: Sequence[int] | int,
     overlap_tokens: int,
     count_tokens: CountTokens,
+    outline: Callable[[str], MarkdownOutline] = outline_markdown,
 ) -> list[list[Span]]:
     """Cut many texts into chunks at once.
 
@@ -57,6 +58,7 @@ def cut_chunks(
         max_tokens: Maximum tokens of a chunk, overlap and special tokens included: one for all, or one per text.
         overlap_tokens: Maximum tokens that a chunk repeats from the previous chunk.
         count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches.
+        outline: Finds the paragraphs and headings of a text.
 
     Returns:
         The chunks of each text in order. Together they contain everything but whitespace between paragraphs.
@@ -68,7 +70,7 @@ def cut_chunks(
     _check_limits(texts, ceilings, overlap_tokens)
     spans: list[list[Span]] = []
     for start, end in _group(texts):
-        spans += _cut_group(texts[start:end], ceilings[start:end], overlap_tokens, count_tokens)
+        spans += _cut_group(texts[start:end], ceilings[start:end], overlap_tokens, count_tokens, outline)
     return spans
 
 
@@ -84,9 +86,13 @@ def _group(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _cut_group(
-    texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
+    texts: Sequence[str],
+    ceilings: Sequence[int],
+    overlap_tokens: int,
+    count_tokens: CountTokens,
+    outline: Callable[[str], MarkdownOutline],
 ) -> list[list[Span]]:
-    outlines = [outline_markdown(text) for text in texts]
+    outlines = [outline(text) for text in texts]
     measured, bounds, specials = measure_paragraphs(outlines, count_tokens)
     limits = [ceiling - specials for ceiling in ceilings]
     over_limit = measured.tokens > np.repeat(np.array(limits, np.int64), np.diff(bounds))
@@ -96,8 +102,8 @@ def _cut_group(
         oversized.setdefault(number, []).append(row - bounds[number])
     pieces = cut_pieces(texts, split_pieces(measured, bounds), oversized, limits, count_tokens, specials)
     drafts = {
-        number: Draft(outline, measured, limit, overlap_tokens)
-        for number, (outline, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
+        number: Draft(found, measured, limit, overlap_tokens)
+        for number, (found, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
     }
     spans: list[list[Span]] = [[] for _ in texts]
     while drafts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import TypeAlias
@@ -20,6 +20,8 @@ import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from numpy.typing import NDArray
+
+from backstory.chunking.units import Range, join_wrapped, split_sentences
 
 Offsets: TypeAlias = NDArray[np.int64]
 
@@ -109,6 +111,23 @@ def outline_markdown(text: str) -> MarkdownOutline:
         [level for _, level, _ in blocks.headings],
         [title for _, _, title in blocks.headings],
     )
+
+
+def outline_sentences(text: str) -> MarkdownOutline:
+    """Find the sentences and headings of a text; a sentence that goes on in the next line is one.
+
+    Args:
+        text: Markdown, or plain text.
+
+    Returns:
+        The outline, with a sentence, list item or heading in place of each paragraph.
+    """
+    outline = outline_markdown(text)
+    ranges: list[Range] = []
+    for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
+        ranges += join_wrapped(text, split_sentences(text, start, end))
+    bounds = np.array(ranges, np.int64).reshape(-1, 2)
+    return replace(outline, starts=bounds[:, 0], ends=bounds[:, 1])
 
 
 def _find_blocks(lines: Sequence[str]) -> _Blocks:

@@ -29,6 +29,9 @@ _SENTENCE_BREAK = re.compile(
     """,
     re.VERBOSE,
 )
+_ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
+_BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
+_ITEM_NUMBER = re.compile(r"\d{1,9}[.)]")
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
@@ -43,6 +46,38 @@ def split_sentences(text: str, start: int, end: int) -> list[Range]:
         Start and end of every sentence, without the whitespace around it.
     """
     return _strip(text, start, end, (match.end() for match in _SENTENCE_BREAK.finditer(text, start, end)))
+
+
+def join_wrapped(text: str, sentences: Iterable[Range]) -> list[Range]:
+    """Join the lines of a sentence that goes on after a line end, and the sentences of a row of a table.
+
+    Args:
+        text: The whole text.
+        sentences: Ranges from :func:`split_sentences`, in order.
+
+    Returns:
+        Start and end of every sentence that remains.
+    """
+    joined: list[Range] = []
+    for start, end in sentences:
+        if joined and _goes_on(text, joined[-1], start):
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _goes_on(text: str, before: Range, start: int) -> bool:
+    gap = text[before[1] : start]
+    sentence = text[before[0] : before[1]]
+    if _ITEM_NUMBER.fullmatch(sentence) or sentence.startswith("|"):
+        return "\n" not in gap
+    return (
+        gap.count("\n") == 1
+        and not _ENDS_A_SENTENCE.search(sentence)
+        and not sentence.startswith("#")
+        and not _BEGINS_A_LINE.match(text, start)
+    )
 
 
 def split_words(text: str, start: int, end: int) -> list[Range]:

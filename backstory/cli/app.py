@@ -10,6 +10,7 @@ from backstory.cli.alert import alert
 from backstory.cli.backup import backup, restore
 from backstory.cli.cache import cache
 from backstory.cli.check import check
+from backstory.cli.documents import documents
 from backstory.cli.evaluation import evaluate, evaluate_written
 from backstory.cli.failure import run_command
 from backstory.cli.forget import forget
@@ -51,6 +52,7 @@ app.command()(init)
 app.command()(check)
 app.command()(run)
 app.command()(runs)
+app.command()(documents)
 app.command()(windows)
 app.command()(context)
 app.command()(report)

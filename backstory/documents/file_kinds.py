@@ -33,9 +33,13 @@ _MAGIC: Final = (
 
 _SUFFIXES: Final = {
     "a PDF file": ".pdf",
-    "a Word file": ".docx .doc .docm .dotx",
-    "a spreadsheet": ".xlsx .xls .xlsm .ods",
-    "a presentation": ".pptx .ppt .odp .key",
+    "a Word file": ".docx .docm .dotx",
+    "a Word file of before 2007 (save it as DOCX)": ".doc .dot",
+    "a spreadsheet": ".xlsx .xlsm .ods .numbers",
+    "a spreadsheet of before 2007 (save it as XLSX)": ".xls .xlt",
+    "a spreadsheet in Excel's binary format (save it as XLSX)": ".xlsb",
+    "a presentation": ".pptx .odp .key",
+    "a presentation of before 2007 (save it as PPTX)": ".ppt .pps",
     "an OpenDocument text": ".odt",
     "a rich text file (RTF)": ".rtf",
     "an e-book": ".epub .mobi .azw3",
@@ -44,7 +48,8 @@ _SUFFIXES: Final = {
     "a video": ".mp4 .mov .mkv .webm .avi .3gp",
     "an archive": ".zip .tar .gz .tgz .7z .rar .bz2 .xz",
     "a web page (HTML)": ".html .htm .xhtml",
-    "a text file": ".txt .text .log",
+    "a text file": ".txt .text",
+    "a log": ".log",
     "a text file (reStructuredText)": ".rst",
     "a text file (AsciiDoc)": ".adoc .asciidoc",
     "a text file (Org mode)": ".org",
@@ -52,10 +57,14 @@ _SUFFIXES: Final = {
     "an MDX file": ".mdx",
     "a canvas of Obsidian": ".canvas",
     "a notebook": ".ipynb",
-    "a table": ".csv .tsv .parquet",
-    "a data file": ".json .jsonl .yaml .yml .toml .xml .db .sqlite",
+    "a table": ".csv .tsv .tab",
+    "a data file (Parquet)": ".parquet",
+    "a data file": ".json .jsonl .ndjson .yaml .yml .toml .xml .db .sqlite",
     "an e-mail": ".eml .msg .mbox",
-    "program code": ".py .js .ts .jsx .tsx .css .scss .sh .rb .go .rs .java .c .h .cpp",
+    "program code": (
+        ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .css .scss .sh .bash .rb .go .rs .java .c .h .cc .cpp .cxx"
+        " .hh .hpp .hxx .cs .kt .php .swift .scala .lua .pl .r .sql"
+    ),
 }
 _KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 

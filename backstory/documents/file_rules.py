@@ -8,13 +8,16 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from backstory.documents.opening import open_inside
+from backstory.documents.secret_files import describe_secret, list_secret_names
 from backstory.errors import DocumentError
 from backstory.path_patterns import Patterns, compile_patterns
+from backstory.settings import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
 
-_MOST_BYTES: Final = 1 << 16
+MOST_PATTERN_BYTES: Final = 1 << 16
+"""Maximum size of a file of patterns."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,24 @@ class FileRules:
     Attributes:
         include: Files to read; without patterns, all.
         exclude: Files and folders to leave out.
+        secrets: Files that hold secrets, in small letters.
         name: Where the patterns stand, such as ``source notes``, for the reasons.
     """
 
     include: Patterns = field(default_factory=Patterns)
     exclude: Patterns = field(default_factory=Patterns)
+    secrets: Patterns = field(default_factory=list_secret_names)
     name: str = "documents"
+
+    def explain_secret(self, path: str) -> str | None:
+        """Say which pattern of secrets a file or folder matches; None if none does."""
+        found = self.secrets.find(path.lower())
+        return describe_secret(f"its name is one of `{found[1]}`") if found and found[0] else None
+
+    def is_vetted(self, path: str) -> bool:
+        """Return whether the settings say that a file may be read though it looks like a secret."""
+        found = self.secrets.find(path.lower())
+        return found is not None and not found[0]
 
     def explain_folder(self, path: str) -> str | None:
         """Say which pattern leaves a folder out; None if none does. Its path ends with ``/``."""
@@ -46,6 +61,21 @@ class FileRules:
         return reason
 
 
+def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
+    """Make the rules of the settings.
+
+    Args:
+        settings: The settings of all documents.
+        source: The source that the rules are for; None for the folder of documents.
+    """
+    secrets = list_secret_names(settings.secrets)
+    if source is None:
+        return FileRules(secrets=secrets)
+    return FileRules(
+        Patterns(source.include), Patterns(source.exclude), secrets, name=f"source {source.label}"
+    )
+
+
 def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
     """Read the patterns of a folder; None if it has no file of them.
 
@@ -57,12 +87,29 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
         return None
     name = str(PurePosixPath(path.relative_to(root)))
     try:
-        with open_inside(root, path, name, most_bytes=_MOST_BYTES) as file:
-            text = file.read().decode("utf-8-sig")
-        patterns = Patterns(tuple(text.splitlines()))
-        compile_patterns(patterns.lines)
+        with open_inside(root, path, name, most_bytes=MOST_PATTERN_BYTES) as file:
+            return parse_patterns(file.read(), name)
     except FileNotFoundError:
         return None
+
+
+def parse_patterns(content: bytes, name: str) -> Patterns:
+    """Read the patterns of a file.
+
+    Args:
+        content: The bytes of the file.
+        name: What errors call it.
+
+    Raises:
+        DocumentError: It is too large, not UTF-8, or a line is no pattern.
+    """
+    if len(content) > MOST_PATTERN_BYTES:
+        raise DocumentError(
+            f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it"
+        )
+    try:
+        patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
+        compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name} is not UTF-8 text; save it as such") from error
     except ValueError as error:

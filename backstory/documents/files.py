@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
+from zipfile import ZipInfo
 
-from backstory.documents.file_rules import FileRules, explain_ignored, read_ignore_file
+from backstory.documents.archives import Archive, is_archive, leads_out
+from backstory.documents.file_rules import (
+    IGNORE_FILE,
+    FileRules,
+    explain_ignored,
+    parse_patterns,
+    read_ignore_file,
+)
 from backstory.documents.opening import open_inside
 from backstory.errors import DocumentError
 from backstory.path_patterns import Patterns
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
+_HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
+_HIDDEN_FOLDER: Final = "hidden folder: its name begins with a dot"
 _FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
 
 
@@ -28,6 +38,9 @@ class DocumentFile:
         folder: The folder, with symbolic links resolved.
         kind: Kind of the document if it does not state one; None for that of all documents.
         tenant: Tenant of the document if it does not state one; None for that of all documents.
+        is_vetted: Whether the settings let it be read though it may look like a secret.
+        archive: The archive that it is a member of, which ``path`` leads to; None for a file.
+        member: The member.
     """
 
     uri: str
@@ -35,6 +48,9 @@ class DocumentFile:
     folder: Path
     kind: str | None = None
     tenant: str | None = None
+    is_vetted: bool = False
+    archive: Archive | None = field(default=None, compare=False)
+    member: ZipInfo | None = field(default=None, compare=False)
 
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file.
@@ -49,6 +65,8 @@ class DocumentFile:
         """
         if not _is_utf8(str(self.path.relative_to(self.folder))):
             raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
+        if self.archive is not None and self.member is not None:
+            return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
         with open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes) as file:
             # A file that grows meanwhile is not read beyond its limit.
             return file.read(size if size >= 0 or most_bytes is None else most_bytes)
@@ -130,8 +148,13 @@ def list_files(
             if root / path in elsewhere:
                 continue
             reason = chosen.rule_for_file(path)
-            if reason is None:
-                files.append(DocumentFile(_uri(path), root / path, root))
+            if reason is None and is_archive(name):
+                members, others = _list_archive(root / path, root, chosen)
+                files += members
+                left_out += others
+            elif reason is None:
+                uri = _uri(path)
+                files.append(DocumentFile(uri, root / path, root, is_vetted=chosen.is_vetted(uri)))
             else:
                 left_out.append(LeftOut(_uri(path), "ignored", reason))
     left_out += [
@@ -157,14 +180,49 @@ def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
     """
     root = path.parent.resolve()
     name = Path(path.name)
-    reason = _Choice(root, "*", rules or FileRules()).rule_for_file(name)
+    chosen = _Choice(root, "*", rules or FileRules())
+    reason = chosen.rule_for_file(name)
     uri = _uri(name)
+    if reason is None and is_archive(uri):
+        files, left_out = _list_archive(root / name, root, chosen)
+        hidden = tuple(entry.uri for entry in left_out if entry.hides_files)
+        return FolderListing(present=True, files=tuple(files), left_out=tuple(left_out), unlisted=hidden)
     return FolderListing(
         present=True,
-        files=() if reason else (DocumentFile(uri, root / name, root),),
+        files=() if reason else (DocumentFile(uri, root / name, root, is_vetted=chosen.is_vetted(uri)),),
         left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
         unlisted=(),
     )
+
+
+def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[DocumentFile], list[LeftOut]]:
+    """List the members of an archive as if it were a folder."""
+    uri = _uri(path.relative_to(root))
+    below = f"{uri}/"
+    try:
+        archive = Archive(root, path, uri)
+        members = sorted(archive.list_members(), key=lambda member: member[0])
+        for name, info, problem in members:
+            if PurePosixPath(name).name == IGNORE_FILE and problem is None:
+                chosen.add_patterns(f"{below}{name}", archive.read(info, f"{below}{name}"))
+    except FileNotFoundError:
+        return [], []
+    except DocumentError as error:
+        reason = str(error).removeprefix(f"{uri}: ")
+        return [], [LeftOut(below, "failed", f"{reason}; until then nothing in it is read", hides_files=True)]
+    files: list[DocumentFile] = []
+    left_out: list[LeftOut] = []
+    for name, info, problem in members:
+        inner = f"{below}{name}"
+        rule = None if leads_out(name) else chosen.rule_for_member(inner, below)
+        if rule is not None:
+            left_out.append(LeftOut(inner, "ignored", rule))
+        elif problem is not None:
+            left_out.append(LeftOut(inner, "failed", problem))
+        else:
+            vetted = chosen.is_vetted(inner)
+            files.append(DocumentFile(inner, path, root, is_vetted=vetted, archive=archive, member=info))
+    return files, left_out
 
 
 class _Choice:
@@ -189,19 +247,51 @@ class _Choice:
             self._ignored[uri] = patterns
         return None
 
+    def add_patterns(self, uri: str, content: bytes) -> None:
+        """Add the patterns of a file of them that lies in an archive.
+
+        Raises:
+            DocumentError: They cannot be used.
+        """
+        self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
+
+    def rule_for_member(self, uri: str, archive: str) -> str | None:
+        """Say why a member of an archive is left out, as a file or for one of its folders; None if it is not."""
+        folders = [uri[: place + 1] for place in range(len(archive), len(uri)) if uri[place] == "/"]
+        for folder in folders:
+            reason = self._rules.explain_secret(folder) or self._rules.explain_folder(folder)
+            reason = reason or explain_ignored(folder, self._ignored)
+            if reason is None and PurePosixPath(folder).name.startswith("."):
+                reason = _HIDDEN_FOLDER
+            if reason is not None:
+                return reason
+        return self.rule_for_file(Path(uri), is_member=True)
+
+    def is_vetted(self, uri: str) -> bool:
+        return self._rules.is_vetted(uri)
+
     def rule_for_folder(self, path: Path) -> tuple[Literal["ignored", "failed"], str] | None:
-        rule = _rule_for_folder(self._root / path, self._root)
         uri = f"{_uri(path)}/"
+        rule = self._rules.explain_secret(uri) or _rule_for_folder(self._root / path, self._root)
         reason = rule or self._rules.explain_folder(uri) or explain_ignored(uri, self._ignored)
         return ("ignored", reason) if isinstance(reason, str) else reason
 
-    def rule_for_file(self, path: Path) -> str | None:
+    def rule_for_file(self, path: Path, *, is_member: bool = False) -> str | None:
+        """Say why a file is left out. Of an archive, which is like a folder, the members are chosen."""
         uri = _uri(path)
-        return (
-            _rule_for_file(path, self._wanted, self._pattern)
-            or self._rules.explain_file(uri)
-            or explain_ignored(uri, self._ignored)
-        )
+        reason = self._rules.explain_secret(uri)
+        if reason is None and path.name.startswith("."):
+            reason = _HIDDEN_FILE
+        if is_archive(path.name) and not is_member:
+            reason = reason or self._rules.explain_folder(uri)
+        else:
+            reason = reason or self._refuse_by_pattern(path) or self._rules.explain_file(uri)
+        return reason or explain_ignored(uri, self._ignored)
+
+    def _refuse_by_pattern(self, path: Path) -> str | None:
+        if _matches(path.parts, self._wanted):
+            return None
+        return f"`documents: {{pattern: {self._pattern}}}` leaves it out"
 
 
 def put_below(listing: FolderListing, prefix: str) -> FolderListing:
@@ -239,7 +329,7 @@ def _uri(path: Path) -> str:
 
 def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed"], str] | None:
     if path.name.startswith("."):
-        return "ignored", "hidden folder: its name begins with a dot"
+        return "ignored", _HIDDEN_FOLDER
     if not path.is_symlink():
         return None
     if Path(os.path.realpath(path)).is_relative_to(root):
@@ -248,12 +338,6 @@ def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed
         "failed",
         "this is a link to a folder elsewhere, which is not entered; copy the folder, or remove the link",
     )
-
-
-def _rule_for_file(path: Path, wanted: Sequence[str], pattern: str) -> str | None:
-    if path.name.startswith("."):
-        return "hidden file: its name begins with a dot"
-    return None if _matches(path.parts, wanted) else f"`documents: {{pattern: {pattern}}}` leaves it out"
 
 
 def _describe_refusal(error: OSError, root: Path) -> LeftOut:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,21 +16,27 @@ import polars as pl
 
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
+from backstory.documents.file_hashes import FileHashes
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
 from backstory.documents.limited_reading import read_document
+from backstory.documents.paged_file import describe_wordless
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader, find_reader
+from backstory.documents.recognition import name_recognition
 from backstory.documents.revisions import Revision, keep_revisions, update_revisions
+from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
 from backstory.documents.written import JUST_AFTER, is_written
-from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.errors import DocumentError, EmptyDocumentError, NeedsOcrError
+from backstory.extras import is_installed
 from backstory.ids import digest
 from backstory.reading import ReadingLimits
 from backstory.settings import DocumentSettings
 from backstory.tables.contracts import conform, polars_schema
-from backstory.tables.schemas import Documents
+from backstory.tables.document_schemas import Documents
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +95,7 @@ def read_documents(
         ContractError: ``previous`` is not a table ``documents``.
     """
     return read_listed_documents(
-        list_files(folder, settings.pattern, apart),
+        list_files(folder, settings.pattern, apart, make_rules(settings)),
         settings,
         previous,
         previous_reading=previous_reading,
@@ -103,6 +110,7 @@ def read_listed_documents(
     *,
     previous_reading: str = "",
     readers: Sequence[DocumentReader] = READERS,
+    hashes: FileHashes | None = None,
 ) -> DocumentRead:
     """Read files that are already listed; see :func:`read_documents`.
 
@@ -112,6 +120,7 @@ def read_listed_documents(
         previous: Table ``documents`` of an earlier call.
         previous_reading: The earlier call's ``reading``.
         readers: Available readers; the first that supports a file reads it.
+        hashes: Hashes of files that have not changed since an earlier call; None to read every file.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -123,9 +132,11 @@ def read_listed_documents(
     rows: list[Revision] = []
     for file in listing.files:
         earlier = known.get(file.uri, {})
+        reusable = earlier if reading == previous_reading else {}
         try:
-            current, source = _look_at(
-                file, earlier if reading == previous_reading else {}, readers, _settings_of(file, settings)
+            known_revision = _find_unchanged(file, reusable, readers, hashes)
+            current, source = known_revision or _look_at(
+                file, reusable, readers, _settings_of(file, settings)
             )
         except FileNotFoundError:
             continue  # the file was removed after the folder was listed
@@ -147,11 +158,12 @@ def read_listed_documents(
 
 
 def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
-    """Return an id of the settings and readers that affect parsing; see :func:`read_documents`."""
+    """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
-    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources]
-    return digest([_REVISION_OF_READING, *stated, *formats])
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
+    parsers = [f"code={is_installed('code')}", name_recognition(settings)]
+    return digest([_REVISION_OF_READING, *stated, *parsers, *formats])
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
@@ -166,6 +178,27 @@ def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revis
         for row in conform(previous, Documents).iter_rows(named=True):
             known.setdefault(row["uri"], {})[row["revision"]] = Revision(**row)
     return known
+
+
+def _find_unchanged(
+    file: DocumentFile,
+    earlier: Mapping[str, Revision],
+    readers: Sequence[DocumentReader],
+    hashes: FileHashes | None,
+) -> tuple[Revision, DocumentSource] | None:
+    """Return the revision of a file that was read before and has not changed, and its status; None for any other."""
+    reader = find_reader(file.uri, readers)
+    if hashes is None or reader is None or file.archive is not None:
+        return None
+    content_hash = hashes.find(os.fspath(file.path))
+    same = None if content_hash is None else earlier.get(_revision_of(content_hash))
+    if same is None or not _is_whole(same) or same.content_hash != content_hash:
+        return None
+    return replace(same, status="ok"), describe_served(same, reader)
+
+
+def _is_whole(revision: Revision) -> bool:
+    return revision.error is None and bool(revision.text)
 
 
 def _look_at(
@@ -186,14 +219,24 @@ def _look_at(
         content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
         same = earlier.get(_revision_of(content_hash))
-        if same is None or same.error is not None or not same.text or same.content_hash != content_hash:
+        if (
+            same is not None
+            and same.error == describe_wordless(file.uri)
+            and same.content_hash == content_hash
+        ):
+            # Recognising nothing in a photograph again would take seconds.
+            raise EmptyDocumentError(same.error)
+        if same is None or not _is_whole(same) or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
-            same = _describe(file.uri, content_hash, document, settings)
+            same = _describe(file.uri, content, reader, document, settings)
+        secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+        if secret is not None:
+            return None, DocumentSource(file.uri, "ignored", secret, reader)
     except DocumentError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
-    return replace(same, status="ok"), describe_served(same, reader, content)
+    return replace(same, status="ok"), describe_served(same, reader)
 
 
 def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
@@ -219,11 +262,13 @@ def _describe_failure(
     error: DocumentError,
 ) -> tuple[Revision, DocumentSource]:
     """Build the row of a file that could not be read, with the date and slug from its name."""
-    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
-    unread = replace(_describe(uri, content_hash, None, settings), status="error", error=str(error))
+    unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
     if isinstance(error, EmptyDocumentError):
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
-    kind = name_binary_kind((content or b"")[:HEAD_BYTES])
+    if isinstance(error, NeedsOcrError):
+        return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
+    is_text = reader.find_encoding(content or b"") is not None
+    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
     if kind is not None:
         return unread, DocumentSource(
             uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
@@ -234,15 +279,20 @@ def _describe_failure(
 def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:
     """Add a note to an unreadable file that windows still get its last readable revision."""
     served = any(revision.status == "ok" for revision in earlier.values())
-    if source.reader is None or source.status not in ("failed", "empty") or not served:
+    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not served:
         return source
     return replace(source, reason=f"{source.reason}; until then its last readable version is served")
 
 
 def _describe(
-    uri: str, content_hash: str, document: ParsedDocument | None, settings: DocumentSettings
+    uri: str,
+    content: bytes | None,
+    reader: DocumentReader,
+    document: ParsedDocument | None,
+    settings: DocumentSettings,
 ) -> Revision:
     """Build the revision of a file; without a parsed document, from its name alone."""
+    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
     dated, slug = split_dated_name(uri)
     stated = document or ParsedDocument(text="")
     published_at = stated.published_at
@@ -261,10 +311,17 @@ def _describe(
         tags=list(stated.tags),
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,
+        format=reader.format,
+        size=None if content is None else len(content),
+        encoding=None if content is None or document is None else reader.find_encoding(content),
+        page_starts=list(stated.page_starts),
+        confidences=list(stated.confidences),
+        chunker=None if document is None else stated.chunker,
         text=stated.text,
         content_hash=content_hash,
         status="ok",
         error=None,
+        unread=stated.unread,
     )
 
 

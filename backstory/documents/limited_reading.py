@@ -1,4 +1,4 @@
-"""One file -> a document, read in a process with limits unless it is a small Markdown file."""
+"""One file -> a document, read in a process with limits unless it is a small file of Markdown or plain text."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
+from backstory.documents.limited_recognition import read_pictures
+from backstory.documents.paged_file import PictureReader
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, DocumentReader
+from backstory.documents.text_reader import PLAIN_TEXT
 from backstory.errors import DocumentError, EmptyDocumentError, ReadingLimitError
 from backstory.reading import ReadingLimits, run_limited
 from backstory.settings import DocumentSettings
 
 SMALL_BYTES: Final = 1 << 18
-"""Maximum size of a Markdown file that is read in this process."""
+"""Maximum size of a file of Markdown or plain text that is read in this process."""
 
 SMALL_FRONT_MATTER_BYTES: Final = 4096
 """Maximum size of its front matter, which takes far longer to parse than text."""
 
 _TASK: Final = f"{__name__}:read_request"
+_CHEAP: Final = ("markdown", PLAIN_TEXT)
 _FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
 _END: Final = re.compile(rb"^(?:---|\.\.\.|\+\+\+)[ \t]*\r?$", re.MULTILINE)
 _DATES: Final = ("published_at", "updated_at")
@@ -35,10 +39,13 @@ def read_document(
     A reader that is not in :data:`backstory.documents.reader.READERS` is trusted by the caller and runs without limits.
 
     Raises:
+        NeedsOcrError: All text of the file is in images, and cannot be recognised here.
         EmptyDocumentError: The file contains no text.
         DocumentError: The file cannot be read, or exceeds the limits.
     """
-    if reader not in READERS or _is_harmless(content):
+    if reader in READERS and isinstance(reader, PictureReader):
+        return read_pictures(reader, content, uri, settings)
+    if reader not in READERS or _is_harmless(reader, content):
         return reader.read(content, uri, drafts=settings.drafts)
     request = json.dumps({"format": reader.format, "uri": uri, "drafts": settings.drafts}).encode()
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
@@ -65,10 +72,10 @@ def read_request(request: bytes) -> bytes:
     return json.dumps(answer).encode()
 
 
-def _is_harmless(content: bytes) -> bool:
-    if len(content) > SMALL_BYTES:
+def _is_harmless(reader: DocumentReader, content: bytes) -> bool:
+    if reader.format not in _CHEAP or len(content) > SMALL_BYTES:
         return False
-    if len(content) <= SMALL_FRONT_MATTER_BYTES:
+    if reader.format == PLAIN_TEXT or len(content) <= SMALL_FRONT_MATTER_BYTES:
         return True
     if b"\0" in content[:SMALL_FRONT_MATTER_BYTES]:
         return False  # UTF-16 or UTF-32, which encode the marks of front matter differently

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from backstory.chunking.outline import outline_markdown
-from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind
 from backstory.documents.front_matter_block import split_front_matter
 from backstory.documents.inline_tags import find_inline_tags
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.stated_fields import find_date, find_update_date, is_draft, list_tags
-from backstory.errors import DocumentError, EmptyDocumentError
-from backstory.text_encoding import UTF8, find_encoding
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
-"""Characters that occur only if the encoding was guessed wrongly, or if the file is binary."""
+from backstory.documents.text_decoding import decode_text
+from backstory.errors import EmptyDocumentError
+from backstory.text_encoding import find_encoding
 
 
 class MarkdownReader:
@@ -34,8 +28,7 @@ class MarkdownReader:
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:
         """Read one file; see :class:`backstory.documents.DocumentReader`."""
-        text = _decode(content, uri)
-        front, body = split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"), uri)
+        front, body = split_front_matter(decode_text(content, uri), uri)
         if is_draft(front) and not drafts:
             return None
         if not body.strip():
@@ -54,16 +47,3 @@ class MarkdownReader:
             kind=front.text("kind"),
             tenant=front.text("tenant"),
         )
-
-
-def _decode(content: bytes, uri: str) -> str:
-    encoding = find_encoding(content)
-    try:
-        text = content.decode(encoding).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        name = "UTF-8" if encoding == UTF8 else encoding
-        raise DocumentError(f"{uri}:{line}: this is not {name} text; save the file as UTF-8") from error
-    if encoding != UTF8 and (name_binary_kind(content[:HEAD_BYTES]) or _CONTROL.search(text)):
-        raise DocumentError(f"{uri}: this is not text; remove the file, or give its name another ending")
-    return text

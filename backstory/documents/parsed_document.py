@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-Chunker: TypeAlias = Literal["markdown", "sentence", "character", "python", "code", "rows", "page"]
-"""How a text is cut: by its Markdown, by sentences, by characters, by definitions of a programming language, by rows,
-or so that no chunk holds text of two pages. The first line of each page cut by rows is its header."""
+from backstory.settings.chunks import ChunkerName
+
+Chunker: TypeAlias = ChunkerName
+"""How a text is cut; the first line of each page cut by ``rows`` is its header."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,21 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from backstory.documents.code_reader import CodeReader
+from backstory.documents.csv_reader import CsvReader
+from backstory.documents.html_reader import HtmlReader
+from backstory.documents.image_reader import ImageReader
+from backstory.documents.json_reader import JsonLinesReader, JsonReader
 from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.office.book_reader import BookReader
+from backstory.documents.office.opendocument_reader import OpenDocumentSlidesReader, OpenDocumentTextReader
+from backstory.documents.office.sheet_reader import SheetReader
+from backstory.documents.office.slide_reader import SlideReader
+from backstory.documents.office.word_reader import WordReader
+from backstory.documents.parquet_reader import ParquetReader
 from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.pdf_reader import PdfReader
+from backstory.documents.text_reader import TEXT_READERS
 
 
 class DocumentReader(Protocol):
@@ -45,7 +58,24 @@ class DocumentReader(Protocol):
         ...
 
 
-READERS: tuple[DocumentReader, ...] = (MarkdownReader(),)
+READERS: tuple[DocumentReader, ...] = (
+    MarkdownReader(),
+    CsvReader(),
+    JsonReader(),
+    JsonLinesReader(),
+    ParquetReader(),
+    CodeReader(),
+    PdfReader(),
+    ImageReader(),
+    *TEXT_READERS,
+    HtmlReader(),
+    WordReader(),
+    SlideReader(),
+    SheetReader(),
+    OpenDocumentTextReader(),
+    OpenDocumentSlidesReader(),
+    BookReader(),
+)
 
 
 def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader | None:

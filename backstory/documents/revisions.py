@@ -11,7 +11,7 @@ _STATUS_ORDER = ("ok", "error", "deleted", "superseded")
 
 @dataclass(frozen=True)
 class Revision:
-    """One row of the table ``documents``; see :class:`backstory.tables.schemas.Documents`."""
+    """One row of the table ``documents``; see :class:`backstory.tables.document_schemas.Documents`."""
 
     document_id: str
     revision: str
@@ -22,10 +22,17 @@ class Revision:
     tags: list[str]
     kind: str
     tenant: str
+    format: str
+    size: int | None
+    encoding: str | None
+    page_starts: list[int]
+    confidences: list[float | None]
+    chunker: str | None
     text: str
     content_hash: str
     status: str
     error: str | None
+    unread: str | None
 
 
 def update_revisions(known: Mapping[str, Revision], current: Revision | None) -> list[Revision]:

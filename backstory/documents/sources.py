@@ -50,11 +50,10 @@ def describe_error(uri: str, error: Exception) -> str:
     return f"line {found[1]}: {found[2]}" if found[1] else found[2]
 
 
-def describe_served(revision: Revision, reader: DocumentReader, content: bytes) -> DocumentSource:
-    """Describe a file that was read, given its bytes."""
-    encoding = reader.find_encoding(content)
-    date = revision.published_at
-    reasons = [UNDATED if date is None else None, describe_encoding(encoding)]
+def describe_served(revision: Revision, reader: DocumentReader) -> DocumentSource:
+    """Describe a file that was read."""
+    date, encoding = revision.published_at, revision.encoding
+    reasons = [revision.unread, UNDATED if date is None else None, describe_encoding(encoding)]
     return DocumentSource(
         revision.uri, "read", "; ".join(filter(None, reasons)) or None, reader, date, encoding
     )

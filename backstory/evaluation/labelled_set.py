@@ -12,6 +12,7 @@ from backstory.errors import InputError
 from backstory.ids import digest
 from backstory.tables import schemas
 from backstory.tables.contracts import conform
+from backstory.tables.document_schemas import Documents
 
 _COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "docs": {"doc_id": pl.String, "title": pl.String, "text": pl.String, "tags": pl.List(pl.String)},
@@ -148,14 +149,21 @@ def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
         tags=pl.col("tags").fill_null([]),
         kind=pl.lit("post"),
         tenant=pl.lit(""),
+        format=pl.lit("markdown"),
+        size=pl.col("text").str.len_bytes(),
+        encoding=pl.lit("utf-8"),
+        page_starts=pl.lit([], dtype=pl.List(pl.Int64)),
+        confidences=pl.lit([], dtype=pl.List(pl.Float64)),
+        chunker=pl.lit("markdown"),
         text=pl.col("text").fill_null(""),
         content_hash=pl.struct("title", "text").map_elements(
             lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
         ),
         status=pl.lit("ok"),
         error=pl.lit(None, dtype=pl.String),
+        unread=pl.lit(None, dtype=pl.String),
     )
-    return conform(table, schemas.Documents)
+    return conform(table, Documents)
 
 
 def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:

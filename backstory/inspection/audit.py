@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from backstory.documents.file_hashes import FileHashes
 from backstory.errors import (
     BackstoryError,
     CacheFileError,
@@ -20,7 +21,7 @@ from backstory.index.snapshot.manifest import find_damage, hash_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer, require_current
 from backstory.inspection.examination import Examination
 from backstory.messages.archive import read_archive
-from backstory.pipeline.corpus import find_manifest_damage
+from backstory.pipeline.search_index import find_manifest_damage
 from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.tables import find_damaged_partitions, list_partitions
@@ -50,6 +51,7 @@ def audit(given: Path | None) -> list[Examination]:
         Examination("settings", True, str(workspace.root)),
         examine_one("ledger", lambda: describe_ledger(workspace)),
         *(examine_one(f"table {name}", partial(_describe_files, workspace, name)) for name in TABLES),
+        examine_one("document files", lambda: _describe_documents(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
         examine_one("search index", lambda: _describe_snapshots(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
@@ -150,6 +152,16 @@ def _describe_files(workspace: Workspace, table: str) -> str:
         raise DamagedTableError("; ".join(list(damaged.values())[:_NAMED]) + more)
     count = len(list_partitions(workspace.tables, table))
     return f"{count} file{'' if count == 1 else 's'} as written"
+
+
+def _describe_documents(workspace: Workspace) -> str:
+    hashes = FileHashes(workspace.ledger)
+    if path := hashes.find_deviation():
+        raise BackstoryError(
+            f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
+            "`touch` it, and run `backstory run`"
+        )
+    return f"{hashes.count():,} remembered by size and times hold what was read"
 
 
 def _describe_snapshots(workspace: Workspace) -> str:

@@ -42,10 +42,10 @@ from backstory.inspection.serving import open_served
 from backstory.languages import name_languages
 from backstory.pipeline import find_privacy_breaches
 from backstory.pipeline.batches import find_waiting
-from backstory.pipeline.corpus import find_manifest_damage
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
 from backstory.pipeline.pending import find_outdated
+from backstory.pipeline.search_index import find_manifest_damage
 from backstory.rerankers import Candidate, QueryChunk, RerankRequest
 from backstory.runs.standing import describe_standing, find_trouble
 from backstory.settings.environment import cache_folder

@@ -15,6 +15,7 @@ from backstory.workspace import Workspace
 STATUS_WORDS: Final = {
     "read": "read",
     "empty": "without text",
+    "needs_ocr": "whose text is in images",
     "unsupported": "of a kind that is not read",
     "set_aside": "waiting for your answer",
     "failed": "that could not be read",
@@ -61,6 +62,9 @@ def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
     unsupported = files.filter(pl.col("status") == "unsupported")["source"].to_list()
     if unsupported:
         parts.append(f"of a kind that is not read: {_list_names(unsupported)}")
+    pictures = files.filter(pl.col("status") == "needs_ocr")
+    if len(pictures):
+        parts.append(f"text in images: {_list_names(pictures['source'].to_list())} ({pictures['reason'][0]})")
     summary = Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")
     each = [
         Examination(

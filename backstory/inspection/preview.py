@@ -11,8 +11,13 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.documents import DocumentRead, read_documents, read_listed_documents
+from backstory.documents.archives import is_archive
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
+from backstory.documents.image_reader import ImageReader
+from backstory.documents.reader import READERS, DocumentReader
 from backstory.documents.sources import name_source
+from backstory.documents.text_reader import PLAIN_TEXT
 from backstory.embeddings import make_embedder
 from backstory.errors import BackstoryError, InputError, WorkspaceError
 from backstory.forgotten import leave_out, leave_out_documents, read_forgotten
@@ -33,7 +38,7 @@ CHAT: Final = "chat"
 DOCUMENT: Final = "document"
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
-_UNREAD: Final = ("set_aside", "failed", "unsupported")
+_UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 Row = dict[str, Any]
 
@@ -95,7 +100,7 @@ def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Pr
 
     Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
     is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
-    a document is a chat only if every line of it belongs to a message.
+    a document is a chat only if every line of it belongs to a message; plain text is the suffix of most chats.
 
     Args:
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
@@ -247,9 +252,8 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
             update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
         )
         read = read_exports(folder, chats)
-        reading = _tell_apart(
-            read, chats.folder, _describe_documents(read_documents(folder, documents), documents)
-        )
+        beside = read_documents(folder, documents, readers=_list_readers(read))
+        reading = _tell_apart(read, chats.folder, _describe_documents(beside, documents))
         if not reading.files:
             reading.problems.append(f"{folder}: there is no file in it")
         found.append(reading)
@@ -257,21 +261,32 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         members = list(group)
         chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
         documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
+        readers = _list_readers(read)
+        listings = (list_file(path, make_rules(documents)) for path in members)
         rows = [
             row
-            for path in members
-            for row in _describe_documents(read_listed_documents(list_file(path), documents), documents)
+            for listing in listings
+            for row in _describe_documents(
+                read_listed_documents(listing, documents, readers=readers), documents
+            )
         ]
-        listed = [describe_file(path, path.name) for path in members]
-        found.append(_tell_apart(read_listed_exports(listed, chats), chats.folder, rows))
+        found.append(_tell_apart(read, chats.folder, rows))
     return found
+
+
+def _list_readers(read: ExportRead) -> Sequence[DocumentReader]:
+    """List the readers of documents that fit beside exports: a picture beside a chat was sent in it."""
+    whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
+    has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
+    return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
 
 
 def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Reading:
     """Classify files that were read both as chats and as documents as one of the two."""
     reading = _Reading()
     others = {row["source"]: row for row in documents}
-    chats = _describe_chats(read, folder)
+    chats = _settle_archives(_describe_chats(read, folder), others)
     has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
     has_document = any(row["status"] == "read" for row in others.values())
     for row in chats:
@@ -290,10 +305,23 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
     return reading
 
 
+def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
+    """Take each archive for a chat or for a folder of documents: the chats stay, or the members do."""
+    kept = []
+    for row in chats:
+        below = f"{row['source']}/"
+        members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
+        if row["format"] or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
+            kept.append(row)
+            for name in members:
+                del documents[name]
+    return kept
+
+
 def _is_chat(row: Row, other: Row | None) -> bool:
     if row["format"] is None:
         return False
-    by_name = other is not None and other["format"] is not None
+    by_name = other is not None and other["format"] not in (None, PLAIN_TEXT)
     return not by_name or (row["status"] == "read" and not row["unread"])
 
 

@@ -62,7 +62,7 @@ def open_served(workspace: Workspace) -> Served:
     else:
         return Served(index, workspace, index.degraded)
     # Loaded late, since the stages take long to load and are needed only to read what they recorded.
-    from backstory.pipeline.corpus import read_embedding_of_index
+    from backstory.pipeline.search_index import read_embedding_of_index
 
     embedding = read_embedding_of_index(workspace)
     if embedding is None or embedding == workspace.settings.embedding:

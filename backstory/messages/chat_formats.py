@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Final
 
 from backstory.errors import ExportError
@@ -9,13 +10,20 @@ from backstory.messages.chat_format import ChatFormat
 from backstory.messages.chatgpt import CHATGPT
 from backstory.messages.claude import CLAUDE
 from backstory.messages.discord import DISCORD
-from backstory.messages.export_parts import ExportParts
+from backstory.messages.export_parts import ExportParts, open_parts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE
+from backstory.messages.irc import IRC
+from backstory.messages.mail import MAIL
 from backstory.messages.matrix import MATRIX
 from backstory.messages.meta import META
 from backstory.messages.signal_cli import SIGNAL
 from backstory.messages.slack import SLACK
 from backstory.messages.telegram import TELEGRAM
+from backstory.messages.transcripts import TRANSCRIPT
+from backstory.messages.zoom_chat import ZOOM_CHAT
+
+_LINE_FORMATS: Final = (MAIL, TRANSCRIPT, ZOOM_CHAT, IRC)
+"""Those that are texts, in which any other text may be quoted."""
 
 CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
     SLACK,
@@ -26,6 +34,7 @@ CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
     CLAUDE,
     MATRIX,
     SIGNAL,
+    *_LINE_FORMATS,
 )
 """The platforms, in the order in which they are tried on an export."""
 
@@ -46,3 +55,9 @@ def find_format(parts: ExportParts) -> tuple[ChatFormat, list[str]] | None:
         if found:
             return tried, found
     return None
+
+
+def is_line_export(content: bytes) -> bool:
+    """Return whether a text is an export whose messages may quote a chat of another format: a mail, or a log."""
+    with open_parts(io.BytesIO(content), "") as parts:
+        return any(tried.find(parts) for tried in _LINE_FORMATS)

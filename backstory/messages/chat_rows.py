@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import io
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.messages.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread
 from backstory.messages.json_stream import BrokenJsonError
@@ -64,10 +67,11 @@ def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], froz
 
 
 class _Collected:
-    """The items so far, the messages among them as columns."""
+    """The items so far, the messages among them as compressed tables, which need a third of the memory."""
 
     def __init__(self) -> None:
-        self._frames = [pl.DataFrame(schema=_BUILT)]
+        self._parts: list[bytes] = []
+        self._hashes: list[NDArray[np.uint64]] = []
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
         self._unread: dict[int, str] = {}
@@ -119,29 +123,31 @@ class _Collected:
             pl.Series(name, values, dtype=dtype)
             for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
         ]
-        self._frames.append(pl.DataFrame(series))
+        packed = io.BytesIO()
+        built = pl.DataFrame(series)
+        built.write_ipc_stream(packed, compression="zstd")
+        self._hashes.append(_hash_keys(built))
+        self._parts.append(packed.getvalue())
         self._rows = []
 
     def parse(self, timezone: str) -> ParsedExport:
         """Make the result of all items."""
         self._flush()
-        rows = pl.concat(self._frames)
-        self._frames = []
-        is_local = rows.select(
-            pl.any_horizontal(pl.col(f"{name}{_LOCAL}").is_not_null().any() for name in _MOMENTS)
-        )
-        rows = rows.with_columns(
-            pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
-            for name in _MOMENTS
-        )
-        rows = _keep_last(_mark_deleted(rows, self._deleted))
+        self._parts.reverse()
+        frames, is_local = [], False
+        while self._parts:
+            part = pl.read_ipc_stream(io.BytesIO(self._parts.pop()))
+            locals_of_part = part.select(pl.col(f"{name}{_LOCAL}" for name in _MOMENTS))
+            is_local = is_local or locals_of_part.null_count().sum_horizontal().item() < 2 * len(part)
+            frames.append(_mark_deleted(_to_utc(part, timezone), self._deleted))
+        rows = _keep_last(pl.concat(frames), _find_repeated(self._hashes))
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self._aliases)
         return ParsedExport(
             rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
             unread_frame(self._unread),
             encoding=UTF8,
-            timezone=timezone if is_local.item() else None,
+            timezone=timezone if is_local else None,
             chats=self._chats,
             aliases=aliases,
             people=shared.union(self._people),
@@ -158,10 +164,39 @@ def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
     return (moment, None) if moment is None or moment.tzinfo else (None, moment)
 
 
-def _keep_last(rows: pl.DataFrame) -> pl.DataFrame:
-    """Keep the last record of each message; messages without a key are all different."""
-    is_known = pl.col("key").is_not_null()
-    return rows.filter(~is_known | pl.struct("chat", "key").is_last_distinct())
+def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    return rows.with_columns(
+        pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
+        for name in _MOMENTS
+    ).drop(f"{name}{_LOCAL}" for name in _MOMENTS)
+
+
+def _hash_keys(rows: pl.DataFrame) -> NDArray[np.uint64]:
+    """Hash chat and key of each message that has a key."""
+    hashes = (pl.col("chat").hash(1) ^ pl.col("key").hash(2)).alias("hash")
+    return rows.filter(pl.col("key").is_not_null()).select(hashes).to_series().to_numpy()
+
+
+def _find_repeated(hashes: Sequence[NDArray[np.uint64]]) -> pl.Series:
+    """Return the hashes that occur more than once."""
+    ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+    return pl.Series(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]), dtype=pl.UInt64)
+
+
+def _keep_last(rows: pl.DataFrame, repeated: pl.Series) -> pl.DataFrame:
+    """Keep the last record of each message; messages without a key are all different.
+
+    Only messages whose hash occurs several times are compared, which are few: to compare all takes much memory.
+    """
+    if repeated.is_empty():
+        return rows
+    hashes = pl.col("chat").hash(1) ^ pl.col("key").hash(2)
+    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
+    likely = rows.select("chat", "key", place).filter(
+        pl.col("key").is_not_null(), hashes.is_in(repeated.implode())
+    )
+    former = likely.filter(~pl.struct("chat", "key").is_last_distinct())["place"]
+    return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(former.implode()))
 
 
 def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:

@@ -17,8 +17,9 @@ from backstory.languages import detect_language
 from backstory.messages.chat_names import name_chats
 from backstory.messages.chat_rows import split_aliases
 from backstory.messages.export_files import ListedFile, is_media_name, list_files
+from backstory.messages.export_parts import conversation_of
 from backstory.messages.file_kinds import describe_media
-from backstory.messages.file_reading import ReadFile, conversation_of, read_file
+from backstory.messages.file_reading import ReadFile, read_file
 from backstory.messages.merged_exports import Merge, MergedExports, merge_exports
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
 from backstory.settings import ConversationSettings

@@ -13,11 +13,11 @@ from typing import IO, Final
 import polars as pl
 
 from backstory.errors import ExportError, ExportSettingError, ReadingLimitError
-from backstory.messages.chat_formats import find_format
+from backstory.messages.chat_formats import find_format, is_line_export
 from backstory.messages.chat_rows import collect_items
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.export_files import ListedFile
-from backstory.messages.export_parts import ExportParts, folder_parts, list_parts, open_parts
+from backstory.messages.export_parts import ExportParts, conversation_of, folder_parts, list_parts, open_parts
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE, describe_unsupported
 from backstory.messages.jsonl_table import JsonLinesReader
 from backstory.messages.parquet_table import ParquetReader
@@ -53,6 +53,7 @@ SMALL_BYTES: Final = 1 << 20
 _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 _NOTHING: Final = "there is nothing in the file"
+_LENGTH_BYTES: Final = 8
 _TASK: Final = f"{__name__}:read_request"
 _TOLD: Final = (
     *(
@@ -110,12 +111,6 @@ class ReadFile:
         return 0 in self.unread["line"]
 
 
-def conversation_of(source: str) -> str:
-    """Return the name of an export's conversation, by its path in the folder of exports, if its chats have no names."""
-    folder, _, name = source.rpartition("/")
-    return folder or Path(name).stem
-
-
 def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     """Read one file.
 
@@ -143,7 +138,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     if content is not None and len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
         if not content.strip(_BLANK):
             return ReadFile(file.source, "empty", _NOTHING)
-        if _WHATSAPP_TEXT.detects(content, file.path.name, settings):
+        if _WHATSAPP_TEXT.detects(content, file.path.name, settings) and not is_line_export(content):
             return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
     request = {
         "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would resolve a link a second time
@@ -183,7 +178,7 @@ def read_folder(folder: Path, source: str, settings: ConversationSettings) -> Re
     Returns:
         The status and messages of the whole folder.
     """
-    return _read_parts(folder_parts(folder), source, settings) or _refuse(
+    return _read_parts(folder_parts(folder, source), source, settings) or _refuse(
         source,
         "unsupported",
         "a folder with users.json and lists of channels that is no Slack export: its users.json is no list of users. "
@@ -207,7 +202,7 @@ def read_opened(
         The file's status and messages.
     """
     try:
-        with open_parts(opened, name) as parts:
+        with open_parts(opened, source) as parts:
             read = _read_parts(parts, source, settings)
     except DAMAGED_ARCHIVE:  # the reader of archives says what is wrong
         read = None
@@ -269,7 +264,7 @@ def _read_parts(parts: ExportParts, source: str, settings: ConversationSettings)
     try:
         parsed = collect_items(chat_format.read(parts, names), settings.timezone)
     except ExportError as error:
-        return _refuse(source, "failed", str(error), chat_format.name)
+        return _refuse_export(source, error, chat_format.name)
     return _accept(source, chat_format.name, parsed)
 
 
@@ -279,10 +274,7 @@ def _parse(
     try:
         parsed = reader.read(content, settings, source, latest_year=latest_year)
     except ExportError as error:
-        status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
-        refused = _refuse(source, status, str(error).removeprefix(f"{source}: "), reader.name)
-        refused.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
-        return refused
+        return _refuse_export(source, error, reader.name)
     return _accept(source, reader.name, parsed)
 
 
@@ -321,6 +313,13 @@ def _refuse(source: str, status: str, reason: str, reader: str | None = None) ->
     return ReadFile(source, status, writable, reader, unread=unread_frame({0: writable}))
 
 
+def _refuse_export(source: str, error: ExportError, reader: str) -> ReadFile:
+    status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
+    refused = _refuse(source, status, str(error).removeprefix(f"{source}: "), reader)
+    refused.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
+    return refused
+
+
 def _refuse_unopened(source: str, error: OSError) -> ReadFile:
     reason = (
         f"it cannot be opened ({error.strerror}); make it a file that the user who runs Backstory may read"
@@ -329,22 +328,26 @@ def _refuse_unopened(source: str, error: OSError) -> ReadFile:
 
 
 def _encode(read: ReadFile) -> bytes:
-    """Encode the result as a line of JSON and two tables as Arrow streams."""
-    messages, unread = io.BytesIO(), io.BytesIO()
-    read.messages.write_ipc_stream(messages)
-    read.unread.write_ipc_stream(unread)
+    """Encode the result as two compressed tables (Arrow streams), a line of JSON, and the line's length."""
+    answer = io.BytesIO()
+    read.messages.write_ipc_stream(answer, compression="zstd")
     told: dict[str, object] = {name: getattr(read, name) for name in _TOLD}
-    told |= {"authors": sorted(read.authors), "messages_size": messages.tell()}
-    return json.dumps(told).encode() + b"\n" + messages.getvalue() + unread.getvalue()
+    told |= {"authors": sorted(read.authors), "messages_size": answer.tell()}
+    read.unread.write_ipc_stream(answer, compression="zstd")
+    line = json.dumps(told).encode()
+    answer.write(line + len(line).to_bytes(_LENGTH_BYTES))
+    return answer.getvalue()
 
 
 def _decode(answer: bytes) -> ReadFile:
-    line, _, tables = answer.partition(b"\n")
-    told = json.loads(line)
+    end = len(answer) - _LENGTH_BYTES
+    begin = end - int.from_bytes(answer[end:])
+    told = json.loads(answer[begin:end])
     authors, size = frozenset(told.pop("authors")), told.pop("messages_size")
+    tables = memoryview(answer)
     return ReadFile(
         **told,
         authors=authors,
         messages=pl.read_ipc_stream(io.BytesIO(tables[:size])),
-        unread=pl.read_ipc_stream(io.BytesIO(tables[size:])),
+        unread=pl.read_ipc_stream(io.BytesIO(tables[size:begin])),
     )

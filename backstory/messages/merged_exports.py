@@ -30,16 +30,16 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     text; its time and author are converted. Lines of the app and media have different texts in each language, so they
     are matched by author, kind and time.
 
-    Exports that identify their chats are left as they are: the ids say which messages are the same.
+    Exports that identify their messages are left as they are: the ids say which of them are the same.
 
     Args:
         messages: Messages of any number of exports, each in the order of its file: ``conversation_id``,
-            ``timestamp``, ``author``, ``text``, ``kind``, ``chat`` (null if the export identifies none) and ``source``.
+            ``timestamp``, ``author``, ``text``, ``kind``, ``key`` (null if the export identifies none) and ``source``.
 
     Returns:
         The same rows in the same order, the merges, and the replaced names.
     """
-    is_identified = messages.select(pl.col("chat").is_not_null().any().over("source")).to_series()
+    is_identified = messages.select(pl.col("key").is_not_null().any().over("source")).to_series()
     compared = messages.filter(~is_identified)
     if compared["source"].n_unique() < 2:
         return MergedExports(messages)

@@ -31,6 +31,7 @@ SOURCE_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 _MESSAGE: Final = "chats.file chats.time chats.author chats.text"
 _DOCUMENT: Final = "document_files.path document_files.front_matter document_files.body"
+_CUT: Final = "documents.text documents.title documents.chunker documents.format"
 _SIMILARITY: Final = "window_chunks.text documents.title document_chunks.heading document_chunks.text"
 _JUDGED: Final = "hits.score hits.similarity document_chunks.text documents.title"
 _MATERIAL: Final = (
@@ -100,23 +101,34 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "tags": "document_files.front_matter",
         "kind": "document_files.front_matter",
         "tenant": "document_files.front_matter",
+        "format": "document_files.path",
+        "size": "document_files.front_matter document_files.body",
+        "encoding": "document_files.front_matter document_files.body",
+        "page_starts": "document_files.body",
+        "confidences": "document_files.body",
+        "chunker": "document_files.path document_files.body",
         "text": "document_files.body",
         "content_hash": "document_files.front_matter document_files.body",
         "status": _DOCUMENT,
         "error": _DOCUMENT,
+        "unread": "document_files.body",
     },
     "document_chunks": {
-        "chunk_id": "documents.document_id documents.revision documents.text",
+        "chunk_id": "documents.document_id documents.revision documents.text documents.page_starts "
+        "documents.confidences documents.chunker documents.format",
         "document_id": "documents.document_id",
         "revision": "documents.revision",
-        "chunk_index": "documents.text documents.title",
-        "page_start": "documents.text",
-        "page_end": "documents.text",
-        "char_start": "documents.text documents.title",
-        "char_end": "documents.text documents.title",
-        "heading": "documents.text documents.title",
-        "text": "documents.text documents.title",
-        "token_count": "documents.text documents.title",
+        "chunk_index": _CUT,
+        "page_start": f"{_CUT} documents.page_starts",
+        "page_end": f"{_CUT} documents.page_starts",
+        "line_start": _CUT,
+        "line_end": _CUT,
+        "char_start": _CUT,
+        "char_end": _CUT,
+        "heading": _CUT,
+        "confidence": f"{_CUT} documents.page_starts documents.confidences",
+        "text": _CUT,
+        "token_count": _CUT,
     },
     "hits": {
         "window_id": "window_chunks.window_id",
@@ -174,10 +186,11 @@ _WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "window_id": "windows.window_id",
         "status": "hits.chunk_id contexts.chunk_id window_chunks.text decisions.rerank_note",
         "language": "window_chunks.text",
-        "text": "contexts.rank contexts.title contexts.published_at contexts.tags contexts.uri contexts.content",
+        "text": "contexts.rank contexts.title contexts.published_at contexts.tags contexts.uri contexts.content "
+        "contexts.page_start contexts.page_end",
         "token_count": "contexts.title contexts.content",
         "cited_text": "contexts.citation contexts.title contexts.published_at contexts.tags contexts.uri "
-        "contexts.passage contexts.serves",
+        "contexts.passage contexts.serves contexts.page_start contexts.page_end",
         "cited_token_count": "contexts.title contexts.passage",
         "max_tokens": "",
         "query_chunk_count": "window_chunks.chunk_id",

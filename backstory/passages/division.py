@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from backstory.chunking.outline import MarkdownOutline, outline_markdown
-from backstory.chunking.units import Range, split_graphemes, split_sentences
+from backstory.chunking.units import Range, join_wrapped, split_graphemes, split_sentences
 
 Form = Literal["sentence", "item", "row", "table_head", "code", "heading"]
 
@@ -18,10 +18,7 @@ _LONGEST_SENTENCE: Final = 800
 """Characters; a longer sentence is divided at its clauses."""
 _LONGEST_PART: Final = 400
 
-_ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
-_BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
 _ITEM = re.compile(r"(?:[-+*•]|\d{1,9}[.)])\s")
-_ITEM_NUMBER = re.compile(r"\d{1,9}[.)]")
 _TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?=\n|\Z)")
 _CODE = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*\n[ \t]*\1[`~]*", re.DOTALL)
 _CLAUSE_END = re.compile(r"(?:[;,:—–](?=\s)|[、，；：])\s*")
@@ -58,7 +55,7 @@ def divide_text(text: str, title: str) -> list[Piece]:
     ranges: list[Range] = []
     last = 0
     for start, end in [*blocks, (len(text), len(text))]:
-        ranges += _join_wrapped(text, split_sentences(text, last, start))
+        ranges += join_wrapped(text, split_sentences(text, last, start))
         ranges += [(start, end)] if start < end else []
         last = end
     bare = _bare(title)
@@ -113,30 +110,6 @@ def _divide_long(text: str, start: int, end: int) -> Iterator[Range]:
         yield start, start + len(text[start:cut].rstrip())
         start = cut + len(text[cut:end]) - len(text[cut:end].lstrip())
     yield start, end
-
-
-def _join_wrapped(text: str, sentences: Iterable[Range]) -> list[Range]:
-    """Join the lines of a sentence that goes on after a line end, and the sentences of a row of a table."""
-    joined: list[Range] = []
-    for start, end in sentences:
-        if joined and _goes_on(text, joined[-1], start):
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def _goes_on(text: str, before: Range, start: int) -> bool:
-    gap = text[before[1] : start]
-    sentence = text[before[0] : before[1]]
-    if _ITEM_NUMBER.fullmatch(sentence) or sentence.startswith("|"):
-        return "\n" not in gap
-    return (
-        gap.count("\n") == 1
-        and not _ENDS_A_SENTENCE.search(sentence)
-        and not sentence.startswith("#")
-        and not _BEGINS_A_LINE.match(text, start)
-    )
 
 
 def _bare(line: str) -> str:

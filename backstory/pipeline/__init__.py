@@ -8,7 +8,6 @@ from backstory.pipeline.conversations import (
 from backstory.pipeline.corpus import (
     materialize_document_chunks,
     materialize_documents,
-    materialize_search_index,
 )
 from backstory.pipeline.freshness import is_fresh, record_run
 from backstory.pipeline.leaks import find_names_in_posts, find_privacy_breaches
@@ -19,6 +18,7 @@ from backstory.pipeline.retrieval import (
     materialize_hits,
     materialize_window_contexts,
 )
+from backstory.pipeline.search_index import materialize_search_index
 from backstory.pipeline.stages import STAGES, Stage
 
 __all__ = [

@@ -15,11 +15,11 @@ from backstory.embeddings.cache import embedding_key
 from backstory.embeddings.known_vectors import find_known
 from backstory.embeddings.pace import ON_THIS_MACHINE, Pace, predict_pace
 from backstory.embeddings.protocol import Task
-from backstory.pipeline.corpus import find_pending_index
 from backstory.pipeline.incremental import WHOLE, read_made
 from backstory.pipeline.posts import find_pending_posts
 from backstory.pipeline.retrieval import find_pending_retrieval
 from backstory.pipeline.scratch_workspace import ScratchWorkspace, open_scratch
+from backstory.pipeline.search_index import find_pending_index
 from backstory.pipeline.stages import STAGES
 from backstory.providers.metering import Usage
 from backstory.rerankers.rating import MAX_OUTPUT_TOKENS

@@ -16,8 +16,9 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     """Check whether every stage is up to date, every output is intact, and the checks have passed.
 
     Each stage compares its ledger entries with its current inputs. Earlier runs that were partial, killed or had other
-    settings therefore need no special case. Every byte of exports, documents, tables and the published snapshot is
-    hashed; sizes and modification times of files are not trusted.
+    settings therefore need no special case. Every byte of exports, tables and the published snapshot is hashed;
+    their sizes and times are not trusted. A document is hashed if its state on the disk has changed
+    (:mod:`backstory.documents.file_hashes`).
 
     Args:
         workspace: An open workspace.

@@ -23,11 +23,11 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 8,
+        "messages": 9,
         "windows": 1,
         "window_chunks": 2,
-        "documents": 2,
-        "document_chunks": 2,
+        "documents": 3,
+        "document_chunks": 3,
         "search_index": FORMAT,
         "hits": 1,
         "decisions": 3,

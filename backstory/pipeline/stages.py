@@ -15,10 +15,8 @@ from backstory.pipeline.conversations import (
 from backstory.pipeline.corpus import (
     find_pending_document_chunks,
     find_pending_documents,
-    find_pending_index,
     materialize_document_chunks,
     materialize_documents,
-    materialize_search_index,
 )
 from backstory.pipeline.message_windows import (
     find_pending_window_chunks,
@@ -34,6 +32,7 @@ from backstory.pipeline.retrieval import (
     materialize_hits,
     materialize_window_contexts,
 )
+from backstory.pipeline.search_index import find_pending_index, materialize_search_index
 from backstory.pipeline.stage_report import StageReport
 from backstory.telemetry import describe_range, observe
 from backstory.workspace import Workspace

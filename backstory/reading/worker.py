@@ -47,7 +47,7 @@ class _Worker:
 
         def end() -> None:
             is_late.set()
-            self._process.kill()
+            self._kill()
 
         timer = threading.Timer(limits.wall_seconds(size), end)
         try:
@@ -62,12 +62,17 @@ class _Worker:
         return result, not header["is_last"]
 
     def close(self) -> None:
-        """Kill the process."""
-        self._process.kill()
+        """Kill the process, and every program that it has started."""
+        self._kill()
         for pipe in self._pipes():
             with suppress(BrokenPipeError):  # unsent data is no longer needed
                 pipe.close()
         self._process.wait()
+
+    def _kill(self) -> None:
+        # If all have ended, Linux raises the first, and macOS the second.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         incoming, outgoing = self._process.stdout, self._process.stdin

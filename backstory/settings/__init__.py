@@ -1,12 +1,12 @@
 """Settings of a workspace: the models, the YAML file, the environment, the template of a new workspace."""
 
+from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import BudgetSettings, CostSettings, ModelPrice, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.models import (
     SETTINGS_FILE,
-    ChunkSettings,
     ContextSettings,
     IndexSettings,
     OrchestrationSettings,

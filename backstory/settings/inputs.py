@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
+from backstory.path_patterns import compile_patterns
 from backstory.settings.group import SettingsGroup
 from backstory.settings.sources import SourceSettings
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
+LanguageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_/]*$")]
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
 
 
@@ -92,16 +94,28 @@ class DocumentSettings(SettingsGroup):
     """Glob of the files to read."""
     sources: tuple[SourceSettings, ...] = ()
     """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]`; docs/sources.md has their settings."""
+    secrets: tuple[str, ...] = ()
+    """Further names of files that hold secrets, as in `.gitignore`; `!name` lets a file be read (docs/sources.md)."""
     kind: str = "post"
     """Kind of documents that do not state one."""
     tenant: str = ""
     """Tenant of documents that do not state one."""
     drafts: bool = False
     """Whether drafts are served: `draft: true`, `published: false`, and files in a folder `_drafts`."""
+    ocr: Literal["auto", "off"] = "auto"
+    """Whether text in images and scanned pages is recognised: `auto` where Tesseract is installed, or `off`."""
+    ocr_languages: tuple[LanguageName, ...] = Field(default=("eng",), min_length=1)
+    """Languages to recognise, as Tesseract names them (`eng`, `deu`, `chi_sim`); each takes time."""
     read_seconds: int = Field(default=60, ge=1)
     """Seconds of processor time that reading one document may take; one more for each MB that it has."""
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
+
+    @field_validator("secrets")
+    @classmethod
+    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        compile_patterns(tuple(pattern.lower() for pattern in value))
+        return value
 
     @field_validator("sources")
     @classmethod

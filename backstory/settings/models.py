@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from backstory.settings.addresses import clean_address, require_protected
+from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
@@ -93,23 +94,6 @@ class WindowSettings(SettingsGroup):
             raise ValueError(f"unit day allows no overlap (found {self.overlap}); set overlap to 0")
         if self.unit != "day" and self.overlap >= self.size:
             raise ValueError(f"overlap {self.overlap} must be below size {self.size}")
-        return self
-
-
-class ChunkSettings(SettingsGroup):
-    """How documents are cut into chunks."""
-
-    max_tokens: int = Field(default=1800, ge=16)
-    """Most tokens of a chunk; the ceiling is this or the embedder's limit, whichever is smaller."""
-    overlap_tokens: int = Field(default=150, ge=0)
-    """Most tokens that a chunk repeats from the end of the previous chunk."""
-
-    @model_validator(mode="after")
-    def _overlap_below_ceiling(self) -> ChunkSettings:
-        if self.overlap_tokens >= self.max_tokens:
-            raise ValueError(
-                f"overlap_tokens {self.overlap_tokens} must be below max_tokens {self.max_tokens}"
-            )
         return self
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import backstory
+from backstory.documents.file_hashes import FileHashes
 from backstory.ids import digest
 from backstory.index import current_version
 from backstory.page_files import list_site_pages
@@ -37,7 +38,7 @@ def hash_inputs(workspace: Workspace) -> str:
         for key, content in sorted(hash_partitions(workspace.tables, table).items())
     ]
     files = [
-        hash_posts(workspace.written, ()),
+        hash_posts(workspace.written, (), FileHashes(workspace.ledger)),
         hash_document_files(workspace, list_other_parts(workspace)),
         current_version(workspace.index),
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from backstory.documents.file_rules import FileRules
+from backstory.documents.file_hashes import FileHashes
+from backstory.documents.file_rules import make_rules
 from backstory.documents.files import (
     DocumentFile,
     FolderListing,
@@ -20,7 +22,7 @@ from backstory.documents.files import (
 from backstory.documents.written import SOURCE_MARK
 from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.path_patterns import Patterns
+from backstory.settings import DocumentSettings
 from backstory.sources.roots import Source, list_sources
 from backstory.workspace import Workspace
 
@@ -40,13 +42,19 @@ def list_documents(workspace: Workspace, apart: Collection[Path]) -> FolderListi
     """
     sources = list_sources(workspace)
     roots = [source.root for source in sources]
-    folder = list_files(workspace.posts, workspace.settings.documents.pattern, [*apart, *roots])
-    others = [list_source(source, [*apart, workspace.posts, *roots]) for source in sources]
+    settings = workspace.settings.documents
+    folder = list_files(workspace.posts, settings.pattern, [*apart, *roots], make_rules(settings))
+    others = [list_source(source, settings, [*apart, workspace.posts, *roots]) for source in sources]
     return join_listings(folder, *others)
 
 
-def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
+def hash_sources(workspace: Workspace, apart: Collection[Path], hashes: FileHashes) -> str:
     """Hash every file of the further sources by its content, and every skipped entry; empty without sources.
+
+    Args:
+        workspace: An open workspace.
+        apart: Files and folders that are not documents, and are skipped.
+        hashes: Hashes of files that have not changed, which are not read.
 
     Raises:
         SettingsError: The sources are invalid.
@@ -56,14 +64,18 @@ def hash_sources(workspace: Workspace, apart: Collection[Path]) -> str:
     if not sources:
         return ""
     around = [*apart, workspace.posts, *(source.root for source in sources)]
-    return digest(line for source in sources for line in _hash_listing(list_source(source, around)))
+    settings = workspace.settings.documents
+    return digest(
+        line for source in sources for line in _hash_listing(list_source(source, settings, around), hashes)
+    )
 
 
-def list_source(source: Source, apart: Collection[Path]) -> FolderListing:
+def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
     """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown.
 
     Args:
         source: The source.
+        documents: The settings of all documents.
         apart: Files and folders inside it that are read by themselves, or have another purpose.
     """
     prefix = f"{source.name}{SOURCE_MARK}"
@@ -78,23 +90,25 @@ def list_source(source: Source, apart: Collection[Path]) -> FolderListing:
         )
         return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
     settings = source.settings
-    rules = FileRules(Patterns(settings.include), Patterns(settings.exclude), f"source {source.name}")
+    rules = make_rules(documents, settings)
     found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
     listing = put_below(found, prefix)
     files = tuple(replace(file, kind=settings.kind, tenant=settings.tenant) for file in listing.files)
     return replace(listing, files=files)
 
 
-def _hash_listing(listing: FolderListing) -> Iterator[str]:
+def _hash_listing(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
     for entry in listing.left_out:
         yield f"{entry.uri} {entry.status} {entry.reason}"
     for file in listing.files:
-        yield f"{file.uri} {_hash_file(file)}"
+        yield f"{file.uri} {_hash_file(file, hashes)}"
 
 
-def _hash_file(file: DocumentFile) -> str:
+def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
     try:
-        return hashlib.sha256(file.read()).hexdigest()
+        if file.archive is not None:
+            return hashlib.sha256(file.read()).hexdigest()
+        return hashes.hash(os.fspath(file.path), file.read)
     except FileNotFoundError:
         return "gone"
     except DocumentError as error:

@@ -9,8 +9,8 @@ import polars as pl
 from pandera.errors import SchemaError, SchemaErrors
 
 from backstory.errors import ContractError
+from backstory.tables.columns import Table
 from backstory.tables.quick_checks import keeps_contract
-from backstory.tables.schemas import Table
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandera.polars as pa
 
-from backstory.tables.schemas import TABLES, Table, UtcDatetime
+from backstory.tables.columns import Table, UtcDatetime
+from backstory.tables.schemas import TABLES
 
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped", "waiting", "lost")
 

@@ -17,10 +17,10 @@ from polars.io.plugins import register_io_source
 
 from backstory.atomic_files import exclusive_temporary, flush, publish, temporary_path
 from backstory.errors import ContractError, DamagedTableError, InputError
+from backstory.tables.columns import Table
 from backstory.tables.contracts import empty, polars_schema, validate
 from backstory.tables.history_schemas import HISTORY_TABLES, SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.tables.schemas import Table
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 from pandera.api.checks import Check
 
-from backstory.tables.schemas import Table
+from backstory.tables.columns import Table
 
 _Passes = Callable[[pl.Expr, Mapping[str, Any]], pl.Expr]
 

@@ -6,17 +6,12 @@ UTC with microseconds.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pandera.polars as pa
-import polars as pl
 
-UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
-StringList = Annotated[pl.List, pl.String()]
-Reactions = Annotated[pl.List, pl.Struct({"emoji": pl.String(), "count": pl.Int64()})]
+from backstory.tables.columns import Reactions, StringList, Table, UtcDatetime
+from backstory.tables.document_schemas import DocumentChunks, Documents
 
 MESSAGE_KINDS = ("message", "system", "media")
-DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
 CAUSES = (
     "kept",
     "below_threshold",
@@ -26,18 +21,10 @@ CAUSES = (
     "not_selected",
     "over_budget",
 )
-SOURCE_STATUSES = ("read", "empty", "unsupported", "set_aside", "failed", "ignored")
+SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "insufficient", "unknown")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
-
-
-class Table(pa.DataFrameModel):
-    """Base of all tables: exactly the declared columns, in the declared order."""
-
-    class Config:
-        strict = True
-        ordered = True
 
 
 class Messages(Table):
@@ -81,15 +68,15 @@ class Quarantine(Table):
 class Sources(Table):
     """One row is one file in the folders of exports and documents, whether it was read or not.
 
-    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``unsupported`` if no reader
-    knows its format, ``set_aside`` if it waits for a person's answer, ``failed`` if it could not be read, and
-    ``ignored`` if a rule excludes it.
+    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``needs_ocr`` if its text is in
+    images and cannot be recognised here, ``unsupported`` if no reader knows its format, ``set_aside`` if it waits for a
+    person's answer, ``failed`` if it could not be read, and ``ignored`` if a rule excludes it.
     """
 
     source: str = pa.Field(description="Path relative to the workspace; names of people as pseudonyms.")
     folder: str = pa.Field(isin=("conversations", "documents"), description="conversations or documents.")
     status: str = pa.Field(
-        isin=SOURCE_STATUSES, description="read, empty, unsupported, set_aside, failed or ignored."
+        isin=SOURCE_STATUSES, description="read, empty, needs_ocr, unsupported, set_aside, failed or ignored."
     )
     format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
     reason: str = pa.Field(
@@ -149,58 +136,6 @@ class WindowChunks(Table):
     token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
     first_message: int = pa.Field(ge=0, description="Position of its first message in message_ids.")
     last_message: int = pa.Field(ge=0, description="Position of its last message in message_ids, inclusive.")
-
-    class Config:
-        unique = ["chunk_id"]
-
-
-class Documents(Table):
-    """One row is one revision of a document.
-
-    ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
-    ``superseded`` for an earlier revision, and ``deleted`` for the tombstone of a document whose file is gone or has
-    become a draft.
-    """
-
-    document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
-    revision: str = pa.Field(description="Id of this content of the document.")
-    uri: str = pa.Field(
-        description="Path in the folder of documents; of a further source, its name, `://` and the path below it."
-    )
-    title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
-    slug: str = pa.Field(description="Slug: front matter, else file name.")
-    published_at: UtcDatetime = pa.Field(
-        nullable=True,
-        description="Date that the document states, UTC (docs/documents.md); null if it states none.",
-    )
-    tags: StringList = pa.Field(description="Tags.")
-    kind: str = pa.Field(description="Kind, such as post.")
-    tenant: str = pa.Field(description="Owner of the document.")
-    text: str = pa.Field(
-        description="Body without front matter, newlines as \\n; empty for all revisions of a deleted document."
-    )
-    content_hash: str = pa.Field(description="Hash of the file.")
-    status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
-    error: str = pa.Field(nullable=True, description="Why the file could not be read, for status error.")
-
-    class Config:
-        unique = ["document_id", "revision"]
-
-
-class DocumentChunks(Table):
-    """One row is one stored chunk: characters ``char_start`` to ``char_end`` of its document's text."""
-
-    chunk_id: str = pa.Field(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
-    document_id: str = pa.Field(description="Document.")
-    revision: str = pa.Field(description="Revision that was cut.")
-    chunk_index: int = pa.Field(ge=0, description="Position in the document, from 0.")
-    page_start: int = pa.Field(nullable=True, description="First page; null without pages.")
-    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null without pages.")
-    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
-    char_end: int = pa.Field(ge=0, description="Character after the last one.")
-    heading: str = pa.Field(description='Headings above it, outermost first, joined by " > ".')
-    text: str = pa.Field(description="Characters char_start to char_end of the document's text.")
-    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
 
     class Config:
         unique = ["chunk_id"]

@@ -1,4 +1,4 @@
-"""The tables as views over their files, and ``writer_inputs`` over them, for readers in SQL or through Ibis."""
+"""The tables as views over their files, and views over these, for readers in SQL or through Ibis."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from backstory.extras import require_extra
 from backstory.ids import digest
 from backstory.tables import replace_file
 from backstory.tables.contracts import polars_schema
+from backstory.tables.document_catalog import DOCUMENT_CATALOG, select_document_catalog
 from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs
@@ -34,7 +35,7 @@ _SCHEMA_FILE = ".schema.parquet"
 
 
 def connect(root: Path) -> ibis.BaseBackend:
-    """Open the tables through Ibis: an in-memory DuckDB with one view per table over its files, and ``writer_inputs``.
+    """Open the tables through Ibis: an in-memory DuckDB with one view per table, and those over them.
 
     DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
     with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
@@ -109,6 +110,29 @@ def read_writer_inputs(root: Path) -> pl.DataFrame:
     return rows.with_columns(pl.col("started_at", "ended_at").dt.convert_time_zone("UTC"))
 
 
+def read_document_catalog(root: Path) -> pl.DataFrame:
+    """Read the catalog of documents: one row per document, by path.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        The view ``document_catalog``, with the columns of
+        :data:`backstory.tables.document_catalog.CATALOG_COLUMNS`.
+
+    Raises:
+        WorkspaceError: The views were never written, or by an earlier version, or a run changes the tables all the
+            time.
+    """
+    try:
+        rows = query_views(root, f"FROM {DOCUMENT_CATALOG}")
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        raise WorkspaceError(
+            f"{root / VIEWS_FILE} was written by an earlier version of Backstory; `backstory run` writes it again"
+        ) from error
+    return rows.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+
+
 def _list_files(root: Path) -> set[tuple[str, int, int]]:
     """Identify the file of each partition, and of the views: a replaced one has another number on the disk."""
     found = set()
@@ -120,7 +144,7 @@ def _list_files(root: Path) -> set[tuple[str, int, int]]:
 
 
 def write_views(root: Path) -> Path:
-    """Write a database file that holds only views: one per table, and ``writer_inputs``.
+    """Write a database file that holds only views: one per table, ``writer_inputs`` and ``document_catalog``.
 
     The views name the files by absolute path and glob, so that the database can be opened from any folder
     and sees partitions written later. Call this again after the folder was moved. The file is replaced by
@@ -190,7 +214,8 @@ def find_views_damage(root: Path) -> str | None:
 def _list_views(root: Path) -> dict[str, str]:
     """Write the statements that create the views, by name, each after those that it reads."""
     views = {table: _view_sql(root, table) for table in SERVED_TABLES}
-    return {**views, WRITER_INPUTS: f"CREATE VIEW {WRITER_INPUTS} AS {select_writer_inputs()}"}
+    derived = {WRITER_INPUTS: select_writer_inputs(), DOCUMENT_CATALOG: select_document_catalog()}
+    return {**views, **{name: f"CREATE VIEW {name} AS {query}" for name, query in derived.items()}}
 
 
 def _view_sql(root: Path, table: str) -> str:
@@ -209,7 +234,7 @@ def _require_views(path: Path) -> None:
     """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
     with closing(duckdb.connect(path, read_only=True)) as connection:
         found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    expected = {*SERVED_TABLES, WRITER_INPUTS}
+    expected = {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
     if {name for (name,) in found} != expected:
         raise OSError(
             errno.ENOSPC, f"{len(found)} of {len(expected)} views were written; is the disk full?", path

@@ -26,8 +26,8 @@ COLUMNS: Final = MappingProxyType(
         "passage as a quotation; empty without documents.",
         "context_tokens": "Estimated tokens of the context.",
         "max_tokens": "Budget of the context.",
-        "citations": "List by rank: number, document_id, revision, title, uri, published_at, tags, passage, "
-        "passage_start, passage_end and serves of each passage.",
+        "citations": "List by rank: number, document_id, revision, title, uri, page_start, page_end, published_at, "
+        "tags, passage, passage_start, passage_end and serves of each passage.",
         "use": "write; or why there is nothing to write from: no_messages, not_made, no_hits, disabled or degraded.",
         "reason": "What that means; null for write.",
         "status": "Status of the window's context.",
@@ -120,6 +120,7 @@ LEFT JOIN (
         list(
             {{
                 'number': citation, 'document_id': document_id, 'revision': revision, 'title': title, 'uri': uri,
+                'page_start': page_start, 'page_end': page_end,
                 'published_at': published_at, 'tags': tags, 'passage': passage, 'passage_start': passage_start,
                 'passage_end': passage_end, 'serves': serves
             }}

@@ -41,7 +41,7 @@ def test_a_workspace_that_would_be_read_whole(root: Path) -> None:
 
 
 def test_what_would_not_be_read_is_said_with_the_reason(root: Path) -> None:
-    (root / "posts" / "a.pdf").write_bytes(b"%PDF-1.7")
+    (root / "posts" / "a.mp3").write_bytes(b"ID3")
     (root / "posts" / "b.md").write_text("", encoding="utf-8")
     for number in range(5):
         (root / "posts" / f".hidden{number}").write_text("x", encoding="utf-8")
@@ -52,7 +52,7 @@ def test_what_would_not_be_read_is_said_with_the_reason(root: Path) -> None:
     assert result.exit_code == 3
     shown = "\n".join(lines(result.stdout))
     assert "  chats/garden.txt\n    taken for a chat, waiting for your answer: its dates can be read" in shown
-    assert "  posts/a.pdf\n    of a kind that is not read: this is a PDF file" in shown
+    assert "  posts/a.mp3\n    of a kind that is not read: this is a sound file" in shown
     assert "  posts/b.md\n    taken for a document, without text: there is no text" in shown
     assert "  posts/.hidden0, posts/.hidden1, posts/.hidden2 and 2 more\n    hidden file" in shown
     assert "  3 files would not be read." in shown
@@ -69,13 +69,13 @@ def test_long_lists_of_documents_begin_with_what_lacks_something(root: Path) -> 
 
 
 def test_scripts_get_every_file(root: Path) -> None:
-    (root / "posts" / "a.pdf").write_bytes(b"%PDF-1.7")
+    (root / "posts" / "a.mp3").write_bytes(b"ID3")
     result = run("check", str(root), "--json")
     assert result.exit_code == 3
     told = json.loads(result.stdout)
     assert (told["complete"], told["messages"], told["people"]) == (False, 2, 2)
     assert {file["source"]: file["status"] for file in told["files"]} == {
-        "chats/garden.txt": "read", "posts/a.pdf": "unsupported", "posts/disk.md": "read",
+        "chats/garden.txt": "read", "posts/a.mp3": "unsupported", "posts/disk.md": "read",
         "posts/irrigation.md": "read",
     }  # fmt: skip
     assert "Ada" not in result.stdout

@@ -54,7 +54,7 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         assert found.sources["encoding"].to_list() == ["cp1252"]
         assert states(found)["posts/a.md"] == (
             "read",
-            "it is not UTF-8 and was read as cp1252, by its letters; save it as UTF-8 if names or texts look wrong",
+            "it is not UTF-8 and was read as cp1252; save it as UTF-8 if names or texts look wrong",
         )
 
 
@@ -74,15 +74,18 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         ("_drafts/a.md", "Text", "ignored", "draft; "),
         ("x/_drafts/y/2024-02-30-a.md", "---\nx: [\n---\n", "ignored", "draft; "),
         (".a.md", "Text", "ignored", "hidden file"),
-        ("a.pdf", PDF, "unsupported", "this is a PDF file; this version reads Markdown (.markdown, .md)"),
+        ("a.pdf", PDF, "failed", "the PDF is damaged or incomplete; copy, write or export it again"),
+        ("a.mp3", b"ID3", "unsupported", "this is a sound file (MP3); this version reads Markdown (.markdown, .md)"),
         ("a", PDF, "unsupported", "this is a PDF file;"),
-        ("a.txt", PDF, "unsupported", "this is a PDF file;"),
-        ("a.docx", b"PK\x03\x04...", "unsupported", "this is a Word file;"),
-        ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "unsupported", "this is a Word file;"),
-        ("a.PNG", "", "unsupported", "this is an image;"),
+        ("a.txt", PDF, "unsupported", "this is a PDF file in spite of its name;"),
+        ("a.docx", b"PK\x03\x04...", "failed", "the file is damaged: it cannot be unpacked; write or export it again"),
+        ("a.docx", PDF, "failed", "this is a PDF file in spite of its name; give it the name of its kind"),
+        ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "unsupported", "a Word file of before 2007 (save it as DOCX);"),
+        ("a.GIF", "", "unsupported", "this is an image;"),
         ("a.bin", b"RIFF\0\0\0\0WEBPVP8 ", "unsupported", "this is an image (WebP);"),
         ("a.bin", b"\0\0\0\x18ftypmp42", "unsupported", "this is a video;"),
-        ("a.txt", "Text", "unsupported", "this is a text file;"),
+        ("2024-05-01-a.txt", "Text", "read", None),
+        ("a.log", "Text", "unsupported", "this is a log;"),
         ("a.xyz", "Text", "unsupported", "a file of a kind that is not known (.xyz);"),
         ("README", "Text", "unsupported", "a file without an ending in its name;"),
     ],
@@ -149,7 +152,7 @@ def test_what_may_not_be_read_is_a_row_and_stops_nothing(
     write: Write, shut: Callable[[Path, int], AbstractContextManager[None]], named: str
 ) -> None:
     folder = write(
-        {"a.md": "---\ndate: 2024-05-01\n---\nText", "b/c.md": "Text", "d.md": "Text", "e.pdf": PDF}
+        {"a.md": "---\ndate: 2024-05-01\n---\nText", "b/c.md": "Text", "d.md": "Text", "e.mp3": b"ID3"}
     )
     first = read_documents(folder, DEFAULTS)
     with shut({"file": folder / "d.md", "folder": folder / "b", "posts": folder}[named], 0):

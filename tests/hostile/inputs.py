@@ -7,14 +7,30 @@ import json
 import os
 import socket
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
+from tests.documents.hostile_pdf_files import (
+    PAGE,
+    claim_pages,
+    draw_itself,
+    inflate,
+    multiply_forms,
+    nest_arrays,
+    nest_dictionaries,
+    nest_pages,
+    pack_objects,
+    protect,
+    repeat_xref,
+)
+from tests.documents.office_files import make_zip, open_parts, paragraph, sheet_parts, word_parts, write_rows
+from tests.documents.pdf_files import make_pdf, write_lines
 from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
+from tests.messages.text_samples import IRSSI, MAIL, MAILBOX, ZNC, ZOOM_CHAT, ZOOM_TRANSCRIPT
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
@@ -129,7 +145,16 @@ def front(field: str) -> Callable[[Path], object]:
     return write(f"---\n{field}\n---\nText\n")
 
 
+def office(parts: Mapping[str, str | bytes]) -> Callable[[Path], object]:
+    return write(make_zip(parts))
+
+
 LARGE = 20 * (1 << 20)
+WORD = word_parts(paragraph("&a;"))
+TEXT = open_parts("text", "<text:p>&a;</text:p>")
+LISTS = "<text:list><text:list-item>" * 20_000 + "</text:list-item></text:list>" * 20_000
+SHEET = sheet_parts(Beds=write_rows([["Text"]]))
+ENTITIES = '<!DOCTYPE x [<!ENTITY b "ha"><!ENTITY a "' + "&b;" * 1000 + '">]>'
 
 HOSTILE = (
     Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged ZIP",
@@ -190,6 +215,24 @@ HOSTILE = (
     Hostile("chats", "half.jsonl", "signal-cli, half a surrogate pair, 100,000 brackets, no JSON", "read", "4 lines",
             write(b"".join([write_sample(SIGNAL), b'{"envelope": {"sourceUuid": "\\ud800", "dataMessage": {"a": 1}}}\n',
                             b"[" * 100_000, b"\n{\n\xff\n"]))),
+    Hostile("chats", "2024-05-01.log", "IRC log, a line of 3 MB, NUL bytes, a time of no clock", "read",
+            "3 lines", write(ZNC + "[10:11:00] <ann> " + "x" * 3_000_000 + "\n[25:61:00] <ann> a\n\0\0\0\n")),
+    Hostile("chats", "days.log", "IRC log, a day that no calendar has", "read", "tells the day",
+            write(IRSSI.replace("May 02", "May 42"))),
+    Hostile("chats", "undated.log", "IRC log that does not say its day", "set_aside", "into the name", write(ZNC)),
+    Hostile("chats", "GMT99981231-100000.vtt", "transcript, a cue beyond all calendars, tags that never end", "read",
+            "2 lines", write(ZOOM_TRANSCRIPT + "\n9999:00:00.000 --> 9999:00:01.000\nAnn: a\n\n"
+                                  "00:00.000 --> 00:01.000\n" + "<v " * 10_000)),
+    Hostile("chats", "undated.vtt", "transcript that does not say when the meeting began", "set_aside",
+            "into the name", write(ZOOM_TRANSCRIPT)),
+    Hostile("chats", "2024-05-01 chat.txt", "Zoom chat, a line of 3 MB without an end", "read", "longer than 1 MiB",
+            write(ZOOM_CHAT + "x" * 3_000_000)),
+    Hostile("chats", "parts.eml", "mail, 5,000 parts in each other", "read", "",
+            write("Content-Type: multipart/mixed; boundary=b\n" + MAIL.replace("text/plain; charset=utf-8", "a")
+                  + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 5_000)),
+    Hostile("chats", "broken.mbox", "mailbox, a header and HTML that cannot be parsed", "read",
+            "", write(MAILBOX.replace("=?utf-8?b?QnJvdA==?=", "=?utf-8?b?Q?=").replace("<p>Yes", "<![x <p>Yes"))),
+    Hostile("chats", "cut.mbox", "mailbox, cut off within a mail", "read", "", write(MAILBOX[:900])),
     Hostile("chats", "large.jsonl", "file of more bytes than may be read", "failed", "too many to read",
             write(b"\n" * LARGE)),
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),
@@ -218,8 +261,91 @@ HOSTILE = (
             write('{"a": ' + "9" * 5000 + "}\nText\n")),
     Hostile("posts", "dotted.md", "TOML, 200,000 keys in keys", "failed", "processor time",
             write("+++\n" + "a." * 200_000 + "a = 1\n+++\nText\n")),
+    Hostile("posts", "line.csv", "CSV, one line of 10 MB", "failed", "MB of memory",
+            write(b"a,b\n" + b"x" * 10_000_000)),
+    Hostile("posts", "null.csv", "CSV, null bytes alone", "failed", "not a table of text", write(b"\0" * 1000)),
+    Hostile("posts", "quote.csv", "CSV, a quotation mark that is never closed", "read", "out of place",
+            write('a,b\n"x,1\n' + "y,2\n" * 1000)),
+    Hostile("posts", "other.csv", "Parquet named CSV", "unsupported", "in spite of its name", damaged_parquet(96)),
+    Hostile("posts", "nested.json", "JSON, 100,000 brackets", "failed", "nested too deeply", write("[" * 100_000)),
+    Hostile("posts", "cut.json", "JSON, cut off", "failed", "line 2: this is not valid JSON",
+            write('[{"a": 1},\n{"a": ')),
+    Hostile("posts", "digits.json", "JSON, a value of 100,000 digits", "read", "", write("9" * 100_000)),
+    Hostile("posts", "lines.jsonl", "JSONL, a line of 100,000 brackets, one cut off, half a surrogate pair", "read",
+            "lines left out because they are nested too deeply: 1, the first is line 1",
+            write("[" * 100_000 + '\n{"a": \n{"a": "\\ud800"}\n')),
+    Hostile("posts", "damaged.parquet", "Parquet, one byte of a page changed", "failed", "damaged",
+            damaged_parquet(96)),
+    Hostile("posts", "footer.parquet", "Parquet, length of the footer changed", "failed", "damaged",
+            damaged_parquet(-6)),
+    Hostile("posts", "rows.parquet", "Parquet, some kB of 5 million equal rows", "failed", "5,000,000 rows",
+            repeated_parquet(5_000_000)),
+    Hostile("posts", "brackets.py", "Python, 100,000 brackets", "read", "not valid Python", write("(" * 100_000)),
+    Hostile("posts", "signs.py", "Python, 100,000 signs before a number", "read", "nested too deeply",
+            write("-" * 100_000 + "1")),
+    Hostile("posts", "null.py", "Python, null bytes", "read", "not valid Python", write("x = 1\n\0\0\n")),
+    Hostile("posts", "brackets.rs", "Rust, 100,000 brackets", "read", "", write("{(" * 50_000)),
+    Hostile("posts", "signs.rb", "Ruby, 60,000 signs before a number", "read", "",
+            write("def f; " + "+++\n" * 20_000)),
+    Hostile("posts", "line.js", "JavaScript, one line of 10 MB", "read", "characters, more than",
+            write("a();" * 2_500_000)),
+    Hostile("posts", "video.ts", "a video named TypeScript", "failed", "not",
+            write((b"G\x40\0\x10" + b"\xff" * 184) * 100)),
+    Hostile("posts", "locked.pdf", "PDF, protected by a password", "failed", "protected by a password",
+            write(protect("secret"))),
+    Hostile("posts", "open.pdf", "PDF, encrypted without a password", "read", "", write(protect(""))),
+    Hostile("posts", "claim.pdf", "PDF, 100,000 pages by its header, one in the file", "read", "",
+            write(claim_pages(100_000))),
+    Hostile("posts", "cut.pdf", "PDF, cut off", "failed", "damaged or incomplete", write(PAGE[: len(PAGE) // 2])),
+    Hostile("posts", "xref.pdf", "PDF, table of objects that names itself as the one before", "read", "",
+            write(repeat_xref())),
+    Hostile("posts", "tree.pdf", "PDF, tree of pages that holds itself", "read", "", write(nest_pages())),
+    Hostile("posts", "bomb.pdf", "PDF, page of 300 MB in 2 kB", "failed", "MB of memory", write(inflate(300))),
+    Hostile("posts", "objects.pdf", "PDF, object stream of 300 MB in 300 kB", "failed", "MB of memory",
+            write(pack_objects(300))),
+    Hostile("posts", "arrays.pdf", "PDF, 200,000 lists in lists", "read", "", write(nest_arrays(200_000))),
+    Hostile("posts", "dictionaries.pdf", "PDF, 200,000 dictionaries in dictionaries", "read", "",
+            write(nest_dictionaries(200_000))),
+    Hostile("posts", "ring.pdf", "PDF, form that draws itself nine times", "failed", "MB of memory",
+            write(draw_itself())),
+    Hostile("posts", "forms.pdf", "PDF, a letter drawn a billion times by forms in forms", "failed", "MB of memory",
+            write(multiply_forms(9))),
+    Hostile("posts", "box.pdf", "PDF, page of 10^30 points", "read", "",
+            write(make_pdf([write_lines("Hello")], box=(0, 0, 1e30, 1e30)))),
+    Hostile("posts", "zeros.pdf", "PDF, 5,000 null bytes", "empty", "the file is empty", write(b"\0" * 5000)),
+    Hostile("posts", "null.pdf", "PDF, a null byte in its text", "read", "", write(PAGE.replace(b"Hello", b"He\0llo"))),
+    Hostile("posts", "zip.pdf", "ZIP with the name of a PDF", "failed", "this is no PDF", write(b"PK\x03\x04" * 99)),
+    Hostile("posts", "pdf.png", "PDF with the name of an image", "failed", "not an image", write(PAGE)),
     Hostile("posts", "large.md", "file of more bytes than may be read", "failed", "too many to read",
             write(b"x" * LARGE)),
+    Hostile("posts", "laughs.docx", "Word, entities that grow a thousandfold", "failed", "defines entities",
+            office(WORD | {"word/document.xml": f"{ENTITIES}{WORD['word/document.xml']!s}"})),
+    Hostile("posts", "outside.odt", "OpenDocument, an entity that names a file", "failed", "defines entities",
+            office(TEXT | {"content.xml": f'<!DOCTYPE x [<!ENTITY a SYSTEM "/etc/passwd">]>{TEXT["content.xml"]!s}'})),
+    Hostile("posts", "zeros.xlsx", "spreadsheet, a part of 30 MB of zeros in 30 kB", "failed", "more than 200 times",
+            office(SHEET | {"xl/sharedStrings.xml": b"\0" * (30 << 20)})),
+    Hostile("posts", "corners.xlsx", "spreadsheet, its first and its last possible cell", "failed", "megabytes",
+            office(SHEET | {"xl/worksheets/sheet1.xml": str(SHEET["xl/worksheets/sheet1.xml"]).replace(
+                "</sheetData>", '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>')})),
+    Hostile("posts", "climbing.docx", "Word, a part whose name leaves the file", "failed", "outside of itself",
+            office(WORD | {"../../word/media/a.xml": "x"})),
+    Hostile("posts", "locked.docx", "Word, protected by a password", "failed", "protected by a password",
+            write(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le"))),
+    Hostile("posts", "half.epub", "e-book, cut in the middle", "failed", "cannot be unpacked",
+            write(make_zip(WORD)[:700])),
+    Hostile("posts", "picture.docx", "an image with the name of a Word file", "failed", "an image (PNG)",
+            write(b"\x89PNG\r\n\x1a\n" + b"\0" * 100)),
+    Hostile("posts", "deep.odt", "OpenDocument, 20,000 lists in lists", "failed", "breaks the reader",
+            write(make_zip(open_parts("text", LISTS), zipfile.ZIP_STORED))),
+    Hostile("posts", "deep.html", "web page, 100,000 tags in tags", "failed", "nested deeper than 1,024 tags",
+            write("<b>" * 100_000 + "Text")),
+    Hostile("posts", "open.html", "web page, 300,000 comments that do not end", "read", "",
+            write("Text" + "<!--" * 300_000)),
+    Hostile("posts", "marks.rst", "reStructuredText, 2,000 headings", "read", "",
+            write("A b\n===\n\nA bc\n----\n\n" * 1000)),
+    Hostile("posts", "null.txt", "text, one null byte", "read", "", write("Text \0 text")),
+    Hostile("posts", "program.txt", "a program with the name of a text", "failed", "is not UTF-8 text",
+            write(b"\x7fELF\x02\x01" + bytes(range(256)) * 8)),
     Hostile("posts", "fifo.md", "named pipe", "failed", "not a file", os.mkfifo),
     Hostile("posts", "socket.md", "socket", "failed", "not a file", bind_socket),
     Hostile("posts", "folder.md/", "folder with the name of a file", "ignored", "in spite of its name", Path.mkdir),

@@ -15,15 +15,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from backstory.chunking.chunkers import choose_chunker
+from backstory.chunking.tokens import estimate_tokens
+from backstory.documents.limited_reading import read_document
 from backstory.documents.markdown_reader import MarkdownReader
+from backstory.documents.reader import READERS, find_reader
 from backstory.errors import DocumentError, SettingsError
 from backstory.messages.export_files import ListedFile
 from backstory.messages.file_reading import read_file, read_opened
 from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
-from backstory.settings import ConversationSettings
+from backstory.settings import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.yaml_file import read_settings
+from tests.documents.pdf_files import SCAN, make_image, make_pdf, make_right_to_left, write_lines
 from tests.hostile.inputs import LINES, TELEGRAM
 from tests.messages.chat_samples import SAMPLES, write_sample
+from tests.messages.text_samples import TEXT_SAMPLES
 
 EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", "60"))
 SETTINGS = ConversationSettings()
@@ -61,11 +67,30 @@ TABLES = [
     TELEGRAM.encode(),
     *map(write_sample, SAMPLES.values()),
 ]
+TEXTS = [content.encode() for _, content in TEXT_SAMPLES.values()]
 POSTS = [
     b'---\ntitle: "T"\ndate: 2024-02-13\ntags: [a, b]\ndraft: false\n---\n# Heading\n\nText #tag\n',
     b'+++\ntitle = "T"\ndate = 2024-02-13T10:00:00Z\n[extra]\na = [1, {b = 2}]\n+++\nText\n',
     b'{"title": "T", "date": "2024-02-13", "tags": ["a"]}\nText\n',
 ]
+ROWS_AND_CODE = {
+    "a.csv": b'name,age\nAnn,3\n"B\nC","4"\n',
+    "a.json": b'{"a": [{"b": 1.5, "c": [true, null]}, {"d": {"e": "\\u00e9"}}], "f": "x"}',
+    "a.jsonl": b'{"a": 1, "b": {"c": [1]}}\n{"a": "x"}\n[1]\n',
+    "a.py": b'"""Doc."""\n\n# note\n@mark\ndef f(a):\n    return f"{a}"\n\nclass B:\n    def g(self): ...\n',
+    "a.rs": b"/// Doc.\n#[derive(Debug)]\nstruct A { b: u8 }\nimpl A { fn f(&self) {} }\n",
+    "a.sh": b"# Doc.\nf() {\n  cat <<END\nx $(date) END\nEND\n}\n",
+    "a.rb": b"class A\n  def f; <<~X; end\n  x\n  X\nend\n",
+}
+PDFS = [
+    make_pdf(
+        [write_lines("Hello", "wor-", "ld"), b""], information={"Title": "T", "CreationDate": "D:20240101"}
+    ),
+    make_right_to_left("bcde (x)"),
+    make_pdf([write_lines("Typed"), SCAN], images={"Scan": make_image(8, 8, bytes(64))}),
+]
+PDF_READER = next(reader for reader in READERS if reader.format == "pdf")
+PDF_SETTINGS = DocumentSettings(read_seconds=2, read_megabytes=256, ocr="off")
 YAML = [
     b"conversations:\n  folder: chats\n  overrides: {a: {date_order: dmy}}\nrag:\n  top_k: 5\n  min_similarity: null\n"
 ]
@@ -75,7 +100,8 @@ TOKENS = [
     b"...\n", b"+++\n", b"\\ud800", b"\\UFFFFFFFF", b"\\x00", b"-99999999999", b"1e19", b"nan", b"9" * 5000,
     b"0001-01-01", b"9999-12-31T23:59:59-14:00", b"24:61", b"PAR1", b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06",
     b"\x1b[31m", b"added ", b"13.02.24, 10:00 - ", b"[2/29/23, 1:00:00 AM] ", b"\xd9\xa1", b"~ ", b"\x85",
-    b"\xe2\x80\xa8", b"\x0c", b"#", b"=",
+    b"\xe2\x80\xa8", b"\x0c", b"#", b"=", b"From ", b"<v ", b"<![", b"=?x?b?=?=", b"--b\n", b"--- Day changed ",
+    b"00:00:00.000 --> ", b"\t", b"*** ", b" is now known as ",
 ]  # fmt: skip
 
 
@@ -131,6 +157,22 @@ def test_tables_and_texts(content: bytes, name: str) -> None:
 
 
 @fuzz
+@given(
+    damage(TEXTS),
+    st.sampled_from(["2024-05-01 10.00.00.txt", "2024-05-01.log", "a.mbox", "GMT99991231-235959.vtt"]),
+)
+@example(b"WEBVTT\n\n9999:00:00.000 --> 00:01.000\nAnn: a\n", "GMT99991231-235959.vtt")
+@example(
+    b"Date: Wed, 01 May 2024 10:00:00 +9999\nFrom: a@b\nTo: a\nContent-Type: text/html\n\n<![if", "a.mbox"
+)
+@example(
+    b"Date: x\nFrom: a@b\nTo: a\n" + b"Content-Type: multipart/mixed; boundary=b\n\n--b\n" * 2000, "a.mbox"
+)
+def test_logs_and_mails(content: bytes, name: str) -> None:
+    check_export(content, name)
+
+
+@fuzz
 @given(content=damage(PARQUETS))
 @pytest.mark.parametrize("name", ["a.parquet"])
 def test_parquet(content: bytes, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -155,6 +197,48 @@ def test_documents(content: bytes) -> None:
     if document is not None:
         texts = [document.text, document.title, document.slug, document.kind, document.tenant, *document.tags]
         assert all(text is None or text.encode() is not None for text in texts)
+
+
+@fuzz
+@given(data=st.data())
+@pytest.mark.parametrize("name", ROWS_AND_CODE)
+def test_rows_and_code(name: str, data: st.DataObject) -> None:
+    content = data.draw(damage([ROWS_AND_CODE[name]]))
+    reader = find_reader(name, READERS)
+    assert reader is not None
+    problem = ""
+    try:
+        document = reader.read(content, name, drafts=True)
+    except DocumentError as error:
+        document, problem = None, str(error)
+    assert (document is None) == problem.startswith(f"{name}:")
+    if document is not None:
+        assert document.text.strip()
+        assert document.text.encode()
+        assert (document.unread or "").encode() is not None
+        chunker = choose_chunker(document.chunker, ChunkSettings(), max_tokens=64)
+        (spans,) = chunker.cut(
+            [document.text], max_tokens=[64], overlap_tokens=0, count_tokens=estimate_tokens
+        )
+        chunks = [document.text[span.start : span.end] for span in spans]
+        assert "".join("".join(chunks).split()) == "".join(document.text.split())
+
+
+@fuzz
+@given(content=damage(PDFS))
+def test_pdfs(content: bytes) -> None:
+    """A library may crash on damaged bytes, but only the process with limits, and with a sentence."""
+    problem = ""
+    try:
+        document = read_document(PDF_READER, content, "a.pdf", PDF_SETTINGS)
+    except DocumentError as error:
+        document, problem = None, str(error)
+    assert (document is None) == problem.startswith("a.pdf:")
+    if document is not None:
+        assert (document.text + (document.title or "")).encode().strip()
+        assert list(document.page_starts) == sorted(document.page_starts)
+        assert document.page_starts[0] == 0
+        assert document.page_starts[-1] <= len(document.text)
 
 
 @fuzz

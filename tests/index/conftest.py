@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from backstory.index import Filters, IndexBuild, SearchIndex, build_index, open_index
 from backstory.settings import IndexSettings
-from backstory.tables import schemas
 from backstory.tables.contracts import polars_schema
+from backstory.tables.document_schemas import DocumentChunks, Documents
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS = ("post", "page", "digest")
@@ -102,12 +102,19 @@ def make_corpus(document_count: int, chunks_each: int = 2, dimension: int = 24, 
             "tags": [list(random.choice(TAGS, size=random.integers(0, 3), replace=False)) for _ in days],
             "kind": [KINDS[number % 3] for number in range(document_count)],
             "tenant": [TENANTS[number % 2] for number in range(document_count)],
+            "format": ["markdown"] * document_count,
+            "size": [4] * document_count,
+            "encoding": ["utf-8"] * document_count,
+            "page_starts": [[]] * document_count,
+            "confidences": [[]] * document_count,
+            "chunker": ["markdown"] * document_count,
             "text": ["text"] * document_count,
             "content_hash": [f"h{number}" for number in range(document_count)],
             "status": ["ok"] * document_count,
             "error": [None] * document_count,
+            "unread": [None] * document_count,
         },
-        schema=polars_schema(schemas.Documents),
+        schema=polars_schema(Documents),
     )
     pairs = [(number, index) for number in range(document_count) for index in range(chunks_each)]
     chunks = pl.DataFrame(
@@ -118,15 +125,18 @@ def make_corpus(document_count: int, chunks_each: int = 2, dimension: int = 24, 
             "chunk_index": [index for _, index in pairs],
             "page_start": [None] * len(pairs),
             "page_end": [None] * len(pairs),
+            "line_start": [1 + index for _, index in pairs],
+            "line_end": [1 + index for _, index in pairs],
             "char_start": [100 * index for _, index in pairs],
             "char_end": [100 * index + 90 for _, index in pairs],
             "heading": ["Intro"] * len(pairs),
+            "confidence": [None] * len(pairs),
             "text": [
                 f"words about topic{number % 17} and item{number} part{index}" for number, index in pairs
             ],
             "token_count": [9] * len(pairs),
         },
-        schema=polars_schema(schemas.DocumentChunks),
+        schema=polars_schema(DocumentChunks),
     )
     centres = random.normal(size=(max(1, document_count // 10), dimension))
     noise = 0.45 * random.normal(size=(len(pairs), dimension))

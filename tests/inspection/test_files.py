@@ -13,7 +13,7 @@ from backstory.inspection.examination import Examination
 from backstory.inspection.files import STATUS_WORDS
 from backstory.tables.contracts import polars_schema
 from backstory.tables.schemas import SOURCE_STATUSES, Sources
-from backstory.workspace import Workspace
+from backstory.workspace import Workspace, open_workspace
 from tests.workspaces import SETTINGS, replace_recorded
 
 
@@ -40,16 +40,14 @@ def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
 
 
 def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Workspace) -> None:
-    write(
-        workspace.posts, {"a.md": "---\ndate: soon\n---\nText", "b.md": "", "c.pdf": b"%PDF-1.7", ".d": "x"}
-    )
+    write(workspace.posts, {"a.md": "---\ndate: soon\n---\nText", "b.md": "", "c.mp3": b"ID3", ".d": "x"})
     run_pipeline(workspace)
     found = examined(workspace)
     assert found["files in posts/"] == Examination(
         "files in posts/",
         False,
         "in the last run: 6 read; 1 without text; 1 of a kind that is not read; 1 that could not be read; 1 left out "
-        "by a rule; of a kind that is not read: posts/c.pdf",
+        "by a rule; of a kind that is not read: posts/c.mp3",
     )
     assert not found["file posts/a.md"].passed
     assert (
@@ -60,6 +58,19 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
         "files in posts/",
         "file posts/a.md",
     ]
+
+
+def test_text_in_images_is_said_and_is_no_failure(workspace: Workspace) -> None:
+    (workspace.root / "backstory.yaml").write_text(f"{SETTINGS}documents: {{ocr: off}}\n", encoding="utf-8")
+    write(workspace.posts, {"lamp.png": b"\x89PNG\r\n\x1a\n"})
+    changed = open_workspace(workspace.root)
+    run_pipeline(changed)
+    found = examined(changed)["files in posts/"]
+    assert found.passed
+    assert found.detail == (
+        "in the last run: 6 read; 1 whose text is in images; text in images: posts/lamp.png (it holds only images; set "
+        "`documents: {ocr: auto}` to have their text recognised)"
+    )
 
 
 def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Workspace]) -> None:

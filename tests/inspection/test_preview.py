@@ -1,9 +1,10 @@
 """A preview says what a run then does, by the same readers, and leaves no trace."""
 
 import hashlib
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import polars as pl
 import pytest
@@ -143,6 +144,7 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
             "mixed/json.md": '{"title": "A title"}\nThe text.\n',
             "mixed/post.md": POST,
             "mixed/notes.txt": "Just a text.\n",
+            "mixed/run.log": "Just a text.\n",
             "mixed/.hidden/a.md": POST,
         },
     )
@@ -153,9 +155,10 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
         "mixed/chat.md": ("chat", "read"),
         "mixed/chat.txt": ("chat", "read"),
         "mixed/json.md": ("document", "read"),
-        "mixed/notes.txt": (None, "unsupported"),
+        "mixed/notes.txt": ("document", "read"),
         "mixed/post.md": ("document", "read"),
         "mixed/quoting.md": ("document", "read"),
+        "mixed/run.log": (None, "unsupported"),
     }
     assert preview.messages == 12, "chat.md holds the messages of chat.txt"
     assert not preview.complete
@@ -171,18 +174,27 @@ def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Pa
     messenger = (
         '{"participants": [], "threadName": "Ann",\n "messages": [{"senderName": "Ann", "timestamp": 1}]}'
     )
-    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.png": b"\x89PNG\r\n\x1a\n"})
+    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.gif": b"GIF89a"})
     [export] = preview_run([Path("result.json")]).files
     assert export["reason"].startswith(
         "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
     )
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.png"].startswith("this is an image (PNG); this version reads Markdown")
-    [lamp] = preview_run([Path("blog/lamp.png")]).files
-    assert lamp["reason"] == reasons["blog/lamp.png"]
+    assert reasons["blog/lamp.gif"].startswith("this is an image (GIF); this version reads Markdown")
+    [lamp] = preview_run([Path("blog/lamp.gif")]).files
+    assert lamp["reason"] == reasons["blog/lamp.gif"]
     write(elsewhere, {"blog/chat.txt": CHAT})
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.png"].startswith("a picture outside a chat's own folder")
+    assert reasons["blog/lamp.gif"].startswith("a picture outside a chat's own folder")
+
+
+def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -> None:
+    write(elsewhere, {"blog/post.md": POST, "blog/lamp.png": ""})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == ("document", "empty")
+    write(elsewhere, {"blog/chat.txt": CHAT})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == (None, "unsupported")
+    files = [Path("blog/chat.txt"), Path("blog/lamp.png")]
+    assert taken(preview_run(files))["blog/lamp.png"] == (None, "unsupported")
 
 
 def test_the_two_exports_of_a_group_are_recognised_among_single_files(elsewhere: Path) -> None:
@@ -215,7 +227,7 @@ def test_a_folder_of_a_workspace_is_read_as_part_of_it(workspace: Workspace) -> 
     preview = preview_run([workspace.posts / "sub"])
     assert taken(preview) == {
         "posts/sub/a.md": ("document", "read"),
-        "posts/sub/b.txt": (None, "unsupported"),
+        "posts/sub/b.txt": ("document", "read"),
     }
 
 
@@ -322,3 +334,16 @@ def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> 
         "slack",
         "telegram",
     ]
+
+
+def test_an_archive_is_previewed_as_a_chat_or_as_a_folder_of_documents(tmp_path: Path) -> None:
+    for name, member, text in (
+        ("talk.zip", "_chat.txt", CHAT),
+        ("wiki.zip", "frost.md", "# Frost\n"),
+        ("pictures.zip", "a.png", "x"),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, text)
+    rows = preview_run([tmp_path]).files
+    found = {PurePath(row["source"]).relative_to(tmp_path).as_posix(): row["taken_for"] for row in rows}
+    assert found == {"talk.zip": "chat", "wiki.zip/frost.md": "document", "pictures.zip": None}

@@ -4,25 +4,28 @@ import contextlib
 import copy
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from backstory.messages.chat_format import ChatMessage, Item
+from backstory.messages import chat_rows
+from backstory.messages.chat_format import ChatMessage, Deleted, Item
 from backstory.messages.chat_formats import find_format
 from backstory.messages.chat_rows import collect_items
 from backstory.messages.export_parts import open_parts
 from backstory.messages.json_stream import BrokenJsonError
 from tests.messages.chat_samples import SAMPLES, write_sample
+from tests.messages.text_samples import TEXT_SAMPLES
 
 ODD: tuple[Any, ...] = (None, True, 7, -1e300, "", "\0", "9" * 40, [], {}, [[], {}], {"a": []})
 """Values of every type, one of which is wrong wherever it stands."""
 
 
-def read(content: bytes) -> tuple[str | None, list[Item]]:
+def read(content: bytes, name: str = "export.json") -> tuple[str | None, list[Item]]:
     """Give the format of an export and what is read of it before it breaks off."""
     items: list[Item] = []
-    with open_parts(io.BytesIO(content), "export.json") as parts:
+    with open_parts(io.BytesIO(content), name) as parts:
         found = find_format(parts)
         if found is None:
             return None, items
@@ -56,6 +59,29 @@ def test_a_sample_is_read_whole_and_as_its_format(name: str) -> None:
     assert found == name
     assert parsed.unread.is_empty()
     assert len(parsed.rows) > 0
+
+
+@pytest.mark.parametrize("name", TEXT_SAMPLES)
+def test_a_text_is_read_whole_and_as_its_format(name: str) -> None:
+    expected, content = TEXT_SAMPLES[name]
+    found, items = read(content.encode(), name)
+    parsed = collect_items(items, "UTC")
+    assert found == expected
+    assert parsed.unread.is_empty()
+    assert len(parsed.rows) > 0
+
+
+def test_the_last_record_of_a_message_counts_in_a_large_export_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_rows, "_ROWS_AT_ONCE", 2)
+    sent = datetime(2024, 5, 1, tzinfo=UTC)
+    keys = ["a", "b", None, "a", None, "c", "b", "a"]
+    said = [ChatMessage(sent, "Ann", str(place), chat="x", key=key) for place, key in enumerate(keys)]
+    said.append(ChatMessage(sent, "Ann", "8", chat="y", key="a"))
+
+    rows = collect_items([*said, Deleted("x", "b")], "UTC").rows
+
+    assert rows["text"].to_list() == ["2", "4", "5", None, "7", "8"]
+    assert rows["seq"].to_list() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -34,13 +34,14 @@ def test_every_file_is_a_row_and_is_counted(workspace: Workspace) -> None:
     (workspace.posts / "draft.md").write_text("---\ndraft: true\n---\nText", encoding="utf-8")
     (workspace.posts / "undated.md").write_text("Text", encoding="utf-8")
     (workspace.posts / "broken.md").write_text("---\ndate: soon\n---\nText", encoding="utf-8")
-    (workspace.posts / "paper.pdf").write_bytes(b"%PDF-1.7")
+    (workspace.posts / "talk.mp3").write_bytes(b"ID3")
     report = materialize_documents(workspace)
     new = {name: state for name, state in states(workspace).items() if state != "read"}
-    assert new == {"posts/draft.md": "ignored", "posts/broken.md": "failed", "posts/paper.pdf": "unsupported"}
+    assert new == {"posts/draft.md": "ignored", "posts/broken.md": "failed", "posts/talk.mp3": "unsupported"}
     assert report.counts == {
         "status_ok": 7, "status_error": 1, "files_read": 7, "files_failed": 1, "files_ignored": 1,
         "files_unsupported": 1, "drafts": 1, "undated": 1, "undated_documents": "posts/undated.md",
+            "files_unchanged": 0,
     }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ BASE: dict[str, dict[str, Any]] = {
 }
 
 NOTHING = ""
-IDLE = (NOTHING, "messages", "documents")
+IDLE = (NOTHING, "messages", "documents", "document_chunks")
 """What is made again where the rows of the small workspace stay as they are."""
 JUDGED = "decisions window_contexts"
 SHOWN = f"{JUDGED} contexts"
@@ -67,6 +67,8 @@ class Change:
 
 HNSW = {"index.ann_min_rows": 1}
 DIGEST = {"writers.provider": "digest"}
+SENTENCES = {"chunks.chunkers": {"markdown": "sentence"}, "chunks.sentence_overlap_tokens": 4}
+CHARACTERS = {"chunks.chunkers": {"markdown": "character"}, "chunks.overlap_characters": 20}
 DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
 
 CHANGES = (
@@ -100,14 +102,23 @@ CHANGES = (
     Change("documents.folder", "blog", "documents", rename=("posts", "blog")),
     Change("documents.pattern", "**/*.md", "documents"),
     Change("documents.sources", [{"path": "absent"}], "documents"),
+    Change("documents.secrets", ["*.private"], "documents"),
     Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
     Change("documents.drafts", True, "documents"),
+    Change("documents.ocr", "off", "documents"),
+    Change("documents.ocr_languages", ["eng", "deu"], "documents"),
     Change("documents.read_seconds", 61, "documents"),
     Change("documents.read_megabytes", 1024, "documents"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
     Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0}),
     Change("chunks.overlap_tokens", 10, f"document_chunks {INDEXED}"),
+    Change("chunks.chunkers", {"markdown": "page"}, f"document_chunks {INDEXED}"),
+    Change("chunks.sentence_max_tokens", 20, "document_chunks", {"chunks.sentence_overlap_tokens": 4}),
+    Change("chunks.sentence_max_tokens", 20, f"document_chunks {INDEXED}", SENTENCES),
+    Change("chunks.sentence_overlap_tokens", 10, f"document_chunks {INDEXED}", SENTENCES),
+    Change("chunks.max_characters", 300, f"document_chunks {INDEXED}", CHARACTERS),
+    Change("chunks.overlap_characters", 10, f"document_chunks {INDEXED}", CHARACTERS),
     Change("queries.granularities", [2], ASKED),
     Change("queries.min_tokens", 12, NOTHING),
     Change("queries.min_tokens", 40, ASKED),

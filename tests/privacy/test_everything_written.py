@@ -17,6 +17,7 @@ import polars as pl
 
 from backstory.privacy.folding import fold
 from backstory.report.window_page import write_window_page
+from backstory.tables import read_table
 from backstory.tables.views import VIEWS_FILE
 from backstory.workspace import Workspace, open_workspace
 from tests.cli.test_foreign_errors import NAME as DAMAGED_NAME
@@ -38,9 +39,49 @@ CHAT = f"""\
 99/99/2025, 09:06 - Ben Okri: a day that is none
 15/03/2025, 18:00 - Ben Okri: The night train to Lisbon needs a seat reservation
 """
+OTHER_CHATS = {
+    "garden.mbox": """\
+From ada.lind@example.org Thu Mar 13 10:00:00 2025
+From: "Lind, Ada" <ada.lind@example.org>
+To: Dora Quill <dora.quill@example.org>
+Date: Thu, 13 Mar 2025 10:00:00 +0000
+Subject: The compost heap
+Message-ID: <1@mail.example.org>
+
+Ada Lind and Dora Quill turn the compost heap; write to dora.quill@example.org
+
+""",
+    "garden/#moths_20250313.log": """\
+[10:00:00] *** Joins: efa_toft77 (~efa@efa-toft.example)
+[10:01:00] <efa_toft77> Ada Lind: the trap is out
+[10:02:00] *** efa_toft77 is now known as toft77_off
+[10:03:00] <gil_ny88> @toft77_off: and the lamp
+""",
+    "GMT20250313-100000_Recording.transcript.vtt": """\
+WEBVTT
+
+00:00:02.000 --> 00:00:05.000
+Hal Innes: Ada Lind brings the ladder
+
+00:00:09.000 --> 00:00:11.000
+<v Ivy Jarl>and Hal Innes the saw</v>
+""",
+    "2025-03-13 chat.txt": "10:01:02 From Kim Lowe to Ivy Jarl(Direct Message):\n\tthe saw is at Kim Lowe's\n",
+}
+OTHER_NAMES = (
+    *(
+        "Dora Quill",
+        "ada.lind@example.org",
+        "dora.quill@example.org",
+        "efa_toft77",
+        "efa-toft.example",
+        "toft77_off",
+    ),
+    *("gil_ny88", "Hal Innes", "Ivy Jarl", "Kim Lowe"),
+)
 WANTED = {
     name: fold(name)
-    for name in ("Ada Lind", "Ben Okri", "Cleo Marsh", PHONE, "7700 900123", DAMAGED_NAME, KEY)
+    for name in ("Ada Lind", "Ben Okri", "Cleo Marsh", PHONE, "7700 900123", DAMAGED_NAME, KEY, *OTHER_NAMES)
 }
 
 
@@ -68,6 +109,10 @@ def make_workspace(root: Path, server: GeminiServer) -> Workspace:
     workspace = write_workspace(root, settings)
     (workspace.exports / "garden.txt").unlink()
     (workspace.exports / "WhatsApp_Chat_with_Ada_Lind.txt").write_text(CHAT, encoding="utf-8")
+    for name, content in OTHER_CHATS.items():
+        path = workspace.exports / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
     (workspace.exports / "IMG-Ada_Lind-2025.jpg").write_bytes(b"a picture")
     (workspace.exports / "Ben Okri").mkdir()
     (workspace.exports / "Ben Okri" / "damaged.zip").write_bytes(b"PK\x03\x04 of Ben Okri")
@@ -136,7 +181,15 @@ def test_nothing_that_runs_write_or_say_holds_a_name_a_number_or_the_key(tmp_pat
     assert not any(DAMAGED_WORDS in text for text in said.values())
     assert {run: find_held(text) for run, text in said.items()} == {"failed run": [], "finished run": []}
 
-    # The search finds what the inputs hold.
+    # The exports of every kind were read, and the search finds what the inputs hold.
+    sources = read_table(workspace.tables, "sources", ["conversations"])
+    assert set(sources.filter(status="read")["format"]) == {
+        "whatsapp_text",
+        "mail",
+        "irc",
+        "transcript",
+        "zoom_chat",
+    }
     export = workspace.exports / "WhatsApp_Chat_with_Ada_Lind.txt"
     assert set(find_held(export.read_text(encoding="utf-8"))) >= {
         "Ada Lind",
@@ -144,3 +197,4 @@ def test_nothing_that_runs_write_or_say_holds_a_name_a_number_or_the_key(tmp_pat
         PHONE,
         "7700 900123",
     }
+    assert set(find_held("".join(OTHER_CHATS.values()))) >= set(OTHER_NAMES)

@@ -2,7 +2,10 @@
 
 import ctypes
 import os
+import signal
+import subprocess
 import threading
+from pathlib import Path
 
 import polars as pl
 
@@ -32,6 +35,14 @@ def count_forever(_: bytes) -> bytes:
 
 def wait_forever(_: bytes) -> bytes:
     threading.Event().wait()
+    return b""
+
+
+def die_beside_program(content: bytes) -> bytes:
+    """Start a program that holds the named pipe open, and die."""
+    with Path(content.decode()).open("wb") as pipe:
+        subprocess.Popen(["sh", "-c", "echo started; exec sleep 600"], stdout=pipe)
+    os.kill(os.getpid(), signal.SIGKILL)
     return b""
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,17 @@ def test_what_ends_the_process_is_said_and_the_next_task_runs(task: str, sentenc
 def test_a_process_that_only_waits_is_ended_too() -> None:
     with pytest.raises(ReadingLimitError, match="seconds"):
         run("wait_forever", limits=HastyLimits(seconds=1, megabytes=64))
+
+
+def test_a_program_that_a_process_started_ends_with_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(ReadingLimitError, match="SIGKILL"):
+        run("die_beside_program", str(pipe).encode())
+    os.set_blocking(reading, True)
+    with os.fdopen(reading, "rb") as opened:
+        assert opened.read() in (b"", b"started\n"), "the pipe ends when the program does"
 
 
 def test_a_larger_file_may_take_longer() -> None:

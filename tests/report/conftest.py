@@ -8,15 +8,14 @@ import polars as pl
 import pytest
 
 from backstory.report import WindowTables
+from backstory.tables.columns import Table
 from backstory.tables.contracts import polars_schema
+from backstory.tables.document_schemas import DocumentChunks, Documents
 from backstory.tables.schemas import (
     Contexts,
     Decisions,
-    DocumentChunks,
-    Documents,
     Hits,
     Messages,
-    Table,
     WindowChunks,
     WindowContexts,
     Windows,
@@ -46,7 +45,18 @@ def frame(model: type[Table], rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Make a frame of a table's columns, absent ones filled with something valid."""
     schema = polars_schema(model)
     filler: dict[Any, Any] = {pl.String: "", pl.Int64: 0, pl.Float64: 0.0, pl.Boolean: False}
-    nullable = {"published_at", "page_start", "page_end", "error", "rank", "because_of", "keyword_score"}
+    nullable = {
+        "published_at",
+        "page_start",
+        "page_end",
+        "error",
+        "rank",
+        "because_of",
+        "keyword_score",
+        "confidence",
+        "chunker",
+        "unread",
+    }
     full = [
         {
             name: row[name] if name in row

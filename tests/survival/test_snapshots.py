@@ -18,7 +18,7 @@ from backstory.inspection.doctor import examine
 from backstory.inspection.serving import open_served
 from backstory.library import Library
 from backstory.library.results import SearchAnswer
-from backstory.pipeline.corpus import materialize_search_index
+from backstory.pipeline.search_index import materialize_search_index
 from backstory.workspace import open_workspace
 from tests.cli.invocation import run as invoke
 from tests.embeddings.local.tiny_bert import write_tiny_bert

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 RANGES_FILE = "granite_activation_ranges.npz"
+OFFSET = "offset"
+"""Name of the offset in the file, beside the projections."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,13 @@ class ActivationRanges:
     Attributes:
         limits: By the name of the projection, shape ``(2, channels)``; query, key and value share the name of their
             attention.
+        offset: By how much the pooled row of whole numbers exceeds that of float32 on average, shape
+            ``(channels,)``.
         checksum: SHA-256 of the file, hexadecimal: other ranges give other vectors.
     """
 
     limits: Mapping[str, NDArray[np.float32]]
+    offset: NDArray[np.float32]
     checksum: str
 
 
@@ -33,4 +38,4 @@ def read_granite_ranges() -> ActivationRanges:
     content = (files("backstory.embeddings.local") / RANGES_FILE).read_bytes()
     with np.load(io.BytesIO(content)) as stored:
         limits = {name: stored[name].astype(np.float32) for name in stored.files}
-    return ActivationRanges(limits, hashlib.sha256(content).hexdigest())
+    return ActivationRanges(limits, limits.pop(OFFSET), hashlib.sha256(content).hexdigest())

@@ -15,7 +15,7 @@ from backstory.embeddings.checks import require_text, require_within_limit
 from backstory.embeddings.local.activation_ranges import ActivationRanges
 from backstory.embeddings.local.bert_model import BertModel
 from backstory.embeddings.local.graph_file import require_graph_file
-from backstory.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph, choose_weight_type
+from backstory.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph
 from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import ModelFileError
@@ -73,7 +73,7 @@ class LocalEmbedder:
         if ranges is not None:
             made_by = f"{ranges.checksum} {INT8_GRAPH_VERSION}"
             self.id += f":int8-{hashlib.sha256(made_by.encode()).hexdigest()[:6]}"
-            graph = f"int8 {made_by} {choose_weight_type()}"
+            graph = f"int8 {made_by}"
         version = hashlib.sha256(f"{model.checksum} {graph}".encode()).hexdigest()[:12]
         self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
         self._ranges = ranges
@@ -136,7 +136,11 @@ class LocalEmbedder:
     def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
         loaded = self._load_tokenizer()
         encodings = loaded.tokenizer.encode_batch_fast([prompt + text for text in texts])
-        return [[found.ids[place] for place in loaded.find_text_tokens(found)] for found in encodings]
+        rows = []
+        for found in encodings:
+            ids = found.ids  # each access makes another list
+            rows.append([ids[place] for place in loaded.find_text_tokens(found)])
+        return rows
 
     def _load_tokenizer(self) -> TextTokenizer:
         with self._loading:
@@ -169,7 +173,7 @@ class LocalEmbedder:
     def _build_graph(self) -> bytes:
         if self._ranges is None:
             return build_graph(self._model)
-        return build_int8_graph(self._model, self._ranges, choose_weight_type())
+        return build_int8_graph(self._model, self._ranges)
 
 
 def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:

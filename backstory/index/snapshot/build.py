@@ -84,9 +84,10 @@ def build_index(
 
     Args:
         folder: The folder of the index; made if absent.
-        documents: Rows of :class:`backstory.tables.schemas.Documents`; only those with status ``ok`` are indexed.
-        document_chunks: Rows of :class:`backstory.tables.schemas.DocumentChunks`; chunks of revisions that are not
-            indexed are dropped.
+        documents: Rows of :class:`backstory.tables.document_schemas.Documents`; only those with status ``ok`` are
+            indexed.
+        document_chunks: Rows of :class:`backstory.tables.document_schemas.DocumentChunks`; chunks of revisions that are
+            not indexed are dropped.
         vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
         embedder_id: Name of the vectors' embedding space.
         settings: How to build the index and how many snapshots to keep.

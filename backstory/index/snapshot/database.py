@@ -188,7 +188,8 @@ class Database:
             rows: Positions of rows of the index, without repeats.
 
         Returns:
-            ``chunk_id`` of the asked chunk, ``char_start`` and ``text`` of the chunk or of one beside it.
+            ``chunk_id`` of the asked chunk, ``char_start`` and ``text`` of the chunk or of one beside it on its
+            pages.
         """
         with self.lock:
             return self.connection.execute(
@@ -196,6 +197,8 @@ class Database:
                 "SELECT c.chunk_id, n.char_start, n.text FROM wanted JOIN chunks c USING (row) "
                 "JOIN chunks n ON n.document_id = c.document_id AND n.revision = c.revision "
                 "AND n.chunk_index BETWEEN c.chunk_index - 1 AND c.chunk_index + 1 "
+                # A passage is cited by the pages of its chunk.
+                "AND (c.page_start IS NULL OR (n.page_start >= c.page_start AND n.page_end <= c.page_end)) "
                 "ORDER BY position, n.chunk_index"
             ).pl()
 

@@ -1,18 +1,19 @@
-"""``embedding.precision: int8``: near float32, the same vector in every batch and with both types of weights."""
+"""``embedding.precision: int8``: near float32, and the same vector in every batch."""
 
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 from pydantic import ValidationError
 
 from backstory.embeddings.batches import group_equal_lengths
 from backstory.embeddings.choice import make_embedder
-from backstory.embeddings.local import int8_graph
 from backstory.embeddings.local.activation_ranges import read_granite_ranges
 from backstory.embeddings.local.embedder import LocalEmbedder
 from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.providers.onnx_sessions import choose_providers, open_model
+from backstory.providers.onnx_sessions import choose_providers
 from backstory.settings import EmbeddingSettings
 from tests.embeddings.local.test_embedder import TEXTS
 
@@ -26,7 +27,7 @@ def test_vectors_are_near_those_of_float32_in_another_space(
     int8: LocalEmbedder, granite: LocalEmbedder
 ) -> None:
     cosines = (int8.embed(TEXTS, task="document") * granite.embed(TEXTS, task="document")).sum(axis=1)
-    assert cosines.min() > 0.95
+    assert cosines.min() > 0.98
     assert int8.id.startswith(f"{granite.id}:int8-")
     assert int8.graph_path != granite.graph_path
 
@@ -37,30 +38,12 @@ def test_a_text_has_the_same_vector_in_every_batch(int8: LocalEmbedder) -> None:
     assert np.array_equal(together, np.concatenate([alone, alone[::-1]]))
 
 
-def test_both_types_of_weights_give_the_same_numbers(tmp_path: Path) -> None:
-    model, ranges = read_granite_pack(), read_granite_ranges()
-    tokens = {"input_ids": np.array([[0, 500, 6000, 70, 2], [0, 31, 9000, 12345, 2]])}
-    found = []
-    kinds: tuple[int8_graph.WeightType, ...] = ("int8", "uint8")
-    for kind in kinds:
-        path = tmp_path / f"{kind}.onnx"
-        path.write_bytes(int8_graph.build_int8_graph(model, ranges, kind))
-        found.append(open_model(path, "onnxruntime")(tokens))
-    assert np.array_equal(found[0], found[1])
-
-
-@pytest.mark.parametrize(
-    ("flags", "wanted"),
-    [("fpu avx512f avx512_vnni", "int8"), ("avx2 avx_vnni", "int8"), ("avx2 fma", "uint8")],
-)
-def test_weights_are_signed_only_where_their_sums_are_exact(
-    flags: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    processors = tmp_path / "cpuinfo"
-    processors.write_text(f"processor : 0\nflags : {flags}\n", encoding="utf-8")
-    monkeypatch.setattr(int8_graph, "_PROCESSORS", processors)
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    assert int8_graph.choose_weight_type() == wanted
+def test_sums_are_exact_on_processors_that_add_two_products_in_16_bits(int8: LocalEmbedder) -> None:
+    int8.embed(["ok"], task="document")  # builds the graph
+    tensors = [numpy_helper.to_array(tensor) for tensor in onnx.load(int8.graph_path).graph.initializer]
+    heaviest = [np.abs(tensor.astype(int)).max() for tensor in tensors if tensor.dtype == np.int8]
+    assert heaviest
+    assert 2 * 255 * max(heaviest) < 2**15
 
 
 def test_batches_of_equal_lengths_hold_every_text_once() -> None:

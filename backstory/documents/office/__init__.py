@@ -1,0 +1,1 @@
+"""Files of office programs and e-books: ZIP files of XML parts, which are checked before anything reads them."""

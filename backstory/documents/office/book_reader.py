@@ -1,0 +1,112 @@
+"""E-books (EPUB).
+
+EbookLib is under the AGPL. A book is web pages and a list of their order, which are read here and by html-to-markdown.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+from urllib.parse import unquote
+
+from backstory.chunking.outline import outline_markdown
+from backstory.documents.html_head import find_html_encoding
+from backstory.documents.html_markdown import convert_html
+from backstory.documents.office.package import Package, damaged, open_package
+from backstory.documents.office.properties import read_properties
+from backstory.documents.office.unread_images import describe_images, mention_images
+from backstory.documents.parsed_document import ParsedDocument
+from backstory.documents.text_decoding import decode_text
+from backstory.errors import DocumentError, EmptyDocumentError
+
+_CONTAINER: Final = "META-INF/container.xml"
+_RIGHTS: Final = "META-INF/encryption.xml"
+_OCF: Final = "{urn:oasis:names:tc:opendocument:xmlns:container}"
+_OPF: Final = "{http://www.idpf.org/2007/opf}"
+_PAGES: Final = ("application/xhtml+xml", "text/html")
+_FONTS: Final = (b"http://www.idpf.org/2008/embedding", b"http://ns.adobe.com/pdf/enc#RC")
+"""Ways of scrambling fonts, which leave the text readable."""
+
+
+class BookReader:
+    """Reads e-books as one text in the order of reading.
+
+    A book has no pages: those of a screen depend on the screen. Its chapters are found by their headings.
+    """
+
+    format = "epub"
+    suffixes = frozenset({".epub"})
+
+    def find_encoding(self, content: bytes) -> None:
+        """Return None: the format is binary."""
+
+    def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
+        """Read one file; see :class:`backstory.documents.DocumentReader`. No file is a draft."""
+        package = open_package(content, uri, "an e-book (EPUB)")
+        _refuse_rights(package)
+        main = _find_main(package)
+        chapters, missing, is_cut = [], 0, False
+        for name in _list_chapters(package, main):
+            if name not in package.parts:
+                missing += 1
+                continue
+            page = package.parts[name]
+            text, unread = convert_html(
+                decode_text(page, f"{uri}/{name}", find_html_encoding(page)), is_xml=True
+            )
+            chapters.append(text)
+            is_cut = is_cut or unread is not None
+        text = "\n\n".join(filter(None, chapters))
+        images = sum(
+            name.lower().endswith((".jpg", ".jpeg", ".png", ".gif", ".webp")) for name in package.names
+        )
+        if not text.strip():
+            raise EmptyDocumentError(f"{uri}: there is no text in its chapters{mention_images(images)}")
+        properties = read_properties(package.parse(main).find(f"{_OPF}metadata"))
+        notes = (
+            f"{missing} of its chapters are missing in the file; get a whole copy" if missing else None,
+            "parts nested deeper than 1,024 tags were not read" if is_cut else None,
+            describe_images(text, images),
+        )
+        return ParsedDocument(
+            text=text,
+            title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
+            updated_at=properties.updated_at,
+            tags=properties.tags,
+            unread="; ".join(filter(None, notes)) or None,
+        )
+
+
+def _refuse_rights(package: Package) -> None:
+    """Raise an error if chapters are encrypted, as in books with digital rights management."""
+    rights = package.parse_optional(_RIGHTS)
+    for method in (
+        rights.iter("{http://www.w3.org/2001/04/xmlenc#}EncryptionMethod") if rights is not None else ()
+    ):
+        if method.get("Algorithm", "").encode() not in _FONTS:
+            raise DocumentError(
+                f"{package.uri}: digital rights management protects it; get a copy without, or remove the file"
+            )
+
+
+def _find_main(package: Package) -> str:
+    """Return the name of the part that lists the others."""
+    entry = package.parse(_CONTAINER).find(f".//{_OCF}rootfile")
+    name = "" if entry is None else entry.get("full-path", "")
+    if name not in package.parts:
+        raise damaged(package.uri, "it does not say which pages it has")
+    return name
+
+
+def _list_chapters(package: Package, main: str) -> list[str]:
+    """List the names of the pages in the order of reading, without the table of contents."""
+    root = package.parse(main)
+    pages = {
+        item.get("id", ""): posixpath.normpath(
+            posixpath.join(posixpath.dirname(main), unquote(item.get("href", "")))
+        )
+        for item in root.iterfind(f"{_OPF}manifest/{_OPF}item")
+        if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
+    }
+    spine = (entry.get("idref", "") for entry in root.iterfind(f"{_OPF}spine/{_OPF}itemref"))
+    return [pages[name] for name in spine if name in pages]

@@ -1,0 +1,60 @@
+"""Word documents, by mammoth and html-to-markdown.
+
+markitdown reads them in the same way, by mammoth, but brings pandas, onnxruntime and requests, 327 MB together. The
+light path of docling (docling-slim with its office formats, 261 MB) imports torch. kreuzberg (98 MB) lost text after a
+``<`` and the marks of lists in the documents that were compared. mammoth is pure Python under the BSD licence, 0.2 MB,
+and its HTML keeps headings, lists, tables, notes, and insertions as accepted. It reads no file that a document names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from backstory.chunking.outline import outline_markdown
+from backstory.documents.html_markdown import convert_html
+from backstory.documents.office.missing import require_office
+from backstory.documents.office.package import damaged, open_package
+from backstory.documents.office.properties import read_properties
+from backstory.documents.office.unread_images import describe_images, mention_images
+from backstory.documents.parsed_document import ParsedDocument
+from backstory.errors import EmptyDocumentError
+
+_STYLES: Final = """\
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => p:fresh
+p[style-name='Quote'] => blockquote > p:fresh
+p[style-name='Intense Quote'] => blockquote > p:fresh
+p[style-name='HTML Preformatted'] => pre:separator('\\n')
+"""
+
+
+class WordReader:
+    """Reads Word documents since 2007, as one text without pages, which only a printer makes."""
+
+    format = "docx"
+    suffixes = frozenset({".docx", ".docm", ".dotx"})
+
+    def find_encoding(self, content: bytes) -> None:
+        """Return None: the format is binary."""
+
+    def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
+        """Read one file; see :class:`backstory.documents.DocumentReader`. No file is a draft."""
+        package = open_package(content, uri, "a Word document (DOCX)")
+        require_office(uri, "a Word document")
+        from mammoth import convert_to_html
+
+        if not any(name.startswith("word/") for name in package.parts):
+            raise damaged(uri, "it holds no Word document")
+        html = convert_to_html(package.rewrite(), style_map=_STYLES, convert_image=lambda _: []).value
+        text, unread = convert_html(html)
+        images = package.count_images("word/media/")
+        if not text.strip():
+            raise EmptyDocumentError(f"{uri}: there is no text in it{mention_images(images)}")
+        properties = read_properties(package.parse_optional("docProps/core.xml"))
+        return ParsedDocument(
+            text=text,
+            title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
+            updated_at=properties.updated_at,
+            tags=properties.tags,
+            unread=unread or describe_images(text, images),
+        )

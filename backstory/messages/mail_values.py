@@ -1,0 +1,129 @@
+"""Headers and bodies of a mail, of which nothing is certain but that they are bytes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
+from typing import Final
+
+from backstory.messages.mail_html import read_html
+from backstory.messages.table_values import read_timestamp
+
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Errors that the standard library raises for mails that follow no standard."""
+
+_MOST_TEXT: Final = 1 << 22
+_MOST_HEADER: Final = 1 << 16
+_WINDOWS: Final = "cp1252"
+
+
+def open_mail(content: bytes) -> Message:
+    """Parse a mail.
+
+    Raises:
+        ValueError: Its parts are nested too deeply, or otherwise beyond the parser.
+    """
+    try:
+        return message_from_bytes(content)
+    except UNREADABLE as error:
+        raise ValueError("it is no mail that the parser can read") from error
+
+
+def read_headers(mail: Message) -> dict[str, str]:
+    """Give the headers by their names in lower case, decoded; of several of one name the first."""
+    headers: dict[str, str] = {}
+    for name, value in mail.raw_items():
+        headers.setdefault(name.lower(), str(value)[:_MOST_HEADER])
+    return headers
+
+
+def decode_words(written: str) -> str:
+    """Decode the words of a header (``=?utf-8?q?Brot?=``) and bytes that are not ASCII."""
+    raw = _decode(written.encode("utf-8", "surrogateescape"), None)
+    unfolded = " ".join(raw.split())
+    try:
+        parts = decode_header(unfolded)
+    except (HeaderParseError, *UNREADABLE):
+        return unfolded
+    texts = [part if isinstance(part, str) else _decode(part, charset) for part, charset in parts]
+    return " ".join("".join(texts).split())
+
+
+def read_people(written: str) -> list[tuple[str, str]]:
+    """List name and address, in lower case, of the people in a header."""
+    unfolded = " ".join(_decode(written.encode("utf-8", "surrogateescape"), None).split())
+    try:
+        people = getaddresses([unfolded])
+    except UNREADABLE:
+        return []
+    return [
+        (decode_words(name).strip("'\" "), address.strip().lower())
+        for name, address in people
+        if name or address
+    ]
+
+
+def read_date(written: str) -> datetime:
+    """Read a header with a date.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        moment = parsedate_to_datetime(" ".join(written.split()))
+    except (OverflowError, *UNREADABLE) as error:
+        raise ValueError("the mail has no date that can be read") from error
+    return read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def read_body(mail: Message) -> tuple[str, bool]:
+    """Give the text of a mail, and whether files are attached.
+
+    Raises:
+        ValueError: The text cannot be read.
+    """
+    plain: list[str] = []
+    web: list[str] = []
+    has_files = False
+    try:
+        for part in mail.walk():
+            if part.is_multipart():
+                continue
+            if _is_file(part):
+                has_files = True
+            elif part.get_content_type() == "text/html":
+                web.append(_read_text(part))
+            elif part.get_content_maintype() == "text":
+                plain.append(_read_text(part))
+    except UNREADABLE as error:
+        raise ValueError("its parts cannot be read") from error
+    text = "\n".join(plain).strip()
+    if not text and web:
+        text = "\n".join(map(read_html, web))
+    return text.replace("\0", ""), has_files
+
+
+def _is_file(part: Message) -> bool:
+    if part.get_content_disposition() == "attachment" or part.get_filename() is not None:
+        return True
+    return part.get_content_maintype() not in ("text", "multipart", "message")
+
+
+def _read_text(part: Message) -> str:
+    content = part.get_payload(decode=True)
+    return _decode(content[:_MOST_TEXT], part.get_content_charset()) if isinstance(content, bytes) else ""
+
+
+def _decode(content: bytes, charset: str | None) -> str:
+    """Decode bytes as stated, else as UTF-8, else as Windows-1252."""
+    for encoding in (charset, "utf-8"):
+        try:
+            if encoding is not None:
+                return content.decode(encoding)
+        except (LookupError, ValueError):
+            continue
+    return content.decode(_WINDOWS, "replace")

@@ -1,0 +1,198 @@
+"""The stage for the search index of a workspace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import polars as pl
+from pydantic import ValidationError
+
+from backstory.calibration import calibrate, describe_calibration
+from backstory.document_chunks import embedding_texts
+from backstory.documents import name_reading
+from backstory.embeddings import embed_texts
+from backstory.embeddings.protocol import Vectors
+from backstory.ids import digest
+from backstory.index import build_index, current_version, read_manifest
+from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
+from backstory.index.snapshot.publication import prune_documents
+from backstory.pipeline.batches import require_document_vectors
+from backstory.pipeline.document_languages import REVISION_OF_LANGUAGES, list_languages
+from backstory.pipeline.incremental import (
+    WHOLE,
+    content_of,
+    read_made,
+)
+from backstory.pipeline.inputs import effective_index_settings, hash_dependencies
+from backstory.pipeline.stage_report import StageReport, log_report
+from backstory.progress import show_progress
+from backstory.settings import EmbeddingSettings, IndexSettings
+from backstory.tables.ledger import Entry
+from backstory.workspace import Workspace
+
+_MANIFEST = "manifest of the index"
+_EMBEDDING = "embedding of the index"
+
+
+def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> StageReport:
+    """Embed the chunks that are not in the cache, and publish a snapshot if anything changed.
+
+    Earlier snapshots that hold a deleted document are dropped.
+
+    Args:
+        workspace: An open workspace.
+        interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
+            longest to build, and which windows are not searched with where posts are documents.
+    """
+    started = time.perf_counter()
+    embedder = workspace.embedder
+    inputs = _inputs_of_index(workspace, interim=interim)
+    documents = read_made(workspace, "documents", [WHOLE])
+    deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
+    known = workspace.ledger.read("search_index").get(WHOLE)
+    if known is not None and not find_pending_index(workspace, interim=interim):
+        counts = _describe_snapshot(workspace, known.content)
+        prune_documents(workspace.index, deleted)
+        report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
+        log_report(report)
+        return report
+    if known is not None and find_manifest_damage(workspace):
+        # A snapshot without a manifest is rebuilt. One with a wrong manifest would pass its own checks.
+        (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
+    chunks = read_made(workspace, "document_chunks", [WHOLE])
+    texts = embedding_texts(chunks, documents)
+    require_document_vectors(workspace, texts)
+    figures: dict[str, int | float | str] = {}
+    languages = list_languages(workspace, documents, name_reading(workspace.settings.documents))
+    ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
+    workspace.runs.advance("search_index", WHOLE, 0, 1)
+    with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):
+        embedded = embed_texts(
+            embedder,
+            texts,
+            task="document",
+            cache=workspace.embeddings,
+            progress=workspace.runs.follow("chunks embedded", progress),
+        )
+    stats = embedded.stats
+    workspace.runs.count_texts(embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached)
+    build = build_index(
+        workspace.index,
+        documents,
+        chunks,
+        embedded.vectors,
+        embedder_id=embedder.id,
+        calibration=calibrate(
+            embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
+        ),
+        settings=_settings_of_index(workspace, len(chunks), interim=interim),
+        languages={ids[uri]: language for uri, language in languages.items()},
+    )
+    manifest = Entry(build.version, hash_manifest(build.folder), 1)
+    workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
+    embedding = workspace.settings.embedding.model_dump_json()
+    workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
+    workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+    prune_documents(workspace.index, deleted)
+    report = StageReport(
+        table="search_index",
+        rows=len(chunks),
+        partitions=1,
+        computed=int(build.built),
+        seconds=time.perf_counter() - started,
+        counts={**_describe_snapshot(workspace, build.version), **stats.as_counts(), **figures},
+        preview=chunks.select("chunk_id", "heading", "token_count").head(5),
+    )
+    log_report(report)
+    return report
+
+
+def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
+    """Embed short texts as queries."""
+    embedded = embed_texts(workspace.embedder, probes, task="query", cache=workspace.embeddings)
+    stats = embedded.stats
+    workspace.runs.count_texts(
+        workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
+    )
+    return embedded.vectors
+
+
+def find_pending_index(workspace: Workspace, *, interim: bool = False) -> list[str]:
+    """Check whether :func:`materialize_search_index` would publish a snapshot. Hashes every file of the snapshot."""
+    known = workspace.ledger.read("search_index").get(WHOLE)
+    # A whole snapshot serves as an interim one, too.
+    fitting = {_inputs_of_index(workspace), _inputs_of_index(workspace, interim=interim)}
+    if known is None or known.inputs not in fitting:
+        return [WHOLE]
+    if current_version(workspace.index) != known.content:
+        return [WHOLE]
+    damage = find_manifest_damage(workspace) or find_damage(workspace.index / known.content, checksums=True)
+    return [] if damage is None else [WHOLE]
+
+
+def find_manifest_damage(workspace: Workspace) -> str | None:
+    """Check the manifest of the published snapshot, which holds the checksums of all its other files.
+
+    Returns:
+        What is wrong and what to do, or None if the manifest is intact or nothing is published.
+    """
+    recorded = workspace.ledger.read(_MANIFEST).get(WHOLE)
+    if recorded is None or recorded.inputs != current_version(workspace.index):
+        return None
+    path = workspace.index / recorded.inputs / MANIFEST_FILE
+    if path.is_file() and hash_manifest(path.parent) == recorded.content:
+        return None
+    return f"{path} is not the file that was written; `backstory run` builds the snapshot again"
+
+
+def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
+    """Read the settings of the embedder with which the current snapshot was built.
+
+    Returns:
+        The settings; None if they are not recorded, or if this version of Backstory does not know them any more.
+    """
+    recorded = workspace.ledger.read(_EMBEDDING).get(WHOLE)
+    if recorded is None or recorded.content != current_version(workspace.index):
+        return None
+    try:
+        return EmbeddingSettings.model_validate_json(recorded.inputs)
+    except ValidationError:
+        return None
+
+
+def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
+    contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
+    chunks = workspace.ledger.read("document_chunks").get(WHOLE)
+    has_graph = chunks is not None and 0 < chunks.rows >= workspace.settings.index.ann_min_rows
+    return digest(
+        [
+            *(hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents),
+            *(["interim"] if interim and has_graph else []),
+        ]
+    )
+
+
+def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> IndexSettings:
+    """Return the settings of a snapshot. An interim one has more rows than it may have for an HNSW index."""
+    settings = workspace.settings.index
+    if interim and 0 < rows >= settings.ann_min_rows:
+        settings = settings.model_copy(update={"ann_min_rows": rows + 1})
+    return effective_index_settings(settings, rows)
+
+
+def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:
+    manifest = read_manifest(workspace.index / version)
+    stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
+    described: dict[str, int | float | str] = {
+        "version": version,
+        "embedder": manifest.embedder_id,
+        "calibration": describe_calibration(manifest.calibration),
+        "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
+    }
+    if manifest.hnsw is not None:
+        described |= {
+            "recall_at_5": manifest.hnsw.recall_at_5,
+            "recall_sampled_queries": manifest.hnsw.sampled_rows,
+        }
+    return described
