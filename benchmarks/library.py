@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -23,16 +24,18 @@ import numpy as np
 from backstory.library import Library
 
 _WORDS_OF_A_CHUNK = 60
+_CHUNKS_OF_A_DOCUMENT = 10
+_SETTINGS = "embedding: {provider: PROVIDER}\nchunks: {max_tokens: 72, overlap_tokens: 0}\n"
 _VOCABULARY = 20_000
 
 
 def write_documents(folder: Path, count: int, seed: int = 1) -> None:
-    """Write documents of one chunk each, whose words are drawn by Zipf's law."""
+    """Write documents of about ten chunks each, whose words are drawn by Zipf's law."""
     random = np.random.default_rng(seed)
     folder.mkdir(parents=True)
-    for number in range(count):
-        words = random.zipf(1.3, _WORDS_OF_A_CHUNK) % _VOCABULARY
-        text = " ".join(f"w{word}" for word in words)
+    for number in range(count // _CHUNKS_OF_A_DOCUMENT):
+        words = random.zipf(1.3, (_CHUNKS_OF_A_DOCUMENT, _WORDS_OF_A_CHUNK)) % _VOCABULARY
+        text = "\n\n".join(" ".join(f"w{word}" for word in row) for row in words)
         (folder / f"d{number}.md").write_text(f"# Document {number}\n\n{text}\n", encoding="utf-8")
 
 
@@ -42,12 +45,17 @@ def make_question(number: int) -> str:
     return f"question {number} " + " ".join(f"w{word}" for word in words)
 
 
-def time_command(arguments: list[str]) -> float:
-    """Run a command of the shell, and give its wall-clock seconds."""
-    started = time.perf_counter()
+def time_command(arguments: list[str]) -> tuple[float, float]:
+    """Run a command of the shell, and give its wall-clock and its CPU seconds."""
+    started, before = time.perf_counter(), _cpu_of_children()
     command = [sys.executable, "-c", "from backstory.cli import main; main()", *arguments]
     subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - started
+    return time.perf_counter() - started, _cpu_of_children() - before
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def time_statement(statement: str) -> float:
@@ -60,7 +68,7 @@ def measure(chunks: int, provider: str, repeats: int, questions: int) -> dict[st
     """Index documents, and measure searches.
 
     Args:
-        chunks: Number of documents, of one chunk each.
+        chunks: Number of chunks, about.
         provider: ``hashing`` or ``local``.
         repeats: Number of cold searches of each kind.
         questions: Number of warm searches of each kind.
@@ -71,7 +79,7 @@ def measure(chunks: int, provider: str, repeats: int, questions: int) -> dict[st
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "workspace"
         write_documents(root / "posts", chunks)
-        (root / "backstory.yaml").write_text(f"embedding: {{provider: {provider}}}\n", encoding="utf-8")
+        (root / "backstory.yaml").write_text(_SETTINGS.replace("PROVIDER", provider), encoding="utf-8")
         with Library.open(root) as library:
             report = library.index()
             asked = [make_question(number) for number in range(questions)]
@@ -88,8 +96,10 @@ def measure(chunks: int, provider: str, repeats: int, questions: int) -> dict[st
         "index_seconds": report.seconds,
         "files_per_second": round(report.indexed / report.seconds, 1),
         "import_seconds": round(median(time_statement("import backstory") for _ in range(repeats)), 4),
-        "cold_known_seconds": round(median(cold_known), 3),
-        "cold_new_seconds": round(median(cold_new), 3),
+        "cold_known_seconds": round(median(wall for wall, _ in cold_known), 3),
+        "cold_known_cpu_seconds": round(median(cpu for _, cpu in cold_known), 3),
+        "cold_new_seconds": round(median(wall for wall, _ in cold_new), 3),
+        "cold_new_cpu_seconds": round(median(cpu for _, cpu in cold_new), 3),
         "warm_new_p50": round(float(np.percentile(first, 50)), 5),
         "warm_new_p99": round(float(np.percentile(first, 99)), 5),
         "warm_known_p50": round(float(np.percentile(again, 50)), 5),
