@@ -61,6 +61,7 @@ ROOMS = (
     "calibration", "index", "hits",
     "rerankers", "named_titles",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
+    "summaries",
     "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "alerts",
     "evaluation", "report", "site", "orchestration", "original", "cli",
 )  # fmt: skip

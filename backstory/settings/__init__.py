@@ -19,6 +19,7 @@ from backstory.settings.models import (
     WindowSettings,
 )
 from backstory.settings.sources import SourceSettings
+from backstory.settings.summaries import SummarySettings
 from backstory.settings.writers import WriterSettings
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Settings",
     "SettingsGroup",
     "SourceSettings",
+    "SummarySettings",
     "WindowSettings",
     "WriterSettings",
 ]

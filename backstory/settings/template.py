@@ -64,6 +64,10 @@ documents:
 #   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
 #   prompt: null           # your own prompt, such as prompts/post.md.j2; `backstory prompt` prints the shipped one
 
+# summaries:
+#   provider: extractive   # extractive (no model), gemini, openai (any compatible server): `backstory summarize`
+#   model: null            # such as gemini-2.5-flash; needed for openai
+
 # rerank:
 #   provider: none         # none, gemini or openai (one call per window), cross_encoder (an ONNX model of yours)
 #   model: null            # such as gemini-2.5-flash; needed for openai
