@@ -261,7 +261,12 @@ def _find_outcome(library: Library, report: IndexReport, file: Path) -> FileOutc
 
 
 def _tell_reasons(outcomes: Iterable[FileOutcome]) -> tuple[FileReason, ...]:
-    return tuple(FileReason(file=each.path, reason=each.reason or _UNCHANGED) for each in outcomes)
+    return tuple(
+        FileReason(
+            file=each.path, reason=_UNCHANGED if each.status == "unchanged" else each.reason or each.status
+        )
+        for each in outcomes
+    )
 
 
 def _type_of(name: str) -> str:
