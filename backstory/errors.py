@@ -54,6 +54,10 @@ class DocumentError(InputError):
     """A document's file cannot be read; the message becomes the ``error`` of its row."""
 
 
+class SourceError(InputError):
+    """A source of documents, or a file of it, cannot be fetched; the message never holds its address."""
+
+
 class EmptyDocumentError(DocumentError):
     """A document's file holds no text."""
 

@@ -8,7 +8,18 @@ from typing import Literal, TypeAlias
 from backstory.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "code", "dagster", "gemini", "ibis", "mcp", "multilingual", "office", "openai", "openvino", "otel"
+    "code",
+    "dagster",
+    "drive",
+    "gemini",
+    "ibis",
+    "mcp",
+    "multilingual",
+    "office",
+    "openai",
+    "openvino",
+    "otel",
+    "remote",
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -18,6 +29,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
         "tree_sitter_rust", "tree_sitter_typescript",
     ),
     "dagster": ("dagster",),
+    "drive": ("google.auth", "requests", "tenacity"),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
     "mcp": ("mcp", "uvicorn"),
@@ -25,6 +37,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
+    "remote": ("fsspec", "aiohttp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip
 """The modules that each extra installs."""

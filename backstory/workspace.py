@@ -65,6 +65,16 @@ class Workspace:
         return self.root / ".backstory" / "sources.json"
 
     @property
+    def mirrors(self) -> Path:
+        """Folder of the copies of sources that lie elsewhere."""
+        return self.root / ".backstory" / "mirrors"
+
+    @property
+    def fetches(self) -> bool:
+        """Whether sources that lie elsewhere are asked for changes."""
+        return True
+
+    @property
     def written(self) -> Path:
         """Folder of the written posts."""
         return self.root / self.settings.writers.folder

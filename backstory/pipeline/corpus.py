@@ -36,6 +36,7 @@ from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
+from backstory.sources.fetching import fetch_sources
 from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
@@ -62,6 +63,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     known = workspace.ledger.read(_READING).get(WHOLE)
     is_current_code = is_made_by_this_code(workspace, "documents")
     apart = list_other_parts(workspace)
+    fetch_sources(workspace)
     previous = read_previous(workspace, "documents")
     hashes = FileHashes(workspace.ledger)
     inputs = _inputs_of_documents(workspace, hashes)
