@@ -54,6 +54,10 @@ class DocumentError(InputError):
     """A document's file cannot be read; the message becomes the ``error`` of its row."""
 
 
+class SourceError(InputError):
+    """A source of documents, or a file of it, cannot be fetched; the message never holds its address."""
+
+
 class EmptyDocumentError(DocumentError):
     """A document's file holds no text."""
 
@@ -134,6 +138,10 @@ class NoIndexError(SearchIndexError, FileNotFoundError):
 
 class EmbedderMismatchError(SearchIndexError, ValueError):
     """Queries and index come from different embedding spaces."""
+
+
+class RemoteSearchError(BackstoryError, RuntimeError):
+    """The search tool of a remote server cannot be asked, or gave no usable answer; the message names the server."""
 
 
 class AlertError(BackstoryError, RuntimeError):

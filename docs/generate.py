@@ -63,6 +63,7 @@ _ENVIRONMENT = """\
 | `OPENAI_API_KEY` | The same as the four above, but sent to api.openai.com only. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
+| `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |
 | `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](alerts.md#logs) on standard error. |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](alerts.md#traces). |"""
 

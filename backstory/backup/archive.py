@@ -145,7 +145,11 @@ def _add_inputs(members: Members, workspace: Workspace) -> None:
         elif folder.is_dir():
             members.add_folder(folder)
     for source in list_sources(workspace):
-        if not source.root.resolve().is_relative_to(workspace.root.resolve()):
+        if source.settings.is_remote:
+            members.leave_out(
+                f"the copies of the source {source.name} are left out, and the next run fetches them"
+            )
+        elif not source.root.resolve().is_relative_to(workspace.root.resolve()):
             members.leave_out(
                 f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"
             )

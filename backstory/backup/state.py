@@ -43,7 +43,8 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
             # The locks of runs tell of processes of this machine, and vanish with them.
-            if path.is_file() and not path.is_symlink() and path.parent.name != LOCKS_FOLDER:
+            is_kept = path.parent.name != LOCKS_FOLDER and not path.is_relative_to(workspace.mirrors)
+            if path.is_file() and not path.is_symlink() and is_kept:
                 _add_settled(members, path, Path(folder))
         if not workspace.tables.is_dir():
             return

@@ -19,6 +19,7 @@ from backstory.cli.prompt import prompt
 from backstory.cli.run import run
 from backstory.cli.runs import runs
 from backstory.cli.search import grep, search
+from backstory.cli.serving import mcp
 from backstory.cli.site import site
 from backstory.cli.summarize import summarize
 from backstory.cli.windows import context, report, windows
@@ -66,6 +67,7 @@ app.command()(summarize)
 app.command()(dump)
 app.command()(add)
 app.command()(remove)
+app.command()(mcp)
 app.command()(prompt)
 app.command()(forget)
 app.command()(status)

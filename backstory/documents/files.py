@@ -195,6 +195,16 @@ def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
     )
 
 
+def explain_path(path: str, rules: FileRules) -> str | None:
+    """Say which rule leaves out a file that is not there yet; None if none does.
+
+    Args:
+        path: Its path below the root, with ``/``.
+        rules: What is left out.
+    """
+    return _Choice(Path("/"), "**/*", rules).rule_for_member(path, "")
+
+
 def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[DocumentFile], list[LeftOut]]:
     """List the members of an archive as if it were a folder."""
     uri = _uri(path.relative_to(root))
@@ -265,7 +275,7 @@ class _Choice:
                 reason = _HIDDEN_FOLDER
             if reason is not None:
                 return reason
-        return self.rule_for_file(Path(uri), is_member=True)
+        return self.rule_for_file(Path(uri), is_member=bool(archive))
 
     def is_vetted(self, uri: str) -> bool:
         return self._rules.is_vetted(uri)

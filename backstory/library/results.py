@@ -310,5 +310,42 @@ class Evaluation(Result):
     issues: tuple[str, ...] = Field(description="What speaks against the text; empty if nothing does.")
 
 
+class ExplainedDocument(Result):
+    """Why a document is, or is not, in the context of a window."""
+
+    document_id: str = Field(description="Id of the document.")
+    uri: str = Field(description="Path of the document.")
+    title: str = Field(description="Title of the document.")
+    kept: bool = Field(description="Whether it is in the context.")
+    cause: str = Field(
+        description="kept; below_threshold, duplicate_document, near_duplicate, below_rating, not_selected or "
+        "over_budget; or, if no part found it: published_later, filtered or not_found."
+    )
+    reason: str = Field(description="The cause in words.")
+    rank: int | None = Field(description="Rank in the context; null if it is not in it.")
+    similarity: float | None = Field(description="Best cosine of its hits; null if no part found it.")
+    hits: int = Field(description="Number of hits of the window's parts in it.")
+    asked_by: tuple[str, ...] = Field(
+        description="Parts of the window that found it, shortened, at most three."
+    )
+
+
+class Explanation(Result):
+    """Why documents are, or are not, in the context of a window."""
+
+    window_id: str = Field(description="The window.")
+    verdict: str = Field(description="sufficient, insufficient or unknown.")
+    coverage: float = Field(description="Share of the parts that a document of the context serves.")
+    recommendation: str = Field(description="What would cover more.")
+    uncovered_topics: tuple[str, ...] = Field(
+        description="Topics that nothing serves, as a reranker named them."
+    )
+    index_version: str = Field(description="Snapshot of the index from which the context was made.")
+    documents: tuple[ExplainedDocument, ...] = Field(description="The documents, those of the context first.")
+    cut: str | None = Field(
+        default=None, description="What was left out for want of room; null if nothing was."
+    )
+
+
 for _result in (ContextAnswer, DocumentList):
     _result.model_rebuild()

@@ -36,6 +36,7 @@ from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
+from backstory.sources.fetching import fetch_sources
 from backstory.sources.listing import list_documents
 from backstory.tables import hash_partitions
 from backstory.tables.ledger import Entry
@@ -62,6 +63,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     known = workspace.ledger.read(_READING).get(WHOLE)
     is_current_code = is_made_by_this_code(workspace, "documents")
     apart = list_other_parts(workspace)
+    fetch_sources(workspace)
     previous = read_previous(workspace, "documents")
     hashes = FileHashes(workspace.ledger)
     inputs = _inputs_of_documents(workspace, hashes)
@@ -160,7 +162,7 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
         state = "holds no document that can be served" if read.present else "is not there"
         counts["notice"] = (
             f"{workspace.settings.documents.folder}/ {state}, so that windows are given no context; "
-            "put Markdown files into it, or set `documents: {folder: ...}`"
+            "put documents into it, or set `documents: {folder: ...}`"
         )
         logger.warning("%s", counts["notice"])
     return counts

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from backstory.ids import digest
 from backstory.pipeline.stages import STAGES
+from backstory.sources import list_sources
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
@@ -28,6 +29,8 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
         True if a run would rebuild nothing and the current tables passed their checks.
     """
     workspace.ledger.set_aside_if_damaged()
+    if any(source.settings.is_remote for source in list_sources(workspace)):
+        return False  # whether a place elsewhere has changed is known only when it is asked
     known = workspace.ledger.read(_RUNS).get(_range(partitions))
     if known is None or known.content != _recorded_state(workspace, partitions):
         return False

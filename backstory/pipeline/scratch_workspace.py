@@ -24,6 +24,7 @@ _NOT_COPIED = (
     "judgements.sqlite*",
     "embedding_jobs.sqlite*",
     "*.duckdb*",
+    "mirrors",
 )
 
 
@@ -58,6 +59,16 @@ class ScratchWorkspace(Workspace):
     def added_sources(self) -> Path:
         """File of the list of sources that were added by command, in the original."""
         return self.original.added_sources
+
+    @property
+    def mirrors(self) -> Path:
+        """Folder of the copies of sources that lie elsewhere, in the original."""
+        return self.original.mirrors
+
+    @property
+    def fetches(self) -> bool:
+        """Whether sources that lie elsewhere are asked for changes: no, since that would change the original."""
+        return False
 
     @property
     def written(self) -> Path:

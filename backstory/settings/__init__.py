@@ -7,6 +7,7 @@ from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.models import (
     SETTINGS_FILE,
+    AgentSettings,
     ContextSettings,
     IndexSettings,
     OrchestrationSettings,
@@ -24,6 +25,7 @@ from backstory.settings.writers import WriterSettings
 
 __all__ = [
     "SETTINGS_FILE",
+    "AgentSettings",
     "BudgetSettings",
     "ChunkSettings",
     "ContextSettings",

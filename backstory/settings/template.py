@@ -40,7 +40,7 @@ windows:
   # overlap: 0
 
 documents:
-  folder: posts            # Markdown with YAML, TOML or JSON front matter
+  folder: posts            # Markdown, text, web pages, PDF, office files, tables, code and more: see the documentation
   # kind: post
   # drafts: false          # true serves drafts, too
 

@@ -22,7 +22,8 @@ from backstory.documents.files import (
 from backstory.documents.written import SOURCE_MARK
 from backstory.errors import DocumentError
 from backstory.ids import digest
-from backstory.settings import DocumentSettings
+from backstory.settings import DocumentSettings, SourceSettings
+from backstory.sources.mirror import list_mirror
 from backstory.sources.roots import Source, list_sources
 from backstory.workspace import Workspace
 
@@ -79,6 +80,10 @@ def list_source(source: Source, documents: DocumentSettings, apart: Collection[P
         apart: Files and folders inside it that are read by themselves, or have another purpose.
     """
     prefix = f"{source.name}{SOURCE_MARK}"
+    settings = source.settings
+    rules = make_rules(documents, settings)
+    if settings.is_remote:
+        return _take_defaults(put_below(list_mirror(source.root, source.name, rules), prefix), settings)
     try:
         is_folder = source.root.is_dir()
         if not is_folder:
@@ -89,10 +94,11 @@ def list_source(source: Source, documents: DocumentSettings, apart: Collection[P
             "make it available, or remove the source"
         )
         return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
-    settings = source.settings
-    rules = make_rules(documents, settings)
     found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
-    listing = put_below(found, prefix)
+    return _take_defaults(put_below(found, prefix), settings)
+
+
+def _take_defaults(listing: FolderListing, settings: SourceSettings) -> FolderListing:
     files = tuple(replace(file, kind=settings.kind, tenant=settings.tenant) for file in listing.files)
     return replace(listing, files=files)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from backstory.documents.written import SOURCE_MARK
 from backstory.errors import InputError, SettingsError
 from backstory.settings import SETTINGS_FILE, SourceSettings
 from backstory.sources.record import read_record
 from backstory.workspace import Workspace
+
+COPIES: Final = "files"
+"""Folder of the copies in a mirror."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Source:
 
     Attributes:
         name: Its name, which begins the uri of each of its documents.
-        root: Absolute path of its file or folder, which may be absent; links are not resolved.
+        root: Absolute path of its file or folder, which may be absent; of a source that lies elsewhere, of its mirror.
         settings: What is read of it.
         is_added: Whether it was added by command, and does not stand in the settings file.
     """
@@ -49,6 +53,8 @@ def list_sources(workspace: Workspace) -> tuple[Source, ...]:
             f"({twice.settings.path}); give it another `name`, or remove the other one"
         )
     for source in (*stated, *added):
+        if source.settings.is_remote:
+            continue
         try:
             require_apart(workspace, source.root)
         except InputError as error:
@@ -71,7 +77,10 @@ def locate_document(workspace: Workspace, uri: str) -> Path | None:
     source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
     if source is None:
         return None
-    path = source.root / below if source.root.is_dir() else source.root.with_name(below)
+    if source.settings.is_remote:
+        path = source.root / COPIES / below
+    else:
+        path = source.root / below if source.root.is_dir() else source.root.with_name(below)
     return path if path.is_file() else None
 
 
@@ -117,4 +126,9 @@ def find_covering(workspace: Workspace, path: Path) -> str | None:
 
 
 def _place(workspace: Workspace, settings: SourceSettings, *, is_added: bool) -> Source:
-    return Source(settings.label, locate_source(workspace, settings.path), settings, is_added)
+    root = (
+        workspace.mirrors / settings.label
+        if settings.path is None
+        else locate_source(workspace, settings.path)
+    )
+    return Source(settings.label, root, settings, is_added)

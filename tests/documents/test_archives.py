@@ -157,10 +157,8 @@ def test_a_damaged_archive_is_said_and_does_no_harm(tmp_path: Path, place: int) 
     packed[place % len(packed)] ^= 0xFF
     found = read(tmp_path, bytes(packed))
     assert len(found.sources)
-    for title, text in (
-        found.documents.filter(found.documents["status"] == "ok").select("title", "text").rows()
-    ):
-        assert title in ("A", "B", "a", "b") or text
+    served = found.documents.filter(found.documents["status"] == "ok")["text"]
+    assert {text.strip() for text in served} <= {"# A\n\nText of some length, to be damaged.", "# B"}
 
 
 def test_what_an_archive_held_is_kept_while_it_is_damaged(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
 
 CHANGES = (
     Change("orchestration.key_prefix", "family", NOTHING),
+    Change("agents.roots", ["~/notes"], NOTHING),
     Change("conversations.folder", "talks", "messages", rename=("chats", "talks")),
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
     Change("conversations.date_order", "dmy", "messages"),

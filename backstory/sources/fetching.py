@@ -1,0 +1,49 @@
+"""Brings the mirrors of all sources that lie elsewhere up to date."""
+
+from __future__ import annotations
+
+import logging
+
+from backstory.documents.file_rules import make_rules
+from backstory.reading import ReadingLimits
+from backstory.settings import SourceSettings
+from backstory.sources.addresses import AddressRemote, PagesRemote
+from backstory.sources.drive import DriveRemote
+from backstory.sources.mirror import update_mirror
+from backstory.sources.remote_files import Remote
+from backstory.sources.roots import list_sources
+from backstory.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+def fetch_sources(workspace: Workspace) -> None:
+    """Fetch what has changed in the sources that lie elsewhere. What cannot be fetched is told by the next listing.
+
+    Raises:
+        MissingExtraError: A source needs packages that are not installed.
+        SettingsError: The sources are invalid.
+    """
+    documents = workspace.settings.documents
+    limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
+    for source in list_sources(workspace):
+        if not source.settings.is_remote or not workspace.fetches:
+            continue
+        rules = make_rules(documents, source.settings)
+        remote = _make_remote(source.settings)
+        state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
+        logger.info(
+            "fetched source=%s files=%d failed=%d reached=%s",
+            source.name,
+            len(state.stamps),
+            len(state.failed),
+            not state.problem,
+        )
+
+
+def _make_remote(settings: SourceSettings) -> Remote:
+    if settings.drive is not None:
+        return DriveRemote(settings.drive.files, settings.drive.folder)
+    if settings.url is not None:
+        return AddressRemote(settings.url)
+    return PagesRemote(settings.urls, settings.url_list)
