@@ -1,4 +1,4 @@
-"""Progress of long steps: a bar on a terminal, log lines elsewhere."""
+"""Progress of long steps: a bar on a terminal, log lines elsewhere, and a function that a caller has set."""
 
 from __future__ import annotations
 
@@ -6,10 +6,34 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeAlias
 
 logger = logging.getLogger(__name__)
 
 _LOGGED_STEPS = 10
+
+Listener: TypeAlias = Callable[[str, int, int], None]
+"""Called with the description of a step, the number of items done, and their total. It stops the step by an error."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener of progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call a function at every progress of what this thread does meanwhile."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def announce(label: str, done: int, total: int) -> None:
+    """Tell the listener of this thread, if there is one, how far a step is."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(label, done, total)
 
 
 @contextmanager
@@ -23,11 +47,13 @@ def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
         A function to call with the number of items done and their total. On a terminal it moves a bar on standard
         error; otherwise it writes a log line at every further tenth. If nothing is left to do, it shows nothing.
     """
-    if sys.stderr.isatty():
-        with _show_bar(label) as report:
-            yield report
-    else:
-        yield _log_tenths(label)
+    with _show_bar(label) if sys.stderr.isatty() else _log_tenths(label) as show:
+
+        def report(done: int, total: int) -> None:
+            show(done, total)
+            announce(label, done, total)
+
+        yield report
 
 
 @contextmanager
@@ -50,7 +76,8 @@ def _show_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         bar.stop()
 
 
-def _log_tenths(label: str) -> Callable[[int, int], None]:
+@contextmanager
+def _log_tenths(label: str) -> Iterator[Callable[[int, int], None]]:
     reached: int | None = None
 
     def report(done: int, total: int) -> None:
@@ -62,4 +89,4 @@ def _log_tenths(label: str) -> Callable[[int, int], None]:
             reached = tenth
             logger.info("progress step=%s done=%d total=%d", label, done, total)
 
-    return report
+    yield report

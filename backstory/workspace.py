@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from backstory.rerankers import Reranker
     from backstory.rerankers.judgement_cache import JudgementCache
     from backstory.runs import RunHistory
+    from backstory.summaries.request import Summarizer
     from backstory.writing import Writer
     from backstory.writing.draft_cache import DraftCache
 
@@ -78,6 +79,11 @@ class Workspace:
     def written(self) -> Path:
         """Folder of the written posts."""
         return self.root / self.settings.writers.folder
+
+    @property
+    def dumps(self) -> Path:
+        """Folder of the texts of documents that tools of agents write out."""
+        return self.root / "dumps"
 
     @property
     def feeds_back(self) -> bool:
@@ -165,7 +171,7 @@ class Workspace:
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
         made = (self.written, self.tables, self.index, self.secret.parent, self.dagster_home)
-        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER)
+        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER, self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.exports, *made]
 
     def _locate(self, folder: str | None) -> str | None:
@@ -204,6 +210,17 @@ class Workspace:
         return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
 
     @cached_property
+    def summarizer(self) -> Summarizer:
+        """The summarizer of the settings, made once."""
+        from backstory.runs.record import SUMMARIZING
+        from backstory.summaries.choice import make_summarizer
+
+        settings = self.settings.summaries
+        if settings.paid_model is None:
+            return make_summarizer(settings, self.drafts)
+        return make_summarizer(settings, self.drafts, self.runs.meter(SUMMARIZING, settings.paid_model))
+
+    @cached_property
     def judgements(self) -> JudgementCache:
         """The judgements that rerankers have given."""
         from backstory.rerankers.judgement_cache import JudgementCache
@@ -212,7 +229,7 @@ class Workspace:
 
     @cached_property
     def drafts(self) -> DraftCache:
-        """The drafts that writers have made."""
+        """The drafts that writers have made, and the summaries by models."""
         from backstory.writing.draft_cache import DraftCache
 
         return DraftCache(self.tables / "drafts.sqlite")

@@ -20,15 +20,6 @@ _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2
 _ALMOST_SURE = 0.99
 
-_CAUSES = {
-    "below_threshold": "not similar enough",
-    "duplicate_document": "a better chunk of the same document was used",
-    "near_duplicate": "almost the same text as another chunk",
-    "below_rating": "serves no topic, as the reranker rated it",
-    "not_selected": "other documents add more",
-    "over_budget": "no room left in the token budget",
-}
-
 
 def windows(
     first: Annotated[
@@ -151,6 +142,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Print a context's text, the reason for each document, and the number of dropped hits."""
+    from backstory.inspection.windows import CAUSES
     from backstory.prompt_text import cut_snippet
 
     if not context["text"]:
@@ -173,7 +165,7 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     if context["dropped"]:
         console.print("\nDropped hits", style="bold")
         for cause, count in context["dropped"].items():
-            console.print(f"{count:>4}  {_CAUSES[cause]}")
+            console.print(f"{count:>4}  {CAUSES[cause]}")
     console.print(
         f"\n{context['coverage']:.0%} of the window's parts are served by a document of the context."
     )

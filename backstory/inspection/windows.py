@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import Any, Final
 
 import polars as pl
@@ -14,6 +16,18 @@ from backstory.workspace import Workspace
 
 LATEST: Final = "latest"
 """The reference to the window that began last."""
+
+CAUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "below_threshold": "not similar enough",
+        "duplicate_document": "a better chunk of the same document was used",
+        "near_duplicate": "almost the same text as another chunk",
+        "below_rating": "serves no topic, as the reranker rated it",
+        "not_selected": "other documents add more",
+        "over_budget": "no room left in the token budget",
+    }
+)
+"""Why a hit was dropped, in words, by the cause in the table ``decisions``."""
 
 _SHORTEST_ID = 8
 _MOST_NAMED = 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,28 +13,63 @@ from backstory.assessment import evaluate_retrieval
 from backstory.calibration import find_threshold
 from backstory.chunking.tokens import estimate_tokens
 from backstory.chunking.units import split_sentences
+from backstory.contexts import add_budget_of_posts
 from backstory.embeddings import embed_texts
 from backstory.errors import InputError
 from backstory.ids import digest
+from backstory.inspection.windows import find_window
+from backstory.library.filters import SearchFilters, admit
 from backstory.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.library.snapshots import OpenSnapshot
 from backstory.prompt_formats import FORMATS, ContextFormat, format_context
 from backstory.retrieval import Retrieval, Retrieved
+from backstory.settings import RAGSettings
+from backstory.tables import read_table
 from backstory.window_chunks import cut_window_chunks
 
 _LONGEST_QUESTION: Final = 300
 """Characters up to which a text is one question, and is not divided into parts."""
+_NO_DOCUMENT: Final = "none"
+"""Stands for no document among the ids of documents, none of which is so short."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextPlan:
+    """How a context is made.
+
+    Attributes:
+        max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
+        form: Format of the context.
+        top_k: Most chunks in it; None for the setting ``rag.top_k``.
+        as_of: Documents that were published after this time are hidden. None hides none from a text, and from a window
+            what the setting ``rag.as_of`` hides.
+        filters: Which documents may be in it. Pages and a time are not among them.
+
+    Raises:
+        InputError: A value is out of its range.
+    """
+
+    max_tokens: int | None = None
+    form: ContextFormat = "blocks"
+    top_k: int | None = None
+    as_of: datetime | None = None
+    filters: SearchFilters = field(default_factory=SearchFilters)
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMATS:
+            raise InputError(f"format {self.form!r} is not known; use one of {', '.join(FORMATS)}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError(f"max_tokens {self.max_tokens} must be at least 1")
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(f"top_k {self.top_k} must be at least 1")
+        if self.as_of is not None and self.as_of.tzinfo is None:
+            raise InputError(f"as_of {self.as_of} has no time zone; pass an aware time, such as UTC")
+        if self.filters.pages is not None or self.filters.as_of is not None:
+            raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
 
 
 def make_context(
-    snapshot: OpenSnapshot,
-    text: str,
-    *,
-    max_tokens: int | None = None,
-    form: ContextFormat = "blocks",
-    top_k: int | None = None,
-    as_of: datetime | None = None,
-    notes: Sequence[str] = (),
+    snapshot: OpenSnapshot, text: str, plan: ContextPlan, notes: Sequence[str] = ()
 ) -> ContextAnswer:
     """Find the documents that serve a text, part by part, and write them as a context.
 
@@ -43,33 +79,69 @@ def make_context(
     Args:
         snapshot: The open snapshot.
         text: The question or the text, not blank.
-        max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
-        form: Format of the context.
-        top_k: Most chunks in it; None for the setting ``rag.top_k``.
-        as_of: Documents that were published after this time are hidden; None hides none.
+        plan: How the context is made.
         notes: What the answer says beside its own notes.
 
     Raises:
-        InputError: The text is blank, or an argument is out of its range.
+        InputError: The text is blank, or a name in the filters fits no document or several.
         ModelError: The reranker could not be used.
     """
     if not text.strip():
         raise InputError("the text is blank; give a question, or a text whose parts are to be covered")
-    if form not in FORMATS:
-        raise InputError(f"format {form!r} is not known; use one of {', '.join(FORMATS)}")
-    if max_tokens is not None and max_tokens < 1:
-        raise InputError(f"max_tokens {max_tokens} must be at least 1")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top_k {top_k} must be at least 1")
-    if as_of is not None and as_of.tzinfo is None:
-        raise InputError(f"as_of {as_of} has no time zone; pass an aware time, such as UTC")
+    windows, chunks = _divide(snapshot, text, plan.as_of)
+    rag = snapshot.workspace.located_settings.rag.model_copy(
+        update={"as_of": plan.as_of is not None, "plan": "chunked"}
+    )
+    return _cover(snapshot, text, windows, chunks, rag, plan, notes)
+
+
+def make_window_context(
+    snapshot: OpenSnapshot, reference: str, plan: ContextPlan, notes: Sequence[str] = ()
+) -> ContextAnswer:
+    """Find the documents that serve a window, part by part, as a run does.
+
+    Args:
+        snapshot: The open snapshot.
+        reference: Names the window; see :func:`backstory.inspection.windows.find_window`.
+        plan: How the context is made.
+        notes: What the answer says beside its own notes.
+
+    Raises:
+        InputError: There is no such window, it has no query chunks yet, or a name in the filters fits no document or
+            several.
+        ModelError: The reranker could not be used.
+    """
+    workspace = snapshot.workspace
+    window = find_window(workspace, reference)
+    chunks = read_table(workspace.tables, "window_chunks", [window["partition"]]).filter(
+        window_id=window["window_id"]
+    )
+    if chunks.is_empty():
+        raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
+    windows = read_table(workspace.tables, "windows", [window["partition"]]).filter(
+        window_id=window["window_id"]
+    )
+    rag = workspace.rag
+    if plan.as_of is not None:
+        rag = rag.model_copy(update={"as_of": True})
+        windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
+    return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes)
+
+
+def _cover(
+    snapshot: OpenSnapshot,
+    asked: str,
+    windows: pl.DataFrame,
+    chunks: pl.DataFrame,
+    rag: RAGSettings,
+    plan: ContextPlan,
+    notes: Sequence[str],
+) -> ContextAnswer:
+    """Search for the query chunks of one window, and say what serves them."""
     workspace, index = snapshot.workspace, snapshot.index
     settings = workspace.located_settings
-    rag = settings.rag.model_copy(
-        update={"as_of": as_of is not None, "plan": "chunked", **({"top_k": top_k} if top_k else {})}
-    )
-    context = settings.context.model_copy(update={"max_tokens": max_tokens} if max_tokens else {})
-    windows, chunks = _divide(snapshot, text, as_of)
+    rag = _restrict(snapshot, rag, plan)
+    context = settings.context.model_copy(update={"max_tokens": plan.max_tokens} if plan.max_tokens else {})
     embedded = embed_texts(
         workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )
@@ -81,29 +153,34 @@ def make_context(
         reranker=workspace.reranker,
         rerank=settings.rerank,
         judgements=workspace.judgements,
+        posts_apart=workspace.feeds_back,
     )
     retrieved = retrieval.run(windows, chunks, embedded.vectors)
+    # The verdict is about what people wrote, whichever posts are beside it, as in a run.
+    posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
+    by_people = ~pl.col("chunk_id").is_in(posts)
     assessed = evaluate_retrieval(
         windows,
         chunks,
-        retrieved.decisions,
-        retrieved.contexts,
+        retrieved.decisions.filter(by_people),
+        retrieved.contexts.filter(by_people),
         terms_of=index.terms_of,
         min_similarity=retrieval.min_similarity,
         settings=rag,
-        searchable=bool(index.rows),
+        searchable=(index.rows_by_people if workspace.feeds_back else index.rows) > 0,
         embedder_id=workspace.embedder.id,
         known_languages=workspace.embedder.languages,
     ).row(0, named=True)
     rows = retrieved.contexts.to_dicts()
-    written = format_context(rows, context, form)
+    budget = add_budget_of_posts(context) if workspace.feeds_back else context
+    written = format_context(rows, budget, plan.form)
     documents = _list_documents(retrieved, chunks)
     return ContextAnswer(
-        query=text,
+        query=asked,
         text=written,
-        format=form,
+        format=plan.form,
         tokens=int(estimate_tokens([written])[0]) if written else 0,
-        max_tokens=context.max_tokens,
+        max_tokens=budget.max_tokens,
         parts=tuple(
             ContextPart(
                 part=number,
@@ -119,6 +196,18 @@ def make_context(
         index_version=index.version,
         notes=(*notes, *filter(None, [snapshot.served.degraded])),
     )
+
+
+def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
+    """Put the filters and the number of chunks of a plan in the place of the settings."""
+    documents = snapshot.documents if plan.filters.names_documents else ()
+    admitted = admit(plan.filters, rag, documents, keys=1)
+    changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
+    # An empty list of documents would admit all of them.
+    ids = [_NO_DOCUMENT] if admitted is None else admitted.document_ids
+    if admitted is not None:
+        changes |= {"kinds": tuple(admitted.kinds), "tags": tuple(admitted.tags), "tenant": admitted.tenant}
+    return rag.model_copy(update={**changes, "document_ids": tuple(ids or ())})
 
 
 def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -24,6 +24,8 @@ LOOK_AGAIN_SECONDS: Final = 2.0
 
 _REVISION_CHARACTERS: Final = 12
 _NAMED: Final = 3
+_RESTS: Final = 20
+"""Least rest after a look, in times that the look took."""
 
 
 def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
@@ -91,7 +93,7 @@ class StaleNote:
 
     def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
         self._workspace = workspace
-        self._seconds = seconds
+        self._seconds = self._rest = seconds
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._version = ""
@@ -109,10 +111,12 @@ class StaleNote:
         """
         with self._lock:
             now = time.monotonic()
-            if self._looked is None or self._version != version or now - self._looked >= self._seconds:
+            if self._looked is None or self._version != version or now - self._looked >= self._rest:
                 changed = _find_changed(self._workspace, list_all_files(self._workspace), revisions)
                 self._note = _describe(changed) if changed else None
-                self._looked, self._version = now, version
+                self._looked, self._version = time.monotonic(), version
+                # Many files take long to look at, which must not be most of what searches do.
+                self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
 
 

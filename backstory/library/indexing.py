@@ -17,6 +17,7 @@ from backstory.library.results import FileOutcome, IndexReport
 from backstory.making import make_tables
 from backstory.pipeline.order import CORPUS
 from backstory.pipeline.stage_report import StageReport
+from backstory.progress import announce
 from backstory.runs.history import BY_LIBRARY_FACE
 from backstory.tables.locks import running
 from backstory.tables.views import write_views
@@ -27,6 +28,9 @@ Tell: TypeAlias = Callable[[str], None]
 """Called with a sentence for each stage that was made."""
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
+
+TABLES_OF_DOCUMENTS: Final = "tables of the documents"
+"""Step under which the progress of :func:`make_corpus` counts tables; other steps are parts of one table."""
 
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
 
@@ -56,9 +60,13 @@ def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int,
     Returns:
         Number of texts that the model embedded, and what is broken, a sentence each.
     """
+    tables_made = 0
 
     def report(told: StageReport | Finding) -> None:
+        nonlocal tables_made
         if isinstance(told, StageReport):
+            tables_made += 1
+            announce(TABLES_OF_DOCUMENTS, min(tables_made, len(CORPUS)), len(CORPUS))
             tell(f"{told.table}: {told.rows:,} rows")
 
     with (

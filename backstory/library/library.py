@@ -23,11 +23,14 @@ from backstory.library.results import (
     DocumentText,
     Dump,
     Evaluation,
+    Explanation,
     GrepAnswer,
     IndexReport,
     LibraryStatus,
     Mode,
     SearchAnswer,
+    Style,
+    Summary,
 )
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
+
+MAX_WORDS: Final = 20_000
+"""Most words of a document that are summarized at once, unless told otherwise."""
 
 LIMIT_SECONDS: Final = 10.0
 """Time that a regular expression may take over all documents."""
@@ -191,6 +197,7 @@ class Library:
         format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
         top_k: int | None = None,
         as_of: datetime | None = None,
+        filters: SearchFilters = _NO_FILTERS,
     ) -> ContextAnswer:
         """Write what the documents hold on a question or a text as a context for a prompt.
 
@@ -204,24 +211,68 @@ class Library:
                 :func:`backstory.prompt_formats.format_context`.
             top_k: Most chunks in it; None for the setting ``rag.top_k``.
             as_of: Documents that were published after this time are hidden; None hides none.
+            filters: Which documents may be in it, without pages and time.
 
         Raises:
-            InputError: The text is blank, or an argument is out of its range.
+            InputError: The text is blank, a name in the filters fits no document or several, or an argument is out of
+                its range.
             NoIndexError: Nothing is indexed yet.
             ModelError: A model could not be used.
         """
-        from backstory.library.contexts import make_context
+        from backstory.library.contexts import ContextPlan, make_context
 
+        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
         with self._snapshots.reading() as snapshot:
-            return make_context(
-                snapshot,
-                query,
-                max_tokens=max_tokens,
-                form=format,
-                top_k=top_k,
-                as_of=as_of,
-                notes=self._tell_stale(snapshot),
-            )
+            return make_context(snapshot, query, plan, self._tell_stale(snapshot))
+
+    def window_context(
+        self,
+        window: str,
+        *,
+        max_tokens: int | None = None,
+        format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
+        top_k: int | None = None,
+        as_of: datetime | None = None,
+        filters: SearchFilters = _NO_FILTERS,
+    ) -> ContextAnswer:
+        """Write what the documents hold on a window of a chat, by the steps and settings of a run.
+
+        Without the last three arguments the documents are those that a run keeps for the window.
+
+        Args:
+            window: Names the window; see :func:`backstory.inspection.windows.find_window`.
+            max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
+            format: Format of the context, as for :meth:`context`.
+            top_k: Most chunks in it; None for the setting ``rag.top_k``.
+            as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
+                the setting ``rag.as_of`` says so.
+            filters: Which documents may be in it, without pages and time.
+
+        Raises:
+            InputError: There is no such window, a name in the filters fits no document or several, or an argument is
+                out of its range.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: A model could not be used.
+        """
+        from backstory.library.contexts import ContextPlan, make_window_context
+
+        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
+        with self._snapshots.reading() as snapshot:
+            return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
+
+    def explain(self, window: str, document: str | None = None) -> Explanation:
+        """Say why documents are, or are not, in the context that a run made for a window.
+
+        Args:
+            window: Names the window; see :func:`backstory.inspection.windows.find_window`.
+            document: Name of one document, as :meth:`document` takes it; None for all that a part of the window found.
+
+        Raises:
+            InputError: There is no such window or document, or several, or the window has no context yet.
+        """
+        from backstory.library.explaining import explain_window
+
+        return explain_window(self._read_corpus(), window, document)
 
     def grep(
         self,
@@ -294,6 +345,32 @@ class Library:
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
+
+    def summarize(
+        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
+    ) -> Summary:
+        """Summarize a document, section by section, by the summarizer of the settings.
+
+        Without a model, the summary consists of sentences of the document. What a model writes is kept, so that the
+        same section is never paid for twice.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
+            max_words_per_section: Most words that are summarized at once, at least 1.
+
+        Returns:
+            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
+
+        Raises:
+            InputError: No document has this name or several have it, or an argument is out of its range.
+            WorkspaceError: Nothing is indexed yet.
+            ModelError: The model could not be used at all.
+            BudgetExhaustedError: A budget is used up, and no section was summarized.
+        """
+        from backstory.library.summarizing import summarize_document
+
+        return summarize_document(self._read_corpus(), document, style, max_words_per_section)
 
     def dump(
         self,

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
+Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 
@@ -163,6 +164,50 @@ class Dump(Result):
     pages: int | None = Field(description="Number of pages of the document; null without pages.")
 
 
+class SectionSummary(Result):
+    """One section of a summarized document."""
+
+    section: int = Field(description="Number of the section, from 1.")
+    heading: str = Field(description='Headings above the section, joined by " > ".')
+    page_start: int | None = Field(description="First page; null for a document without pages.")
+    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+    words: int = Field(description="Words of the section, those that it shares with the one before included.")
+    summary: str = Field(description="Its summary, Markdown; empty if it failed.")
+    status: Literal["success", "failed"] = Field(description="Whether it was summarized.")
+    reason: str | None = Field(description="Why it was not summarized; null if it was.")
+    cite: str = Field(description="The one string under which this section may be quoted.")
+
+
+class Summary(Result):
+    """The summary of a document."""
+
+    document: DocumentEntry = Field(description="The document.")
+    style: Style = Field(description="Style of the summary.")
+    summary: str = Field(description="Markdown; it ends with the sections that failed. Empty if all failed.")
+    status: Literal["success", "partial", "failed"] = Field(
+        description="partial: a section failed, or the last step, which makes one summary of all; see reasons."
+    )
+    reasons: tuple[str, ...] = Field(
+        description="What failed, a sentence each, with the section's name; empty on success."
+    )
+    total_words: int = Field(
+        description="Words of the document; each character of a script without spaces is one."
+    )
+    max_words_per_section: int = Field(description="Most words of a section that were allowed.")
+    sections: int = Field(description="Number of sections.")
+    sections_processed: int = Field(description="Number of sections that were summarized.")
+    section_summaries: tuple[SectionSummary, ...] = Field(description="The sections, in order.")
+    citations: tuple[str, ...] = Field(
+        description="Places that the summary rests on: the pages that it names, else its sections."
+    )
+    model: str = Field(
+        description="Model and its parameters; extractive:1 chooses sentences without a model."
+    )
+    notes: tuple[str, ...] = Field(description="What a reader must know of the document.")
+
+
 class Match(Result):
     """One place of a document that a pattern matches."""
 
@@ -263,6 +308,43 @@ class Evaluation(Result):
     missing: tuple[str, ...] = Field(description="Content words of the question that the text does not hold.")
     recommendation: str = Field(description="What to do next.")
     issues: tuple[str, ...] = Field(description="What speaks against the text; empty if nothing does.")
+
+
+class ExplainedDocument(Result):
+    """Why a document is, or is not, in the context of a window."""
+
+    document_id: str = Field(description="Id of the document.")
+    uri: str = Field(description="Path of the document.")
+    title: str = Field(description="Title of the document.")
+    kept: bool = Field(description="Whether it is in the context.")
+    cause: str = Field(
+        description="kept; below_threshold, duplicate_document, near_duplicate, below_rating, not_selected or "
+        "over_budget; or, if no part found it: published_later, filtered or not_found."
+    )
+    reason: str = Field(description="The cause in words.")
+    rank: int | None = Field(description="Rank in the context; null if it is not in it.")
+    similarity: float | None = Field(description="Best cosine of its hits; null if no part found it.")
+    hits: int = Field(description="Number of hits of the window's parts in it.")
+    asked_by: tuple[str, ...] = Field(
+        description="Parts of the window that found it, shortened, at most three."
+    )
+
+
+class Explanation(Result):
+    """Why documents are, or are not, in the context of a window."""
+
+    window_id: str = Field(description="The window.")
+    verdict: str = Field(description="sufficient, insufficient or unknown.")
+    coverage: float = Field(description="Share of the parts that a document of the context serves.")
+    recommendation: str = Field(description="What would cover more.")
+    uncovered_topics: tuple[str, ...] = Field(
+        description="Topics that nothing serves, as a reranker named them."
+    )
+    index_version: str = Field(description="Snapshot of the index from which the context was made.")
+    documents: tuple[ExplainedDocument, ...] = Field(description="The documents, those of the context first.")
+    cut: str | None = Field(
+        default=None, description="What was left out for want of room; null if nothing was."
+    )
 
 
 for _result in (ContextAnswer, DocumentList):

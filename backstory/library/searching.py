@@ -98,7 +98,7 @@ def search(
         _fuse(result.hits.filter(pl.col("query").is_between(first, last, closed="left")), together)
         for first, last in pairwise(bounds)
     ]
-    described = _describe(snapshot.index, hits)
+    described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
     return [
         searched.answer(question, some, found, described, wanted, admitted, result)
         for question, some, found in zip(questions, keys, hits, strict=True)
@@ -148,11 +148,6 @@ def _fuse(hits: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
     return sorted(
         best.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
     )
-
-
-def _describe(index: SearchIndex, found: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    wanted = list(dict.fromkeys(row["chunk_id"] for rows in found for row in rows))
-    return {row["chunk_id"]: row for row in index.describe(wanted).iter_rows(named=True)} if wanted else {}
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Final
 
 from backstory.errors import StaleIndexWarning
 from backstory.index import SearchIndex, current_version
@@ -15,6 +16,9 @@ from backstory.inspection.serving import Served, open_served
 from backstory.library.listing import name_documents
 from backstory.library.names import NamedDocument
 from backstory.workspace import Workspace
+
+_KEPT_DESCRIPTIONS: Final = 4096
+"""Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 
 
 @dataclass
@@ -26,12 +30,16 @@ class OpenSnapshot:
         published: Version that was published when it was opened.
         readers: Number of those who read it now.
         is_retired: Whether the last reader closes it.
+        described: Chunks that were described of late, by id.
+        lock: Guards ``described``.
     """
 
     served: Served
     published: str | None
     readers: int = field(default=0, init=False)
     is_retired: bool = field(default=False, init=False)
+    described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
     def index(self) -> SearchIndex:
@@ -42,6 +50,18 @@ class OpenSnapshot:
     def workspace(self) -> Workspace:
         """The workspace, with the embedder of the index."""
         return self.served.workspace
+
+    def describe(self, chunk_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Describe chunks as :meth:`backstory.index.SearchIndex.describe` does, by id; those of late are kept."""
+        with self.lock:
+            unknown = [chunk_id for chunk_id in dict.fromkeys(chunk_ids) if chunk_id not in self.described]
+            if len(self.described) + len(unknown) > _KEPT_DESCRIPTIONS:
+                self.described.clear()
+                unknown = list(dict.fromkeys(chunk_ids))
+            if unknown:
+                rows = self.index.describe(unknown).iter_rows(named=True)
+                self.described.update({row["chunk_id"]: row for row in rows})
+            return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
     @cached_property
     def documents(self) -> list[NamedDocument]:

@@ -7,6 +7,7 @@ from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.models import (
     SETTINGS_FILE,
+    AgentSettings,
     ContextSettings,
     IndexSettings,
     OrchestrationSettings,
@@ -19,10 +20,12 @@ from backstory.settings.models import (
     WindowSettings,
 )
 from backstory.settings.sources import SourceSettings
+from backstory.settings.summaries import SummarySettings
 from backstory.settings.writers import WriterSettings
 
 __all__ = [
     "SETTINGS_FILE",
+    "AgentSettings",
     "BudgetSettings",
     "ChunkSettings",
     "ContextSettings",
@@ -42,6 +45,7 @@ __all__ = [
     "Settings",
     "SettingsGroup",
     "SourceSettings",
+    "SummarySettings",
     "WindowSettings",
     "WriterSettings",
 ]

@@ -17,15 +17,18 @@ CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
 RERANK_KEY_VARIABLE = "BACKSTORY_RERANK_KEY"
+SUMMARY_KEY_VARIABLE = "BACKSTORY_SUMMARY_KEY"
 EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 SERVICE_KEY_VARIABLES = (
     WRITER_KEY_VARIABLE,
     RERANK_KEY_VARIABLE,
+    SUMMARY_KEY_VARIABLE,
     EMBEDDING_KEY_VARIABLE,
     OPENAI_KEY_VARIABLE,
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -40,6 +43,7 @@ _READER_VARIABLES = (
     "TESSDATA_PREFIX",
 )
 _READER_THREADS = 4
+_SHORTEST_TOKEN = 16
 
 
 def find_workspace(given: Path | None = None) -> Path:
@@ -154,12 +158,27 @@ def read_webhook() -> SecretStr | None:
     return SecretStr(named) if named else None
 
 
+def read_mcp_token() -> SecretStr:
+    """Return the token that clients of the MCP server must send, wrapped so that it is never printed.
+
+    Raises:
+        AuthenticationError: None is set, it is short enough to be guessed, or no header can hold it.
+    """
+    token = _read_key(MCP_VARIABLE)
+    if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
+        raise AuthenticationError(
+            f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
+            "`openssl rand -hex 32` makes one"
+        )
+    return token
+
+
 def hook_environment() -> dict[str, str]:
     """Return the environment of the alert command: that of this process without keys."""
     return {
         name: value
         for name, value in os.environ.items()
-        if name not in (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE)
+        if name not in (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, MCP_VARIABLE)
     }
 
 

@@ -13,6 +13,7 @@ from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.summaries import SummarySettings
 from backstory.settings.writers import DEFAULT_MODELS, WriterSettings
 
 SETTINGS_FILE = "backstory.yaml"
@@ -303,6 +304,20 @@ def require_address(address: SecretStr) -> None:
         raise ValueError("this must be an address that begins with https:// or http://")
 
 
+class AgentSettings(SettingsGroup):
+    """What the tools of agents may reach beside the documents of the workspace."""
+
+    roots: tuple[str, ...] = ()
+    """Folders from which tools may index files, and into which they may write; `~` is the home folder."""
+
+    @field_validator("roots")
+    @classmethod
+    def _names_folders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(root.strip() for root in value):
+            raise ValueError("a root is blank; name a folder, absolute or relative to the workspace")
+        return value
+
+
 class OrchestrationSettings(SettingsGroup):
     """How Dagster names the workspace."""
 
@@ -326,8 +341,10 @@ class Settings(SettingsGroup):
     rerank: RerankSettings = RerankSettings()
     context: ContextSettings = ContextSettings()
     alerts: AlertSettings = AlertSettings()
+    agents: AgentSettings = AgentSettings()
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
+    summaries: SummarySettings = SummarySettings()
     costs: CostSettings = CostSettings()
     runs: RunSettings = RunSettings()
 

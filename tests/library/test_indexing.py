@@ -52,7 +52,7 @@ def test_only_what_changed_is_read_and_embedded_again(library: Library) -> None:
 def test_what_was_not_read_is_counted_with_its_reason(library: Library) -> None:
     (library.workspace.posts / "empty.md").write_text("", encoding="utf-8")
     (library.workspace.posts / "broken.md").write_text("---\ntitle: [\n---\ntext", encoding="utf-8")
-    (library.workspace.posts / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    (library.workspace.posts / "program.exe").write_bytes(b"MZ" + bytes(range(256)))
     report = library.index()
     assert (report.failed, report.skipped, report.unchanged) == (1, 2, 6)
     assert outcome_of(report, "posts/broken.md").status == "failed"
@@ -60,7 +60,7 @@ def test_what_was_not_read_is_counted_with_its_reason(library: Library) -> None:
     assert {each.path for each in library.documents().unread} == {
         "posts/broken.md",
         "posts/empty.md",
-        "posts/picture.png",
+        "posts/program.exe",
     }
 
 

@@ -118,7 +118,7 @@ def test_a_watcher_says_why_it_cannot_index(library: Library) -> None:
     assert library.status().state == "ready"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
 def test_any_edits_end_in_what_a_fresh_library_gives(library: Library, tmp_path: Path, seed: int) -> None:
     import random
 

@@ -24,7 +24,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert sorted(MODULES) == sorted(declared())
 
 
-@pytest.mark.parametrize("extra", ["dagster", "drive", "gemini", "ibis", "office", "otel", "remote"])
+@pytest.mark.parametrize("extra", ["dagster", "drive", "gemini", "ibis", "mcp", "office", "otel", "remote"])
 def test_the_modules_of_an_extra_come_from_its_requirements(extra: Extra) -> None:
     required = {Requirement(line).name for line in declared()[extra]}
     providers = packages_distributions()

@@ -73,6 +73,7 @@ DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
 
 CHANGES = (
     Change("orchestration.key_prefix", "family", NOTHING),
+    Change("agents.roots", ["~/notes"], NOTHING),
     Change("conversations.folder", "talks", "messages", rename=("chats", "talks")),
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
     Change("conversations.date_order", "dmy", "messages"),
@@ -209,6 +210,14 @@ CHANGES = (
             "base_url": "http://127.0.0.1:9", "allow_http": True, "temperature": 1, "max_output_tokens": 64,
             "timeout_seconds": 5, "max_attempts": 1, "max_attempts_per_window": 1, "requests_per_minute": 1,
             "tokens_per_minute": 1, "threads": 1,
+        }.items()
+    ),
+    *(
+        Change(f"summaries.{name}", value, NOTHING)
+        for name, value in {
+            "provider": "gemini", "model": "gemini-2.5-pro", "base_url": "http://127.0.0.1:9", "allow_http": True,
+            "temperature": 1, "max_output_tokens": 64, "timeout_seconds": 5, "max_attempts": 1,
+            "requests_per_minute": 1, "tokens_per_minute": 1, "threads": 1,
         }.items()
     ),
     Change("writers.feedback", "on", f"documents {SEARCHED}"),

@@ -172,14 +172,13 @@ class Database:
             One row per position, in the order of ``rows``.
         """
         with self.lock:
-            self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
             chunks = self.connection.execute(
                 # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
-                "WITH c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
+                f"WITH {_name_rows(rows)}, "  # noqa: S608 - numbers only
+                "c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
                 "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
                 "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
             ).pl()
-            self.connection.unregister("wanted")
         return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
 
     def read_around(self, rows: NDArray[np.int64]) -> pl.DataFrame:
@@ -193,8 +192,8 @@ class Database:
             pages.
         """
         with self.lock:
-            self.connection.register("wanted", pa.table({"row": rows, "position": np.arange(len(rows))}))
-            chunks = self.connection.execute(
+            return self.connection.execute(
+                f"WITH {_name_rows(rows)} "  # noqa: S608 - numbers only
                 "SELECT c.chunk_id, n.char_start, n.text FROM wanted JOIN chunks c USING (row) "
                 "JOIN chunks n ON n.document_id = c.document_id AND n.revision = c.revision "
                 "AND n.chunk_index BETWEEN c.chunk_index - 1 AND c.chunk_index + 1 "
@@ -202,11 +201,21 @@ class Database:
                 "AND (c.page_start IS NULL OR (n.page_start >= c.page_start AND n.page_end <= c.page_end)) "
                 "ORDER BY position, n.chunk_index"
             ).pl()
-            self.connection.unregister("wanted")
-        return chunks
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
     quoted = str(path).replace("'", "''")
     connection.execute(f"ATTACH '{quoted}' AS snapshot {'(READ_ONLY)' if read_only else ''}")
     connection.execute("USE snapshot")
+
+
+def _name_rows(rows: NDArray[np.int64]) -> str:
+    """Write rows as a table ``wanted`` of SQL, with their positions.
+
+    They are no parameter, since DuckDB imports pandas, where that is installed, before it takes one.
+    """
+    numbers = ", ".join(map(str, rows.tolist()))
+    return (
+        "wanted AS (SELECT unnest(list) AS row, generate_subscripts(list, 1) AS position "  # noqa: S608 - numbers only
+        f"FROM (SELECT [{numbers}]::BIGINT[] AS list))"
+    )

@@ -1,0 +1,90 @@
+"""The ten tools over documents as methods, to mix into the class of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from backstory.agents import document_answers
+from backstory.agents.failures import describe_failure
+from backstory.errors import BackstoryError
+from backstory.library import Library
+from backstory.library.results import Result
+
+_P = ParamSpec("_P")
+_Self = TypeVar("_Self")
+
+
+def _answering(
+    method: Callable[Concatenate[_Self, _P], Result],
+) -> Callable[Concatenate[_Self, _P], dict[str, Any]]:
+    """Give the result of a method as a dictionary, and an error of the library as one of the shape of all errors."""
+
+    @wraps(method)
+    def answer(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> dict[str, Any]:
+        try:
+            return method(self, *arguments, **options).to_dict()
+        except BackstoryError as error:
+            return describe_failure(error).to_dict()
+
+    return answer
+
+
+class DocumentTools:
+    """Ten tools over the documents of a library.
+
+    Every method returns a dictionary that JSON can hold. An error is a dictionary, too: ``status`` is ``error``, and
+    ``code``, ``message`` and ``hint`` say what is wrong and what to do. New files are read, and texts written, in the
+    folders of the workspace and in those of the setting ``agents.roots`` only.
+
+    Attributes:
+        library: The library, which the class that inherits must set.
+    """
+
+    library: Library
+
+    @_answering
+    def query_documents(self, query: str, debug: bool = False) -> Result:
+        """Search all documents; ``debug`` adds what each search key found."""
+        return document_answers.query(self.library, query, debug=debug)
+
+    @_answering
+    def query_specific_file(self, file_path: str, query: str) -> Result:
+        """Search one document, named by its path, title, slug or id; a part of a name is none."""
+        return document_answers.query(self.library, query, document=file_path)
+
+    @_answering
+    def search_indexed_chunks(self, pattern: str, regex: bool = False, offset: int = 0) -> Result:
+        """Find every place that a text or a regular expression matches, a hundred at a time."""
+        return document_answers.search_pattern(self.library, pattern, regex=regex, offset=offset)
+
+    @_answering
+    def evaluate_retrieval(self, question: str, retrieved_info: str) -> Result:
+        """Judge without a language model whether a text answers a question."""
+        return document_answers.judge_retrieval(self.library, question, retrieved_info)
+
+    @_answering
+    def index_document(self, file_path: str) -> Result:
+        """Index one file; a file that has changed is indexed again."""
+        return document_answers.index_file(self.library, file_path)
+
+    @_answering
+    def index_directory(self, directory_path: str, recursive: bool = False) -> Result:
+        """Index the files of a folder."""
+        return document_answers.index_folder(self.library, directory_path, recursive=recursive)
+
+    @_answering
+    def list_indexed_documents(self) -> Result:
+        """List the documents."""
+        return document_answers.list_indexed(self.library)
+
+    @_answering
+    def dump_document(self, file_name: str, output_path: str | None = None) -> Result:
+        """Write the text of a document into a file that is not there yet, or into the folder of dumped texts."""
+        return document_answers.dump(self.library, file_name, output_path)
+
+    @_answering
+    def rag_status(self) -> Result:
+        """Say how the index stands."""
+        return document_answers.tell_status(self.library)

@@ -1,0 +1,36 @@
+"""Errors in the one shape in which tools of agents give them: a code, what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from pydantic import Field
+
+from backstory.errors import BackstoryError
+from backstory.library.results import Result
+
+_HUMPS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NO_HINT: Final = "correct the call, or ask whoever runs this workspace; `backstory doctor` examines it"
+
+
+class Failure(Result):
+    """An error of a tool."""
+
+    status: Literal["error"] = "error"
+    code: str = Field(description="Kind of the error, such as input, no_index or model.")
+    message: str = Field(description="What is wrong, and where.")
+    hint: str = Field(description="What to do.")
+
+
+def describe_failure(error: BackstoryError) -> Failure:
+    """Describe an error of the library.
+
+    Its code is the name of its class without ``Error``, in small letters with underscores. Messages of the library say
+    what is wrong, and after the last semicolon what to do.
+    """
+    message, mark, hint = str(error).rpartition("; ")
+    words = _HUMPS.sub("_", type(error).__name__.removesuffix("Error"))
+    if not mark:
+        message, hint = hint, _NO_HINT
+    return Failure(code=words.lower(), message=message, hint=hint)

@@ -1,0 +1,76 @@
+"""How much a result holds: lists are cut at their end, and the result says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+import numpy as np
+from pydantic import Field, TypeAdapter
+
+from backstory.chunking.tokens import estimate_tokens
+from backstory.library.results import Result
+
+DEFAULT_TOKENS: Final = 8_000
+MOST_TOKENS: Final = 20_000
+LEAST_TOKENS: Final = 500
+_ROOM: Final = 150
+"""Tokens of the sentence that tells a cut, and of commas between rows."""
+
+MaxTokens: TypeAlias = Annotated[
+    int,
+    Field(ge=LEAST_TOKENS, le=MOST_TOKENS, description="Most tokens of the result, by a careful estimate."),
+]
+
+_MOST_CHARACTERS: Final = 7
+"""Characters that no token exceeds on average, by the estimate."""
+
+_R = TypeVar("_R", bound=Result)
+_ANY: Final = TypeAdapter[object](object)
+
+
+def cut_list(result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: str) -> _R:
+    """Cut one list of a result so that its JSON is within a number of tokens.
+
+    Args:
+        result: The result.
+        rows: Name of the list.
+        max_tokens: Most tokens of the result, by :func:`backstory.chunking.tokens.estimate_tokens`.
+        told_in: Name of the text, or of a text that may be null, which says that the list was cut.
+        remedy: What to do to get the rest.
+
+    Returns:
+        The result, if it is small enough; else one with as many rows as there is room for.
+    """
+    listed = getattr(result, rows)
+    bare = result.model_copy(update={rows: ()})
+    room = max_tokens - count_tokens(bare) - _ROOM
+    counts = estimate_tokens([_ANY.dump_json(row).decode() for row in listed]) if listed else np.zeros(0)
+    shown = int((np.cumsum(counts) <= room).sum())
+    if shown == len(listed):
+        return result
+    note = f"cut at {max_tokens} tokens: {shown} of {len(listed)} {rows} are given; {remedy}"
+    before = getattr(result, told_in)
+    return result.model_copy(update={rows: listed[:shown], told_in: f"{before}; {note}" if before else note})
+
+
+def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Give the longest beginning of a text, in whole lines if it has several, with which a result is small enough.
+
+    Args:
+        text: The text.
+        max_tokens: Most tokens of the result.
+        count: Counts the tokens of the result with a beginning of the text; a longer one never has fewer.
+    """
+    low, high = 0, min(len(text), max_tokens * _MOST_CHARACTERS)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= max_tokens else (low, middle - 1)
+    if low == len(text):
+        return text
+    return text[: text.rfind("\n", 0, low) + 1 or low]
+
+
+def count_tokens(result: Result) -> int:
+    """Estimate the tokens of a result as JSON."""
+    return int(estimate_tokens([result.model_dump_json()])[0])

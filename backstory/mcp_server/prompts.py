@@ -1,0 +1,77 @@
+"""Prompts: a post for a window, and an answer with citations. What documents and chats say is escaped in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec
+
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from backstory.errors import BackstoryError
+from backstory.inspection.windows import find_window
+from backstory.library import Library
+from backstory.pipeline.writer_material import read_material
+from backstory.prompt_escaping import escape_block
+from backstory.writing.prompt import load_prompt
+
+_P = ParamSpec("_P")
+
+_ANSWER: Final = (
+    "Answer the question at the end from the documents only. Cite after every claim the number of its document in "
+    "brackets, such as [1]. Say which parts of the question the documents do not answer."
+)
+_NOTHING: Final = (
+    "The documents hold nothing on the question below. Say so, and do not answer from elsewhere."
+)
+
+
+def add_prompts(server: MCPServer[Any], library: Library) -> None:
+    """Offer the prompts."""
+
+    @server.prompt(title="Write the post for a window")
+    @_prompting
+    def write_post(window: str = "latest") -> list[dict[str, str]]:
+        """The prompt by which Backstory itself has a model write the post for a window of a chat."""
+        workspace = library.workspace
+        found = find_window(workspace, window)
+        settings = workspace.settings.writers
+        material, context = next(
+            pair
+            for pair in read_material(workspace, found["partition"])
+            if pair[0].window_id == found["window_id"]
+        )
+        template = load_prompt(workspace.root / settings.prompt if settings.prompt else None)
+        messages = template.fill_in(material, context, max_characters=settings.max_characters)
+        return [_say(text) for text in (messages.system, messages.user) if text]
+
+    @server.prompt(title="Answer with citations")
+    @_prompting
+    def answer_with_citations(question: str) -> list[dict[str, str]]:
+        """A question, with the passages that answer it, numbered to cite."""
+        found = library.context(question, format="messages")
+        passages = [str(message["content"]) for message in json.loads(found.text)] if found.text else []
+        return [
+            _say("\n\n".join([_ANSWER, *passages]) if passages else _NOTHING),
+            _say(f"Question:\n\n{escape_block(question)}"),
+        ]
+
+
+def _say(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _prompting(function: Callable[_P, list[dict[str, str]]]) -> Callable[_P, list[dict[str, str]]]:
+    """Turn an error of the library into one of the protocol with the same message."""
+
+    @wraps(function)
+    def fill_in(*arguments: _P.args, **options: _P.kwargs) -> list[dict[str, str]]:
+        try:
+            return function(*arguments, **options)
+        except BackstoryError as error:
+            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+
+    return fill_in
