@@ -75,6 +75,9 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_reason(base: Path) -> N
             engine.index_file(f"notes/{name}")
     with pytest.raises(InputError, match="is not there"):
         engine.index_file("notes/absent.md")
+    with pytest.raises(InputError, match="is a folder"):
+        engine.index_file("notes")
+    assert engine.library.index().documents == 0
 
 
 def test_texts_keep_their_ids_metadata_and_paths(base: Path) -> None:
