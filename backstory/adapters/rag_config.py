@@ -92,8 +92,7 @@ class VectorStoreConfig:
             )
         if self.api_key and not self.has_address:
             raise SettingsError(
-                "vector_store.api_key is sent to a server that has an address; a command takes its key from its "
-                "own environment"
+                "vector_store.api_key is sent to a server that has an address; a command takes none"
             )
 
     @property
@@ -165,12 +164,19 @@ def _known(kind: type[Any], table: Any, name: str) -> dict[str, Any]:
     for key, value in table.items():
         if key not in allowed:
             raise SettingsError(f"{name}.{key} is no setting; there are {', '.join(allowed)}")
-        wanted = _TYPES.get(str(allowed[key]))
-        if wanted is not None and type(value) is not wanted:
+        wanted = _TYPES.get(str(allowed[key]), (str, dict))
+        if type(value) not in wanted:
+            names = " or ".join(one.__name__ for one in wanted)
             raise SettingsError(
-                f"{name}.{key} must be of type {wanted.__name__}, and is a {type(value).__name__}"
+                f"{name}.{key} must be of type {names}, and is of type {type(value).__name__}"
             )
     return dict(table)
 
 
-_TYPES: Final[dict[str, type]] = {"bool": bool, "int": int, "str": str, "str | None": str}
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "str": (str,),
+    "str | None": (str,),
+    "VectorStoreConfig": (dict,),
+}

@@ -60,7 +60,7 @@ class RAGEngine:
         """Index a file, also again after it has changed, and give the number of its chunks.
 
         Raises:
-            InputError: The file is absent, or cannot be read; the message says why.
+            InputError: The file is absent, is a folder or cannot be read; the message says why.
             SearchIndexError: The index could not be made.
         """
         if not self.config.enabled:
@@ -68,6 +68,8 @@ class RAGEngine:
         from backstory.adapters.rag_workspace import find_outcome, require_indexed
 
         place = self._locate(path)
+        if place.is_dir():
+            raise InputError(f"{place} is a folder; engine.library.index reads the files of a folder")
         report = require_indexed(self.library.index(place))
         return find_outcome(self.library.workspace, report, place).chunks
 

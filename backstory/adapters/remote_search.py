@@ -13,6 +13,7 @@ from backstory.adapters.rag_config import VectorStoreConfig
 from backstory.errors import InputError, RemoteSearchError, SettingsError
 from backstory.extras import require_extra
 from backstory.settings.addresses import require_protected
+from backstory.settings.environment import hook_environment
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -115,7 +116,7 @@ async def _connect(store: VectorStoreConfig) -> AsyncIterator[Client]:
             server = streamable_http_client(store.server, http_client=http)
         else:
             command, *arguments = shlex.split(store.server)
-            server = StdioServerParameters(command=command, args=arguments)
+            server = StdioServerParameters(command=command, args=arguments, env=hook_environment())
         yield await stack.enter_async_context(Client(server, read_timeout_seconds=TIMEOUT_SECONDS))
 
 

@@ -174,7 +174,7 @@ def read_mcp_token() -> SecretStr:
 
 
 def hook_environment() -> dict[str, str]:
-    """Return the environment of the alert command: that of this process without keys."""
+    """Return the environment of commands that settings name: that of this process without keys."""
     return {
         name: value
         for name, value in os.environ.items()

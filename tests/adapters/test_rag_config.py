@@ -46,8 +46,9 @@ def test_a_configuration_is_read_from_toml(tmp_path: Path) -> None:
         ('[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"', "needs mcp_server"),
         (
             '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = "run"\napi_key = "key-of-mine"',
-            "takes its key from",
+            "a command takes none",
         ),
+        ("[rag]\nembedding_provider = 5", "must be of type str or dict"),
         ("[rag", "cannot be read as TOML"),
     ],
 )

@@ -1,6 +1,5 @@
 """``RAGEngine``: what is indexed is found, nothing is embedded twice, and a disabled engine costs nothing."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,27 +9,14 @@ import pytest
 
 from backstory import Library
 from backstory.adapters.rag_engine import BaseEmbeddingProvider, RAGConfig, RAGEngine
-from backstory.embeddings.hashing import HashingEmbedder
 from backstory.errors import EmbeddingError, InputError, SearchIndexError
 from backstory.index import current_version
+from tests.adapters.recording_provider import RecordingProvider
 from tests.library.conftest import SETTINGS
 from tests.workspaces import POSTS
 
 ROOT = Path(__file__).resolve().parents[2]
 HASHING = RAGConfig(enabled=True, embedding_provider="hashing")
-
-
-class RecordingProvider(BaseEmbeddingProvider):
-    """Vectors of words, and the texts that were embedded."""
-
-    def __init__(self, model: str = "one") -> None:
-        self.model = model
-        self.texts: list[str] = []
-
-    def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
-        self.texts += texts
-        rows = HashingEmbedder().embed(texts, task="document") * 3  # not of length 1
-        return [row.tolist() for row in (rows if self.model == "one" else rows[:, ::-1])]
 
 
 @pytest.fixture
@@ -41,10 +27,6 @@ def base(tmp_path: Path) -> Path:
         "# Train\n\nThe night train leaves at nine.", encoding="utf-8"
     )
     return tmp_path
-
-
-def paths(engine: RAGEngine, query: str, top_k: int = 5) -> list[str]:
-    return [result["metadata"]["path"] for result in engine.search(query, top_k)]
 
 
 def test_files_are_indexed_searched_and_deleted(base: Path) -> None:
@@ -93,6 +75,9 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_reason(base: Path) -> N
             engine.index_file(f"notes/{name}")
     with pytest.raises(InputError, match="is not there"):
         engine.index_file("notes/absent.md")
+    with pytest.raises(InputError, match="is a folder"):
+        engine.index_file("notes")
+    assert engine.library.index().documents == 0
 
 
 def test_texts_keep_their_ids_metadata_and_paths(base: Path) -> None:
@@ -152,45 +137,49 @@ def test_chunks_have_the_configured_size_and_are_embedded_whole(base: Path) -> N
     assert max(len(result["text"]) for result in smaller.search("word7", top_k=50)) <= 500
 
 
-PROCESS = """
+RESTART = """
 import sys
-from pathlib import Path
 from backstory.adapters.rag_engine import RAGConfig, RAGEngine
-from tests.adapters.test_rag_engine import RecordingProvider
+from tests.adapters.recording_provider import RecordingProvider
 
-provider = RecordingProvider(sys.argv[2])
+provider = RecordingProvider()
 engine = RAGEngine(RAGConfig(enabled=True, embedding_provider=provider), sys.argv[1])
-for name in ("bread", "train"):
-    engine.index_file(f"notes/{name}.md")
-print([len(provider.texts), engine.search("rye bread", 1)[0]["metadata"]["path"], len(provider.texts)])
+found = engine.search("rye bread", 1)
+print(engine.index_file("notes/bread.md"), found[0]["metadata"]["path"], len(provider.texts))
 """
 
 
-def run_process(base: Path, model: str) -> list[object]:
+def start(base: Path, model: str) -> tuple[RecordingProvider, RAGEngine]:
+    provider = RecordingProvider(model)
+    return provider, RAGEngine(RAGConfig(enabled=True, embedding_provider=provider), base)
+
+
+def test_another_process_embeds_nothing_again(base: Path) -> None:
+    provider, engine = start(base, "one")
+    engine.index_file("notes/bread.md")
+    assert engine.search("rye bread", 1)
+    assert len(provider.texts) == 3  # the file, the question, and a word for the width of the vectors
     ran = subprocess.run(
-        [sys.executable, "-c", PROCESS, str(base), model],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", RESTART, str(base)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    answer: list[object] = json.loads(ran.stdout.replace("'", '"'))
-    return answer
+    assert ran.stdout.split() == ["1", "notes/bread.md", "0"]
 
 
-def test_a_restart_embeds_nothing_again_and_another_model_of_the_same_width_is_told_apart(base: Path) -> None:
-    # The width of the model is asked for once, with a text of its own.
-    assert run_process(base, "one") == [3, "notes/bread.md", 4]
-    index = base / ".rag" / "documents" / "index"
-    first = current_version(index)
-    other = RAGEngine(RAGConfig(enabled=True, embedding_provider=RecordingProvider("two")), base)
+def test_another_model_of_the_same_width_is_told_apart_and_nothing_is_lost(base: Path) -> None:
+    _, engine = start(base, "one")
+    engine.index_file("notes/bread.md")
+    first = current_version(engine.library.workspace.index)
+    provider, other = start(base, "two")
     with pytest.raises(SearchIndexError, match="model=two"):
         other.search("rye bread")
-    assert run_process(base, "two") == [3, "notes/bread.md", 4]
-    assert current_version(index) != first
-    # Nothing of the first model was lost: a process that has it again embeds nothing, and publishes the same.
-    assert run_process(base, "one") == [0, "notes/bread.md", 0]
-    assert current_version(index) == first
+    other.index_file("notes/bread.md")
+    assert "Rye bread" in provider.texts[-1]
+    assert other.search("rye bread", 1)[0]["distance"] < 1
+    assert current_version(other.library.workspace.index) != first
+    provider, again = start(base, "one")
+    again.index_file("notes/bread.md")
+    assert provider.texts == []
+    assert current_version(again.library.workspace.index) == first
 
 
 def test_a_model_that_changes_its_width_under_one_name_is_an_error(base: Path) -> None:
@@ -281,8 +270,3 @@ def test_the_engine_finds_what_the_library_finds(tmp_path: Path) -> None:
         assert [result["metadata"]["chunk_id"] for result in engine.search(question, 3)] == [
             hit.chunk_id for hit in hits
         ]
-    assert paths(engine, "night train", 1) == [str(Path(".rag/documents") / hits_path(engine, "night train"))]
-
-
-def hits_path(engine: RAGEngine, question: str) -> str:
-    return f"posts/{engine.library.search(question, top_k=1).hits[0].uri}"

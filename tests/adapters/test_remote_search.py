@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory import Library
 from backstory.adapters.rag_engine import RAGConfig, RAGEngine, VectorStoreConfig
 from backstory.errors import InputError, RemoteSearchError, SettingsError
 from tests.adapters.search_server import serve_http
@@ -96,3 +97,14 @@ def test_a_remote_index_is_not_written_to(address: str) -> None:
         engine.add_documents(["a"], ["Text."])
     with pytest.raises(InputError, match="a question"):
         engine.search(" ")
+
+
+def test_the_server_of_a_library_is_asked_by_its_command(indexed_once: Library) -> None:
+    program = [sys.executable, "-c", "from backstory.cli import main; main()", "mcp"]
+    command = shlex.join([*program, "-w", str(indexed_once.workspace.root)])
+    results = engine_of("query_documents", command).search("night train", top_k=2)
+    hits = indexed_once.search("night train").hits[:2]
+    assert [result["text"] for result in results] == [hit.text for hit in hits]
+    assert [result["distance"] for result in results] == pytest.approx([1 - hit.score for hit in hits])
+    assert [result["metadata"]["path"] for result in results] == [hit.uri for hit in hits]
+    assert [result["metadata"]["chunk"] for result in results] == [hit.chunk_id for hit in hits]
