@@ -336,5 +336,52 @@ class CacheFile:
         connection.execute(f"PRAGMA user_version = {self.kind.format}")
 
 
+class KeptAnswers:
+    """A cache of answers, of which each belongs to something that may be forgotten.
+
+    Attributes:
+        path: The SQLite file.
+    """
+
+    def __init__(self, path: Path, kind: CacheKind, *, owner: str) -> None:
+        """Set the path. The first write creates the file.
+
+        Args:
+            path: The SQLite file.
+            kind: What it holds.
+            owner: The column that names what an answer belongs to.
+        """
+        self.path = path
+        self._file = CacheFile(path, kind)
+        self._owner = owner
+
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every row is read.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.find_damage()
+
+    def count(self) -> int:
+        """Return the number of answers.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+        return self._file.count()
+
+    def keep_only(self, owners: Collection[str]) -> int:
+        """Delete all answers but those that belong to some owners, leaving nothing of the others on the disk.
+
+        Returns:
+            Number of deleted answers.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.keep_only(self._owner, owners)
+
+
 def _read_text(stored: bytes) -> str:
     return stored.decode("utf-8", "replace")

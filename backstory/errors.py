@@ -140,6 +140,10 @@ class EmbedderMismatchError(SearchIndexError, ValueError):
     """Queries and index come from different embedding spaces."""
 
 
+class RemoteSearchError(BackstoryError, RuntimeError):
+    """The search tool of a remote server cannot be asked, or gave no usable answer; the message names the server."""
+
+
 class AlertError(BackstoryError, RuntimeError):
     """An alert could not be sent; the message names the host or the program, and never the whole address."""
 

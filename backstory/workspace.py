@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from backstory.rerankers import Reranker
     from backstory.rerankers.judgement_cache import JudgementCache
     from backstory.runs import RunHistory
+    from backstory.summaries.request import Summarizer
     from backstory.writing import Writer
     from backstory.writing.draft_cache import DraftCache
 
@@ -209,6 +210,17 @@ class Workspace:
         return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
 
     @cached_property
+    def summarizer(self) -> Summarizer:
+        """The summarizer of the settings, made once."""
+        from backstory.runs.record import SUMMARIZING
+        from backstory.summaries.choice import make_summarizer
+
+        settings = self.settings.summaries
+        if settings.paid_model is None:
+            return make_summarizer(settings, self.drafts)
+        return make_summarizer(settings, self.drafts, self.runs.meter(SUMMARIZING, settings.paid_model))
+
+    @cached_property
     def judgements(self) -> JudgementCache:
         """The judgements that rerankers have given."""
         from backstory.rerankers.judgement_cache import JudgementCache
@@ -217,7 +229,7 @@ class Workspace:
 
     @cached_property
     def drafts(self) -> DraftCache:
-        """The drafts that writers have made."""
+        """The drafts that writers have made, and the summaries by models."""
         from backstory.writing.draft_cache import DraftCache
 
         return DraftCache(self.tables / "drafts.sqlite")

@@ -60,11 +60,12 @@ _ENVIRONMENT = """\
 | variable | what |
 |---|---|
 | `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
-| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `provider: gemini`, of `embedding`, `rerank` and `writers`. |
+| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `provider: gemini`, in whichever group of settings. |
 | `BACKSTORY_WRITER_KEY` | The key for `writers: {provider: openai}`, sent to its `base_url` only. |
 | `BACKSTORY_RERANK_KEY` | The key for `rerank: {provider: openai}`, sent to its `base_url` only. |
+| `BACKSTORY_SUMMARY_KEY` | The key for `summaries: {provider: openai}`, sent to its `base_url` only. |
 | `BACKSTORY_EMBEDDING_KEY` | The key for `embedding: {provider: openai}`, sent to its `base_url` only. |
-| `OPENAI_API_KEY` | The same as the three above, but sent to api.openai.com only. |
+| `OPENAI_API_KEY` | The same as the four above, but sent to api.openai.com only. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
 | `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |

@@ -83,6 +83,7 @@ def _own_environment(
     for variable in (
         *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"),
         *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
+        "BACKSTORY_SUMMARY_KEY",
     ):
         monkeypatch.delenv(variable, raising=False)
 

@@ -61,8 +61,9 @@ ROOMS = (
     "calibration", "index", "hits",
     "rerankers", "named_titles",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
-    "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "agents",
-    "mcp_server", "alerts",
+    "summaries",
+    "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "adapters",
+    "agents", "mcp_server", "alerts",
     "evaluation", "report", "site", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""

@@ -21,6 +21,7 @@ from backstory.cli.runs import runs
 from backstory.cli.search import grep, search
 from backstory.cli.serving import mcp
 from backstory.cli.site import site
+from backstory.cli.summarize import summarize
 from backstory.cli.windows import context, report, windows
 from backstory.cli.workspace import audit, doctor, init, status
 from backstory.version import VERSION
@@ -62,6 +63,7 @@ app.command()(search)
 app.command("query", hidden=True)(search)  # its former name
 app.command()(grep)
 app.command()(show)
+app.command()(summarize)
 app.command()(dump)
 app.command()(add)
 app.command()(remove)

@@ -20,6 +20,7 @@ from backstory.documents.file_hashes import FileHashes
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import DocumentFile, FolderListing, list_files
+from backstory.documents.format_names import list_formats
 from backstory.documents.limited_reading import read_document
 from backstory.documents.paged_file import describe_wordless
 from backstory.documents.parsed_document import ParsedDocument
@@ -248,10 +249,8 @@ def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> 
 
 
 def _refuse_kind(kind: str, readers: Sequence[DocumentReader]) -> str:
-    formats = "; ".join(
-        f"{reader.format.capitalize()} ({', '.join(sorted(reader.suffixes))})" for reader in readers
-    )
-    return f"this is {kind}; this version reads {formats}; save its text in such a file to have it read"
+    read = list_formats(reader.format for reader in readers)
+    return f"this is {kind}; name the file, or save its text, as one of these to have it read: {read}"
 
 
 def _describe_failure(
@@ -270,9 +269,8 @@ def _describe_failure(
     is_text = reader.find_encoding(content or b"") is not None
     kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
     if kind is not None:
-        return unread, DocumentSource(
-            uri, "unsupported", _refuse_kind(f"{kind} in spite of its name", [reader])
-        )
+        reason = f"this is {kind} in spite of its name; give it the ending of its kind"
+        return unread, DocumentSource(uri, "unsupported", reason)
     return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
 
 

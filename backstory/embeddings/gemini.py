@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from google import genai
     from google.genai.types import EmbedContentResponse, HttpOptions
 
-MAX_TEXTS = 100
-MAX_BATCH_TOKENS = 20_000
 MAX_INPUT_TOKENS = 2048
 
 _DIMENSION = 768
@@ -39,6 +37,10 @@ class GeminiEmbedder(ServiceEmbedder):
         model: Name of the model, without ``models/``.
         connection: Sends all requests.
     """
+
+    connection: GeminiConnection
+    most_texts = 100
+    most_tokens = 20_000
 
     def __init__(
         self,
@@ -72,19 +74,6 @@ class GeminiEmbedder(ServiceEmbedder):
     def dimension(self) -> int:
         """Width of a vector."""
         return self._dimension
-
-    @property
-    def api_calls(self) -> int:
-        """Requests sent to the service so far, retries included."""
-        return self.connection.api_calls
-
-    @property
-    def request_limits(self) -> tuple[int, int]:
-        """Most texts and most tokens of one request."""
-        return (
-            min(MAX_TEXTS, self.connection.units_per_minute),
-            min(MAX_BATCH_TOKENS, self.connection.tokens_per_minute),
-        )
 
     def _request(self, texts: list[str], tokens: int, task: Task) -> Vectors:
         def send(client: genai.Client, options: HttpOptions) -> EmbedContentResponse:

@@ -19,8 +19,6 @@ from backstory.settings import EmbeddingSettings
 from backstory.settings.addresses import OPENAI_ADDRESS, name_service
 
 # What servers of one's own accept as they are installed, and answer in time without a GPU.
-MAX_TEXTS = 32
-MAX_BATCH_TOKENS = 8192
 
 _UNKNOWN_SCALE = 0.0
 _QUERY_TOKENS = 24  # as for local models: no quota counts texts
@@ -32,6 +30,10 @@ class OpenAIEmbedder(ServiceEmbedder):
 
     The scale of the model's similarities is not known, so its threshold is 0.
     """
+
+    connection: OpenAIConnection
+    most_texts = 32
+    most_tokens = 8192
 
     def __init__(
         self,
@@ -81,19 +83,6 @@ class OpenAIEmbedder(ServiceEmbedder):
             self._width = len(values)
             self._widths.note(self.id, self._width)
         return self._width
-
-    @property
-    def api_calls(self) -> int:
-        """Requests sent to the service so far, retries included."""
-        return self.connection.api_calls
-
-    @property
-    def request_limits(self) -> tuple[int, int]:
-        """Most texts and most tokens of one request."""
-        return (
-            min(MAX_TEXTS, self.connection.units_per_minute),
-            min(MAX_BATCH_TOKENS, self.connection.tokens_per_minute),
-        )
 
     def _frame(self, texts: Sequence[str]) -> Sequence[str]:
         return [self._longest_prefix + text for text in texts] if self._longest_prefix else texts

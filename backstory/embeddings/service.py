@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from backstory.embeddings.checks import require_text, require_within_limit
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
 from backstory.providers.failures import quote
+
+if TYPE_CHECKING:  # its packages belong to the extras of the services
+    from backstory.providers.connection import ServiceConnection
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +34,16 @@ class ServiceEmbedder(ABC):
     Attributes:
         id: Name of the embedding space.
         max_input_tokens: Most tokens of a text that is embedded whole.
+        connection: Sends all requests.
     """
 
     id: str
     max_input_tokens: int
+    connection: ServiceConnection[Any]
+    most_texts: ClassVar[int]
+    """Most texts of one request that the service takes."""
+    most_tokens: ClassVar[int]
+    """Most tokens of one request."""
 
     @property
     @abstractmethod
@@ -41,9 +51,17 @@ class ServiceEmbedder(ABC):
         """Width of a vector."""
 
     @property
-    @abstractmethod
+    def api_calls(self) -> int:
+        """Requests sent to the service so far, retries included."""
+        return self.connection.api_calls
+
+    @property
     def request_limits(self) -> tuple[int, int]:
-        """Most texts and most tokens of one request."""
+        """Most texts and most tokens of one request, by the service and by the limits per minute."""
+        return (
+            min(self.most_texts, self.connection.units_per_minute),
+            min(self.most_tokens, self.connection.tokens_per_minute),
+        )
 
     @abstractmethod
     def _request(self, texts: list[str], tokens: int, task: Task) -> Vectors:

@@ -18,7 +18,7 @@ from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
-from backstory.pipeline.cache_use import list_keys, list_windows
+from backstory.pipeline.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
@@ -123,7 +123,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     workspace.job_book.keep_only(keys)
     workspace.judgements.keep_only(list_windows(workspace))
     # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
-    workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
+    workspace.drafts.keep_only(list_drafted(workspace))
     return Forgetting(
         rows=len(rows),
         vectors=workspace.embeddings.keep_only(keys),

@@ -92,7 +92,7 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
         return Examination(
             "documents",
             False,
-            f"{folder}/ {state}, so windows get no context; put Markdown files into it, or set "
+            f"{folder}/ {state}, so windows get no context; put documents into it, or set "
             "`documents: {folder: ...}`, and run `backstory run`",
         )
     parts = [f"{len(documents)} served"]

@@ -25,8 +25,9 @@ from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.inspection.run_stops import find_run_stops
 from backstory.languages import detect_language, is_known, name_language
 from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_exports, read_listed_exports
+from backstory.messages.chat_formats import CHAT_FORMATS
 from backstory.messages.export_files import describe_file
-from backstory.messages.file_kinds import kind_of_name
+from backstory.messages.file_kinds import kind_of_name, names_chat
 from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.readings import leave_out_opted_out
 from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
@@ -38,6 +39,9 @@ CHAT: Final = "chat"
 DOCUMENT: Final = "document"
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
+_PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
+_DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
+"""Documents that are chats, too, if they hold what a reader of chats asks for; in Markdown a chat may be quoted."""
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 Row = dict[str, Any]
@@ -100,7 +104,8 @@ def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Pr
 
     Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
     is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
-    a document is a chat only if every line of it belongs to a message; plain text is the suffix of most chats.
+    a document is a chat only if every line of it belongs to a message. Plain text, tables and JSON are the forms of
+    most exports, and are chats if a reader of chats finds messages in them.
 
     Args:
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
@@ -295,6 +300,7 @@ def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Rea
         is_foreign = row["status"] == "unsupported" and not has_chat
         is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
         is_document = other is not None and (other["format"] is not None or is_foreign)
+        is_document = is_document and not names_chat(row["reason"])
         reading.files.append(other if other and is_document and not _is_chat(row, other) else row)
     exports = tuple(row["source"] for row in chats if row["format"] and row["source"].endswith("/"))
     parts = {name for name in others if name.startswith(exports) and name.lower().endswith(".json")}
@@ -311,7 +317,8 @@ def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
     for row in chats:
         below = f"{row['source']}/"
         members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
-        if row["format"] or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
+        is_chat = row["format"] or names_chat(row["reason"])
+        if is_chat or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
             kept.append(row)
             for name in members:
                 del documents[name]
@@ -321,8 +328,11 @@ def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
 def _is_chat(row: Row, other: Row | None) -> bool:
     if row["format"] is None:
         return False
-    by_name = other is not None and other["format"] not in (None, PLAIN_TEXT)
-    return not by_name or (row["status"] == "read" and not row["unread"])
+    if other is None or other["format"] in (None, PLAIN_TEXT):
+        return True
+    if other["format"] in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS):
+        return True
+    return row["status"] == "read" and not row["unread"]
 
 
 def _describe_chats(read: ExportRead, folder: str) -> list[Row]:

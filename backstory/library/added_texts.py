@@ -136,6 +136,21 @@ def write_text(folder: Path, added: AddedText) -> Path:
     return path
 
 
+def read_text(path: Path) -> AddedText | None:
+    """Read the file of a text back.
+
+    Returns:
+        The text as it was added; None if its file is absent or a person's.
+    """
+    if inspect_text(path) != "ours":
+        return None
+    head, body = path.read_bytes().decode().removeprefix("---\n").split("\n---\n", 1)
+    lines = (line.partition(": ") for line in head.split("\n"))
+    fields = {name: json.loads(value) for name, _, value in lines if name != "checksum"}
+    text_id = str(fields.pop("added_as"))
+    return AddedText(text_id, body.removesuffix("\n"), {**fields.pop("metadata", {}), **fields})
+
+
 def inspect_text(path: Path) -> FileState:
     """Say whether the file of a text is absent, as it was written, or a person's."""
     return "edited" if path.is_symlink() or path.is_dir() else inspect_file(path)

@@ -29,6 +29,8 @@ from backstory.library.results import (
     LibraryStatus,
     Mode,
     SearchAnswer,
+    Style,
+    Summary,
 )
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
+
+MAX_WORDS: Final = 20_000
+"""Most words of a document that are summarized at once, unless told otherwise."""
 
 LIMIT_SECONDS: Final = 10.0
 """Time that a regular expression may take over all documents."""
@@ -340,6 +345,32 @@ class Library:
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
+
+    def summarize(
+        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
+    ) -> Summary:
+        """Summarize a document, section by section, by the summarizer of the settings.
+
+        Without a model, the summary consists of sentences of the document. What a model writes is kept, so that the
+        same section is never paid for twice.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
+            max_words_per_section: Most words that are summarized at once, at least 1.
+
+        Returns:
+            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
+
+        Raises:
+            InputError: No document has this name or several have it, or an argument is out of its range.
+            WorkspaceError: Nothing is indexed yet.
+            ModelError: The model could not be used at all.
+            BudgetExhaustedError: A budget is used up, and no section was summarized.
+        """
+        from backstory.library.summarizing import summarize_document
+
+        return summarize_document(self._read_corpus(), document, style, max_words_per_section)
 
     def dump(
         self,

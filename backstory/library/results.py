@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
+Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 
@@ -161,6 +162,50 @@ class Dump(Result):
     output_path: str = Field(description="Absolute path of the file.")
     characters: int = Field(description="Number of characters that were written.")
     pages: int | None = Field(description="Number of pages of the document; null without pages.")
+
+
+class SectionSummary(Result):
+    """One section of a summarized document."""
+
+    section: int = Field(description="Number of the section, from 1.")
+    heading: str = Field(description='Headings above the section, joined by " > ".')
+    page_start: int | None = Field(description="First page; null for a document without pages.")
+    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+    words: int = Field(description="Words of the section, those that it shares with the one before included.")
+    summary: str = Field(description="Its summary, Markdown; empty if it failed.")
+    status: Literal["success", "failed"] = Field(description="Whether it was summarized.")
+    reason: str | None = Field(description="Why it was not summarized; null if it was.")
+    cite: str = Field(description="The one string under which this section may be quoted.")
+
+
+class Summary(Result):
+    """The summary of a document."""
+
+    document: DocumentEntry = Field(description="The document.")
+    style: Style = Field(description="Style of the summary.")
+    summary: str = Field(description="Markdown; it ends with the sections that failed. Empty if all failed.")
+    status: Literal["success", "partial", "failed"] = Field(
+        description="partial: a section failed, or the last step, which makes one summary of all; see reasons."
+    )
+    reasons: tuple[str, ...] = Field(
+        description="What failed, a sentence each, with the section's name; empty on success."
+    )
+    total_words: int = Field(
+        description="Words of the document; each character of a script without spaces is one."
+    )
+    max_words_per_section: int = Field(description="Most words of a section that were allowed.")
+    sections: int = Field(description="Number of sections.")
+    sections_processed: int = Field(description="Number of sections that were summarized.")
+    section_summaries: tuple[SectionSummary, ...] = Field(description="The sections, in order.")
+    citations: tuple[str, ...] = Field(
+        description="Places that the summary rests on: the pages that it names, else its sections."
+    )
+    model: str = Field(
+        description="Model and its parameters; extractive:1 chooses sentences without a model."
+    )
+    notes: tuple[str, ...] = Field(description="What a reader must know of the document.")
 
 
 class Match(Result):

@@ -50,6 +50,8 @@ _JSON_KINDS: Final = (
     (rb'"senderName"|"threadName"', "a Messenger export of end-to-end encrypted chats (JSON)"),
     (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
 )  # fmt: skip
+_SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
+_CHAT_KINDS: Final = (_SLACK_WITHOUT_LISTS, *(kind for _, kind in _JSON_KINDS))
 _BACKUP: Final = re.compile(r"\.crypt\d+$")
 _HEAD_BYTES: Final = 65_536
 
@@ -84,6 +86,11 @@ def describe_unsupported(content: bytes, name: str, version: str) -> str:
     """
     kind, advice = _find_kind(content, name)
     return f"{kind}; no reader of Backstory {version} knows it (known: {_READ_AS}). {advice}"
+
+
+def names_chat(description: str | None) -> bool:
+    """Return whether a description by :func:`describe_unsupported` is that of a chat that another app exported."""
+    return description is not None and description.startswith(_CHAT_KINDS)
 
 
 def describe_media(kind: str, version: str) -> str:
@@ -126,7 +133,7 @@ def _find_archive_kind(content: bytes) -> tuple[str, str]:
         return "a damaged ZIP archive", _EXPORT_AS_TEXT
     last_names = {name.rpartition("/")[2] for name in names}
     if "users.json" in last_names:
-        return "a Slack export (ZIP) without a list of users or of channels", "Export the workspace again"
+        return _SLACK_WITHOUT_LISTS, "Export the workspace again"
     if "[Content_Types].xml" in last_names:
         return "a Microsoft Office document", _EXPORT_AS_TEXT
     return "a ZIP archive without a WhatsApp chat", "Unpack it and put the chat's text here"

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import polars as pl
+
 from backstory.document_chunks import embedding_texts
 from backstory.embeddings.cache import embedding_key
 from backstory.errors import WorkspaceError
@@ -21,7 +23,7 @@ class CacheUse:
 
     Attributes:
         vectors: Number of vectors by embedding space.
-        drafts: Number of drafts of posts.
+        drafts: Number of drafts of posts, and of summaries by a model.
         judgements: Number of windows with judgements of a reranker.
         vector_bytes: Bytes of the vectors on disk.
         draft_bytes: Bytes of the drafts on disk.
@@ -81,7 +83,8 @@ def measure_caches(workspace: Workspace) -> CacheUse:
 def prune_caches(workspace: Workspace) -> Pruning:
     """Delete what the present embedder and tables do not use.
 
-    That is vectors of other texts or spaces, drafts that no post was made from, and judgements of windows that are
+    That is vectors of other texts or spaces, drafts that no post was made from, summaries of documents
+    that are gone or were changed, and judgements of windows that are
     gone. A run that is under way is waited for. A process that stores a vector meanwhile loses at most that vector,
     which is computed again when it is needed. Published snapshots hold their own vectors.
 
@@ -96,8 +99,7 @@ def prune_caches(workspace: Workspace) -> Pruning:
     with running(workspace.tables):
         before = measure_caches(workspace)
         vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]))
-        # Each window keeps the drafts of the context that its post was written from.
-        drafts = workspace.drafts.keep_only(set(read_table(workspace.tables, "posts")["context_hash"]))
+        drafts = workspace.drafts.keep_only(list_drafted(workspace))
         judgements = workspace.judgements.keep_only(list_windows(workspace))
         after = measure_caches(workspace)
     return Pruning(vectors, drafts, judgements, max(0, before.total_bytes - after.total_bytes))
@@ -106,6 +108,13 @@ def prune_caches(workspace: Workspace) -> Pruning:
 def list_windows(workspace: Workspace) -> set[str]:
     """List the ids of all windows."""
     return set(read_table(workspace.tables, "windows")["window_id"])
+
+
+def list_drafted(workspace: Workspace) -> set[str]:
+    """List what the drafts that are of use were made from: contexts of posts, and revisions of documents."""
+    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    # Each window keeps the drafts of the context that its post was written from.
+    return {*read_table(workspace.tables, "posts")["context_hash"], *documents["revision"]}
 
 
 def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:

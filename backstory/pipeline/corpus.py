@@ -162,7 +162,7 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
         state = "holds no document that can be served" if read.present else "is not there"
         counts["notice"] = (
             f"{workspace.settings.documents.folder}/ {state}, so that windows are given no context; "
-            "put Markdown files into it, or set `documents: {folder: ...}`"
+            "put documents into it, or set `documents: {folder: ...}`"
         )
         logger.warning("%s", counts["notice"])
     return counts

@@ -32,6 +32,7 @@ from backstory.settings.environment import (
     EMBEDDING_KEY_VARIABLE,
     OPENAI_KEY_VARIABLE,
     RERANK_KEY_VARIABLE,
+    SUMMARY_KEY_VARIABLE,
     WRITER_KEY_VARIABLE,
     read_service_key,
 )
@@ -76,6 +77,7 @@ class Stage:
 
 RERANKING: Final = Stage("rerank", RERANK_KEY_VARIABLE, "chats, documents and key", RerankError)
 WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats, documents and key", WriterError)
+SUMMARIES: Final = Stage("summaries", SUMMARY_KEY_VARIABLE, "documents and key", WriterError)
 EMBEDDING: Final = Stage("embedding", EMBEDDING_KEY_VARIABLE, "chats, documents and key", EmbeddingError)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from backstory.cache_files import CacheFile, CacheKind
+from backstory.cache_files import CacheKind, KeptAnswers
 from backstory.ids import digest, digest_json
 from backstory.rerankers.protocol import PROBABILITY, RATING, Judgements, RerankRequest, Topic
 
@@ -42,8 +42,10 @@ CREATE TABLE judgements (
 _SCALES: Final = {scale.unit: scale for scale in (RATING, PROBABILITY)}
 
 
-class JudgementCache:
+class JudgementCache(KeptAnswers):
     """Stores judgements by the hash of what was asked. What is damaged is asked for again.
+
+    Judgements belong to their window.
 
     Attributes:
         path: The SQLite file.
@@ -51,8 +53,7 @@ class JudgementCache:
 
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`put` creates the file."""
-        self.path = path
-        self._file = CacheFile(path, JUDGEMENTS)
+        super().__init__(path, JUDGEMENTS, owner="window_id")
 
     def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
         """Return the judgements of windows that were asked about before in the same way.
@@ -103,33 +104,6 @@ class JudgementCache:
 
         if rows:
             self._file.write(store)
-
-    def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every row is read.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.find_damage()
-
-    def count(self) -> int:
-        """Return the number of windows with judgements.
-
-        Raises:
-            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
-        """
-        return self._file.count()
-
-    def keep_only(self, window_ids: Collection[str]) -> int:
-        """Delete the judgements of all windows but some, leaving nothing of the others on the disk.
-
-        Returns:
-            Number of windows whose judgements were deleted.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.keep_only("window_id", window_ids)
 
 
 def hash_request(reranker_id: str, request: RerankRequest) -> str:

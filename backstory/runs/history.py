@@ -77,7 +77,7 @@ class RunHistory:
         """Make the meter of a model of a paid service.
 
         Args:
-            purpose: What it is used for: ``embedding``, ``rerank`` or ``writing``.
+            purpose: What it is used for: ``embedding``, ``rerank``, ``writing`` or ``summarizing``.
             model: Its name.
 
         Raises:

@@ -24,6 +24,7 @@ LOST: Final = "lost"
 EMBEDDING: Final = "embedding"
 RERANKING: Final = "rerank"
 WRITING: Final = "writing"
+SUMMARIZING: Final = "summarizing"
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,7 @@ class RunStore:
         """
         with self._telling_errors(), closing(self._open()) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
+            yield connection  # where it raises, closing the connection rolls back
             connection.execute("COMMIT")
 
     @contextmanager

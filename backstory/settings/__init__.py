@@ -20,6 +20,7 @@ from backstory.settings.models import (
     WindowSettings,
 )
 from backstory.settings.sources import SourceSettings
+from backstory.settings.summaries import SummarySettings
 from backstory.settings.writers import WriterSettings
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Settings",
     "SettingsGroup",
     "SourceSettings",
+    "SummarySettings",
     "WindowSettings",
     "WriterSettings",
 ]

@@ -17,11 +17,13 @@ CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
 RERANK_KEY_VARIABLE = "BACKSTORY_RERANK_KEY"
+SUMMARY_KEY_VARIABLE = "BACKSTORY_SUMMARY_KEY"
 EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 SERVICE_KEY_VARIABLES = (
     WRITER_KEY_VARIABLE,
     RERANK_KEY_VARIABLE,
+    SUMMARY_KEY_VARIABLE,
     EMBEDDING_KEY_VARIABLE,
     OPENAI_KEY_VARIABLE,
 )
@@ -172,7 +174,7 @@ def read_mcp_token() -> SecretStr:
 
 
 def hook_environment() -> dict[str, str]:
-    """Return the environment of the alert command: that of this process without keys."""
+    """Return the environment of commands that settings name: that of this process without keys."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -13,6 +13,7 @@ from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.summaries import SummarySettings
 from backstory.settings.writers import DEFAULT_MODELS, WriterSettings
 
 SETTINGS_FILE = "backstory.yaml"
@@ -343,6 +344,7 @@ class Settings(SettingsGroup):
     agents: AgentSettings = AgentSettings()
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
+    summaries: SummarySettings = SummarySettings()
     costs: CostSettings = CostSettings()
     runs: RunSettings = RunSettings()
 

@@ -40,7 +40,7 @@ windows:
   # overlap: 0
 
 documents:
-  folder: posts            # Markdown with YAML, TOML or JSON front matter
+  folder: posts            # Markdown, text, web pages, PDF, office files, tables, code and more: see the documentation
   # kind: post
   # drafts: false          # true serves drafts, too
 
@@ -63,6 +63,10 @@ documents:
 #   model: null            # such as gemini-2.5-flash; needed for openai
 #   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
 #   prompt: null           # your own prompt, such as prompts/post.md.j2; `backstory prompt` prints the shipped one
+
+# summaries:
+#   provider: extractive   # extractive (no model), gemini, openai (any compatible server): `backstory summarize`
+#   model: null            # such as gemini-2.5-flash; needed for openai
 
 # rerank:
 #   provider: none         # none, gemini or openai (one call per window), cross_encoder (an ONNX model of yours)

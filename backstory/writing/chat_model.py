@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from backstory.providers.connection import CallSettings
 from backstory.writing.draft import Draft
 from backstory.writing.prompt import Messages
 
@@ -22,6 +24,29 @@ ANSWER_SCHEMA: Final[dict[str, Any]] = {
 }
 """JSON schema of an answer."""
 
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """The JSON that a model is to answer with.
+
+    Attributes:
+        name: What the JSON is, one word.
+        schema: JSON schema of an answer.
+        group: Group of settings of the caller, which errors name.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    group: str
+
+    @property
+    def cut(self) -> str:
+        """What to do about an answer that was cut."""
+        return f"raise {self.group}.max_output_tokens, or ask for less in the prompt"
+
+
+POST_FORM: Final = AnswerForm("post", ANSWER_SCHEMA, "writers")
+
 _FENCED: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
 _SHOWN_CHARACTERS: Final = 200
 
@@ -31,7 +56,7 @@ class Answer:
     """What a model answered.
 
     Attributes:
-        text: Its text, which should be JSON of :data:`ANSWER_SCHEMA`.
+        text: Its text, which should be JSON of the form that was asked for.
         model: The model, as the service names it.
         tokens_in: Tokens that it read.
         tokens_out: Tokens that it wrote, its thoughts included.
@@ -43,6 +68,26 @@ class Answer:
     tokens_in: int
     tokens_out: int
     withheld: str | None = None
+
+
+class ChatModelSettings(CallSettings, Protocol):
+    """The settings that a model needs."""
+
+    @property
+    def paid_model(self) -> str | None:
+        """Name of the model at its service."""
+
+    @property
+    def requests_per_minute(self) -> int | None:
+        """Most requests per minute; None for the service's default."""
+
+    @property
+    def temperature(self) -> float | None:
+        """Randomness of the model; None for its own default."""
+
+    @property
+    def max_output_tokens(self) -> int:
+        """Most tokens that the model may write, its thoughts included."""
 
 
 class ChatModel(Protocol):
@@ -74,9 +119,8 @@ def read_draft(answer: Answer) -> Draft:
         return _withhold(answer, answer.withheld)
     if not answer.text.strip():
         return _withhold(answer, "empty: the model wrote nothing")
-    fenced = _FENCED.match(answer.text)
     try:
-        content = json.loads(fenced[1] if fenced else answer.text)
+        content = json.loads(unwrap_json(answer.text))
     except ValueError:
         return _withhold(answer, f"not JSON: the model answered {_shorten(answer.text)}")
     fields = content if isinstance(content, dict) else {}
@@ -85,6 +129,12 @@ def read_draft(answer: Answer) -> Draft:
         return _withhold(answer, "not of the schema: the answer holds no title or no text")
     named = tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
     return Draft(title, text, named, answer.model, answer.tokens_in, answer.tokens_out)
+
+
+def unwrap_json(text: str) -> str:
+    """Give the JSON of an answer, out of the fence that some models put around it."""
+    fenced = _FENCED.match(text)
+    return fenced[1] if fenced else text
 
 
 def _withhold(answer: Answer, reason: str) -> Draft:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from backstory.cache_files import CacheFile, CacheKind
+from backstory.cache_files import CacheKind, KeptAnswers
 from backstory.writing.draft import Draft
 
 DRAFTS: Final = CacheKind(
@@ -38,8 +37,10 @@ CREATE INDEX drafts_of_request ON drafts (request);
 )
 
 
-class DraftCache:
+class DraftCache(KeptAnswers):
     """Stores drafts by the hash of what was asked. What is damaged is asked for again.
+
+    A draft belongs to what its writer was shown, :func:`backstory.writing.material.hash_material`.
 
     Attributes:
         path: The SQLite file.
@@ -47,8 +48,7 @@ class DraftCache:
 
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`put` creates the file."""
-        self.path = path
-        self._file = CacheFile(path, DRAFTS)
+        super().__init__(path, DRAFTS, owner="context_hash")
 
     def get(self, request: str) -> list[Draft]:
         """Return the drafts of a request, in the order in which they were made.
@@ -94,36 +94,6 @@ class DraftCache:
             )
 
         self._file.write(store)
-
-    def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every draft is read.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.find_damage()
-
-    def count(self) -> int:
-        """Return the number of drafts.
-
-        Raises:
-            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
-        """
-        return self._file.count()
-
-    def keep_only(self, context_hashes: Collection[str]) -> int:
-        """Delete all drafts but those of some contexts, leaving nothing of the others on the disk.
-
-        Args:
-            context_hashes: Hashes of what the writer was shown, of the drafts that stay.
-
-        Returns:
-            Number of deleted drafts.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.keep_only("context_hash", context_hashes)
 
 
 def _read_draft(text: str) -> Draft:

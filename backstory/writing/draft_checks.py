@@ -64,6 +64,11 @@ def find_fault(draft: Draft, settings: WriterSettings, language: str | None) -> 
     return _find_unfit_form(draft, settings) or _find_unfit_content(draft, language)
 
 
+def find_refusal(text: str) -> str | None:
+    """Return that a text is an apology in place of what was asked for, or None."""
+    return f"refused: {_fold(text)}" if len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text) else None
+
+
 def find_leak(draft: Draft, names: Iterable[str] | None) -> str | None:
     """Return why a draft may not even be stored, or None.
 
@@ -101,8 +106,8 @@ def _find_unfit_form(draft: Draft, settings: WriterSettings) -> str | None:
 
 
 def _find_unfit_content(draft: Draft, language: str | None) -> str | None:
-    if len(draft.text) < _REFUSAL_CHARACTERS and _REFUSAL.match(draft.text):
-        return f"refused: {_fold(draft.text)}"
+    if refusal := find_refusal(draft.text):
+        return refusal
     # A writer without a model quotes the window, in whatever languages it is.
     if draft.model is None or language is None or len(draft.text) < _LANGUAGE_CHARACTERS:
         return None

@@ -1,16 +1,15 @@
-"""A Gemini model that writes: one call per post, answered as JSON."""
+"""A Gemini model that writes: one call per post or section, answered as JSON."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from backstory.chunking.tokens import estimate_tokens
 from backstory.errors import WriterError
 from backstory.providers.gemini_client import GeminiAccess, GeminiConnection, read_usage
 from backstory.providers.metering import Usage
-from backstory.settings.writers import WriterSettings
-from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
+from backstory.writing.chat_model import POST_FORM, Answer, AnswerForm, ChatModelSettings
 from backstory.writing.prompt import Messages
 
 if TYPE_CHECKING:
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 
 _FINISHED: Final = "STOP"
 _CUT: Final = ("MAX_TOKENS", "CONTINUATION")
-_SCHEMA: Final[dict[str, Any]] = {
-    name: value for name, value in ANSWER_SCHEMA.items() if name != "additionalProperties"
-}
 
 
 class GeminiModel:
@@ -29,16 +25,20 @@ class GeminiModel:
 
     def __init__(
         self,
-        settings: WriterSettings,
+        settings: ChatModelSettings,
         access: GeminiAccess = GeminiAccess(),  # noqa: B008 - immutable
+        form: AnswerForm = POST_FORM,
     ) -> None:
         """Prepare calls. The first call reads the key and loads the SDK.
 
         Args:
             settings: Model, parameters, limits, time-out and number of attempts.
             access: Key or client, shared limits, and time.
+            form: The JSON that is asked for.
         """
         self._settings = settings
+        self._form = form
+        self._schema = {name: value for name, value in form.schema.items() if name != "additionalProperties"}
         self._model = (settings.paid_model or "").removeprefix("models/")
         self.id = f"gemini:{self._model}:t{settings.temperature}:o{settings.max_output_tokens}"
         self._connection = GeminiConnection(
@@ -72,7 +72,7 @@ class GeminiModel:
                 config=types.GenerateContentConfig(
                     system_instruction=messages.system or None,
                     response_mime_type="application/json",
-                    response_json_schema=_SCHEMA,
+                    response_json_schema=self._schema,
                     temperature=self._settings.temperature,
                     max_output_tokens=self._settings.max_output_tokens,
                     http_options=options,
@@ -83,7 +83,7 @@ class GeminiModel:
 
         def read(response: GenerateContentResponse) -> Answer:
             used = read_usage(response, most)
-            text, withheld = _read_text(response)
+            text, withheld = _read_text(response, self._form)
             name = response.model_version or self._model
             return Answer(text, name, used.tokens_in, used.tokens_out, withheld)
 
@@ -92,7 +92,7 @@ class GeminiModel:
         )
 
 
-def _read_text(response: GenerateContentResponse) -> tuple[str, str | None]:
+def _read_text(response: GenerateContentResponse, form: AnswerForm) -> tuple[str, str | None]:
     """Read the text of an answer, and why it is not whole; None if it is."""
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
@@ -102,7 +102,7 @@ def _read_text(response: GenerateContentResponse) -> tuple[str, str | None]:
     answer = response.candidates[0]
     reason = answer.finish_reason.value if answer.finish_reason is not None else _FINISHED
     if reason in _CUT:
-        return "", f"cut ({reason}): raise writers.max_output_tokens, or ask for less in the prompt"
+        return "", f"cut ({reason}): {form.cut}"
     if reason != _FINISHED:
         return "", f"blocked ({reason})"
     parts = answer.content.parts if answer.content is not None else None

@@ -8,10 +8,9 @@ from typing import Any, Final
 from backstory.chunking.tokens import estimate_tokens
 from backstory.providers.connection import ServiceAccess
 from backstory.providers.metering import Usage
-from backstory.providers.openai_client import WRITERS, ChatConnection, read_usage
+from backstory.providers.openai_client import WRITERS, ChatConnection, Stage, read_usage
 from backstory.settings.addresses import OPENAI_ADDRESS, is_openai, name_service
-from backstory.settings.writers import WriterSettings
-from backstory.writing.chat_model import ANSWER_SCHEMA, Answer
+from backstory.writing.chat_model import POST_FORM, Answer, AnswerForm, ChatModelSettings
 from backstory.writing.prompt import Messages
 
 _FINISHED: Final = ("stop", None)
@@ -21,16 +20,25 @@ _CUT: Final = "length"
 class OpenAIModel:
     """Asks for JSON of the schema by chat completions."""
 
-    def __init__(self, settings: WriterSettings, access: ServiceAccess = ServiceAccess()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        settings: ChatModelSettings,
+        access: ServiceAccess = ServiceAccess(),  # noqa: B008 - immutable
+        form: AnswerForm = POST_FORM,
+        stage: Stage = WRITERS,
+    ) -> None:
         """Prepare calls. The first call reads the key.
 
         Args:
             settings: Model, parameters, address and limits.
             access: Key, shared limits, and time.
+            form: The JSON that is asked for.
+            stage: The stage that asks, which errors name.
         """
         self._settings = settings
+        self._form = form
         self._model = settings.paid_model or ""
-        self._connection = ChatConnection(settings, WRITERS, access)
+        self._connection = ChatConnection(settings, stage, access)
         address = settings.base_url or OPENAI_ADDRESS
         # The name of a model means something only at its service.
         parameters = f"t{settings.temperature}:o{settings.max_output_tokens}"
@@ -56,7 +64,7 @@ class OpenAIModel:
             "messages": [{"role": role, "content": text} for role, text in [*sent, ("user", messages.user)]],
             "response_format": {
                 "type": "json_schema",
-                "json_schema": {"name": "post", "strict": True, "schema": ANSWER_SCHEMA},
+                "json_schema": {"name": self._form.name, "strict": True, "schema": self._form.schema},
             },
             self._limit: self._settings.max_output_tokens,
         }
@@ -64,10 +72,11 @@ class OpenAIModel:
             body["temperature"] = self._settings.temperature
         tokens = int(estimate_tokens([messages.system, messages.user]).sum())
         most = Usage(1, 1, tokens, self._settings.max_output_tokens)
-        return _read_answer(self._connection.complete(body, tokens=tokens, most=most), self._model, most)
+        completion = self._connection.complete(body, tokens=tokens, most=most)
+        return _read_answer(completion, self._model, most, self._form)
 
 
-def _read_answer(completion: Mapping[str, Any], model: str, most: Usage) -> Answer:
+def _read_answer(completion: Mapping[str, Any], model: str, most: Usage, form: AnswerForm) -> Answer:
     choices = completion["choices"]
     choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
     message = choice.get("message")
@@ -79,16 +88,16 @@ def _read_answer(completion: Mapping[str, Any], model: str, most: Usage) -> Answ
         model=str(completion.get("model") or model),
         tokens_in=used.tokens_in,
         tokens_out=used.tokens_out,
-        withheld=_find_reason(choice.get("finish_reason"), message.get("refusal")),
+        withheld=_find_reason(choice.get("finish_reason"), message.get("refusal"), form),
     )
 
 
-def _find_reason(finish: object, refusal: object) -> str | None:
+def _find_reason(finish: object, refusal: object, form: AnswerForm) -> str | None:
     """Say why an answer is not whole; None if it is."""
     if isinstance(refusal, str) and refusal.strip():
         return f"refused: {' '.join(refusal.split())}"
     if finish == _CUT:
-        return "cut (length): raise writers.max_output_tokens, or ask for less in the prompt"
+        return f"cut (length): {form.cut}"
     if finish not in _FINISHED:
         return f"blocked ({finish})"
     return None

@@ -102,7 +102,7 @@ def test_an_empty_folder_of_documents_is_not_well(workspace: Workspace, leave: b
     documents = examined(workspace)["documents"]
     assert not documents.passed
     state = "posts/ holds no document to serve" if leave else "posts/ is not there"
-    assert documents.detail.startswith(f"{state}, so windows get no context; put Markdown files into it")
+    assert documents.detail.startswith(f"{state}, so windows get no context; put documents into it")
 
 
 def test_a_file_that_waits_for_an_answer_is_not_well(made_workspace: Workspace) -> None:

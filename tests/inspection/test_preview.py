@@ -180,12 +180,36 @@ def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Pa
         "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
     )
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.gif"].startswith("this is an image (GIF); this version reads Markdown")
+    assert reasons["blog/lamp.gif"].startswith(
+        "this is an image (GIF); name the file, or save its text, as one of"
+    )
     [lamp] = preview_run([Path("blog/lamp.gif")]).files
     assert lamp["reason"] == reasons["blog/lamp.gif"]
     write(elsewhere, {"blog/chat.txt": CHAT})
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
     assert reasons["blog/lamp.gif"].startswith("a picture outside a chat's own folder")
+
+
+def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewhere: Path) -> None:
+    lists = {"users.json": "[]", "general/2024-01-01.json": '[{"text": "hello"}]'}
+    with zipfile.ZipFile(elsewhere / "slack.zip", "w") as archive:
+        for name, content in lists.items():
+            archive.writestr(name, content)
+    write(
+        elsewhere,
+        {
+            "chat.csv": "timestamp,author,message\n2024-05-01,Ann,The lamp\nsoon,Bo,The moths\n",
+            "sheet.csv": "timestamp,author,price\n2024-05-01,Ann,3\n",
+            "result.json": '{"name": "A", "type": "private_group", "id": 1, "messages": [{"id": 1, "type": "message", '
+            '"date_unixtime": "1707818400", "from": "Ann", "from_id": "user1", "text": "x"}, {"id": "',
+        },
+    )
+    assert taken(preview_run([Path()])) == {
+        "chat.csv": ("chat", "read"),
+        "result.json": ("chat", "read"),
+        "sheet.csv": ("document", "read"),
+        "slack.zip": (None, "unsupported"),
+    }
 
 
 def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -> None:

@@ -99,9 +99,7 @@ def test_without_posts_a_run_goes_on_and_says_so(
         for report in run_pipeline(open_workspace(made_workspace.root, accept_removals=True))
     }
     notice = reports["documents"].counts["notice"]
-    assert str(notice).startswith(
-        f"{state}, so that windows are given no context; put Markdown files into it"
-    )
+    assert str(notice).startswith(f"{state}, so that windows are given no context; put documents into it")
     assert str(notice) in caplog.text
     contexts = read_table(made_workspace.tables, "window_contexts")
     assert set(contexts.select("status", "verdict", "confidence").rows()) == {

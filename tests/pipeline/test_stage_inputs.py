@@ -212,6 +212,14 @@ CHANGES = (
             "tokens_per_minute": 1, "threads": 1,
         }.items()
     ),
+    *(
+        Change(f"summaries.{name}", value, NOTHING)
+        for name, value in {
+            "provider": "gemini", "model": "gemini-2.5-pro", "base_url": "http://127.0.0.1:9", "allow_http": True,
+            "temperature": 1, "max_output_tokens": 64, "timeout_seconds": 5, "max_attempts": 1,
+            "requests_per_minute": 1, "tokens_per_minute": 1, "threads": 1,
+        }.items()
+    ),
     Change("writers.feedback", "on", f"documents {SEARCHED}"),
     Change("rag.posts_top_k", 1, NOTHING),
     Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}),

@@ -1,0 +1,74 @@
+"""LangChain: a retriever over a library, a document for each hit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from backstory.extras import require_extra
+
+require_extra("langchain", "backstory.adapters.langchain", "use `backstory.Library` itself")
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun  # noqa: E402
+from langchain_core.documents import Document  # noqa: E402
+from langchain_core.retrievers import BaseRetriever  # noqa: E402
+from pydantic import ConfigDict  # noqa: E402
+
+from backstory.library import Library  # noqa: E402
+from backstory.library.filters import SearchFilters  # noqa: E402
+from backstory.library.results import Hit, Mode  # noqa: E402
+
+
+class BackstoryRetriever(BaseRetriever):
+    """Searches a library. Its asynchronous methods are LangChain's own: the search runs in a thread.
+
+    Attributes:
+        library: The library.
+        top_k: Most documents; None for the library's policy of depth.
+        filters: Which documents and pages may be found.
+        mode: How hits are ordered; None for the setting of the workspace.
+        expand: Whether further search keys are made of a question.
+        rerank: Whether the reranker of the settings orders the hits.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    library: Library
+    top_k: int | None = None
+    filters: SearchFilters = SearchFilters()
+    mode: Mode | None = None
+    expand: bool = False
+    rerank: bool = False
+
+    @classmethod
+    def open(cls, path: str | Path | None = None, **options: Any) -> BackstoryRetriever:
+        """Open the library of a workspace.
+
+        Args:
+            path: Folder of the workspace; None as for :meth:`backstory.Library.open`.
+            **options: Other attributes.
+        """
+        return cls(library=Library.open(path), **options)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - part of the interface
+    ) -> list[Document]:
+        answer = self.library.search(
+            query,
+            top_k=self.top_k,
+            filters=self.filters,
+            mode=self.mode,
+            expand=self.expand,
+            rerank=self.rerank,
+        )
+        return [_make_document(hit) for hit in answer.hits]
+
+
+def _make_document(hit: Hit) -> Document:
+    metadata = hit.to_dict()
+    return Document(
+        id=hit.chunk_id, page_content=metadata.pop("text"), metadata=metadata | {"source": hit.uri}
+    )

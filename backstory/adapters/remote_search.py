@@ -1,0 +1,178 @@
+"""A search by a tool of an MCP server: its arguments by its own schema, its answer as results of a ``RAGEngine``."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from backstory.adapters.rag_config import VectorStoreConfig
+from backstory.errors import InputError, RemoteSearchError, SettingsError
+from backstory.extras import require_extra
+from backstory.settings.addresses import require_protected
+from backstory.settings.environment import hook_environment
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+TIMEOUT_SECONDS: Final = 60.0
+
+_QUESTIONS: Final = ("query", "question", "q", "search_query", "text")
+_LIMITS: Final = ("top_k", "k", "limit", "n_results", "num_results", "max_results")
+_LISTS: Final = ("results", "chunks", "hits", "matches", "documents", "result")
+_TEXTS: Final = ("text", "content", "page_content", "snippet")
+_SIMILARITIES: Final = ("cosine", "similarity", "relevance_score", "score")
+_PATHS: Final = ("path", "source_file", "uri", "source", "url", "title")
+_CHUNKS: Final = ("chunk", "chunk_index", "chunk_id", "id")
+
+
+def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str, Any]]:
+    """Ask the search tool of a server, by a connection of its own.
+
+    The tool may name its arguments and the fields of its answer as search tools commonly do. Fields that have no such
+    name become metadata.
+
+    Args:
+        store: Names the server and the tool.
+        query: The question.
+        top_k: Most results.
+
+    Returns:
+        At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool tells them) and
+        ``distance`` (None if it tells no similarity).
+
+    Raises:
+        InputError: The question is blank, or ``top_k`` is below 1.
+        MissingExtraError: The extra ``mcp`` is not installed.
+        SettingsError: The key would travel unencrypted.
+        RemoteSearchError: The server cannot be reached, has no such tool, or the tool failed or gave something else.
+    """
+    if not query.strip() or top_k < 1:
+        raise InputError("a search needs a question, and a top_k of at least 1")
+    _require_protected(store)
+    require_extra("mcp", "The provider mcp", "set the provider backstory")
+    from anyio.from_thread import start_blocking_portal  # comes with mcp
+    from httpx2 import HTTPError
+    from mcp import MCPError
+
+    try:
+        with start_blocking_portal() as portal:  # a thread, so that it also works where an event loop runs
+            answer = portal.call(_ask, store, query, top_k)
+    except* (MCPError, OSError, HTTPError) as errors:
+        told = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
+        raise RemoteSearchError(
+            f"{store.server} could not be asked ({told}); check mcp_server and api_key"
+        ) from None
+    return [_read_result(entry) for entry in _list_entries(answer, store)[:top_k]]
+
+
+def _require_protected(store: VectorStoreConfig) -> None:
+    try:
+        require_protected(store.server if store.api_key else None, allow_http=False, sent="the key")
+    except ValueError as error:
+        raise SettingsError(
+            f"vector_store: {store.server} is http:// of another machine, so api_key would travel unencrypted; write "
+            "https://"
+        ) from error
+
+
+async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
+    answer, known = None, {}
+    async with _connect(store) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        if store.mcp_tool in tools:
+            known = tools[store.mcp_tool].input_schema.get("properties", {})
+        arguments = {**_name(_QUESTIONS, known, query), **_name(_LIMITS, known, top_k)}
+        if store.mcp_tool is not None and query in arguments.values():
+            answer = await client.call_tool(store.mcp_tool, arguments)
+    # Raised after the connection has ended, which would put the error into a group.
+    if store.mcp_tool not in tools:
+        raise RemoteSearchError(f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}")
+    if answer is None:
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} takes no question called {', '.join(_QUESTIONS)}; it takes "
+            f"{', '.join(known) or 'nothing'}"
+        )
+    texts = [block.text for block in answer.content if block.type == "text"]
+    if answer.is_error:
+        raise RemoteSearchError(f"the tool {store.mcp_tool} of {store.server} failed: {' '.join(texts)}")
+    return answer.structured_content if answer.structured_content is not None else _read_texts(texts)
+
+
+@asynccontextmanager
+async def _connect(store: VectorStoreConfig) -> AsyncIterator[Client]:
+    from httpx2 import AsyncClient
+    from mcp import Client, StdioServerParameters
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with AsyncExitStack() as stack:
+        server: StdioServerParameters | AbstractAsyncContextManager[Any]
+        if store.has_address:
+            headers = {"Authorization": f"Bearer {store.api_key}"} if store.api_key else None
+            http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS))
+            server = streamable_http_client(store.server, http_client=http)
+        else:
+            command, *arguments = shlex.split(store.server)
+            server = StdioServerParameters(command=command, args=arguments, env=hook_environment())
+        yield await stack.enter_async_context(Client(server, read_timeout_seconds=TIMEOUT_SECONDS))
+
+
+def _name(names: Sequence[str], known: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """Give a value under the first of some names that a tool knows; nothing if it knows none."""
+    return next(({name: value} for name in names if name in known), {})
+
+
+def _read_texts(texts: Sequence[str]) -> Any:
+    """Read an answer without structure: JSON, else a result for each text."""
+    try:
+        return json.loads("\n".join(texts))
+    except ValueError:
+        return [{"text": text} for text in texts]
+
+
+def _list_entries(answer: Any, store: VectorStoreConfig) -> list[Mapping[str, Any]]:
+    found = answer
+    if isinstance(answer, Mapping):
+        found = next((answer[name] for name in _LISTS if isinstance(answer.get(name), list)), None)
+    is_usable = isinstance(found, list) and all(
+        isinstance(entry, Mapping) and any(isinstance(entry.get(name), str) for name in _TEXTS)
+        for entry in found
+    )
+    if not is_usable:
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} gave no list of results with a text; its answer needs a list "
+            f"called {', '.join(_LISTS)}, each with a text called {', '.join(_TEXTS)}"
+        )
+    entries: list[Mapping[str, Any]] = found
+    return entries
+
+
+def _read_result(entry: Mapping[str, Any]) -> dict[str, Any]:
+    named = next(name for name in _TEXTS if isinstance(entry.get(name), str))
+    inner = entry.get("metadata")
+    metadata = {name: value for name, value in entry.items() if name not in (named, "metadata", "distance")}
+    metadata |= inner if isinstance(inner, Mapping) else {}
+    for wanted, names in (("path", _PATHS), ("chunk", _CHUNKS)):
+        metadata |= next(({wanted: metadata[name]} for name in names if metadata.get(name) is not None), {})
+    distance = _number(entry.get("distance"))
+    if distance is None:
+        similarity = next(
+            (found for name in _SIMILARITIES if (found := _number(entry.get(name))) is not None), None
+        )
+        distance = None if similarity is None else 1 - similarity
+    return {"text": entry[named], "metadata": metadata, "distance": distance}
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
+
+
+def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    found: list[Exception] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

@@ -1,0 +1,1 @@
+"""LangChain with Chroma, used as its documentation shows, and its pinned requirements."""
