@@ -85,14 +85,16 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
     library.add(texts, [*(f"q{number}" for number in range(60)), "long"])
     server = make_server(library)
 
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("query_documents", {"query": "quince pear"}, "message"),
+        ("search_indexed_chunks", {"pattern": "quince"}, "message"),
+        ("list_indexed_documents", {}, "message"),
+        ("documents", {}, "cut"),
+        ("summarize_document", {"file_path": "long", "max_words_per_section": 60}, "message"),
+    ]
+
     async def steps(client: Client) -> None:
-        for tool, arguments, told in [
-            ("query_documents", {"query": "quince pear"}, "message"),
-            ("search_indexed_chunks", {"pattern": "quince"}, "message"),
-            ("list_indexed_documents", {}, "message"),
-            ("documents", {}, "cut"),
-            ("summarize_document", {"file_path": "long", "max_words_per_section": 60}, "message"),
-        ]:
+        for tool, arguments, told in cases:
             for limit in (500, 2000):
                 result = await client.call_tool(tool, {**arguments, "max_tokens": limit})
                 assert not result.is_error
