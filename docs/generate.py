@@ -14,6 +14,8 @@ from backstory.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
 FOLDER = Path(__file__).resolve().parent
 README = FOLDER.parent / "README.md"
+MCP = FOLDER / "mcp.md"
+TOOLS = FOLDER.parent / "tests" / "mcp_server" / "tools.json"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
@@ -44,6 +46,9 @@ What the Dagster UI shows as the asset graph. Rounded boxes are inputs, plain bo
 are built whole, double boxes tables with a partition per day (or hour, week, month). An arrow that follows from others
 is left out: `decisions`, for example, reads `windows`, too. Generated from `tests/pipelines/asset_graph.json`, which a
 test compares with the code."""
+
+_TOOLS_BEGIN = "<!-- tools, by docs/generate.py -->"
+_TOOLS_END = "<!-- end of the tools -->"
 
 _GRAPH_BEGINS = "<!-- asset graph, by docs/generate.py -->"
 _GRAPH_ENDS = "<!-- end of the asset graph -->"
@@ -175,6 +180,30 @@ def put_graph_into(readme: str) -> str:
     return f"{before}{begin}\n{write_readme_graph()}\n{end}{after}"
 
 
+def write_tools() -> str:
+    """Give the table of the tools of the MCP server, from their snapshot."""
+    tools = json.loads(TOOLS.read_text(encoding="utf-8"))
+    rows = []
+    for tool in tools:
+        required = tool["inputSchema"].get("required", [])
+        arguments = [
+            f"`{name}`" if name in required else f"`{name}`?" for name in tool["inputSchema"]["properties"]
+        ]
+        mark = "" if tool["annotations"]["readOnlyHint"] else " (`--allow-write`)"
+        summary = tool["description"].split("\n\n")[0].replace("\n", " ")
+        rows.append(f"| `{tool['name']}`{mark} | {', '.join(arguments)} | {summary} |")
+    return "\n".join(["| tool | arguments | what |", "|---|---|---|", *rows])
+
+
+def put_tools_into(page: str) -> str:
+    """Give the page on the server with the table of its tools between its two marks."""
+    before, begin, rest = page.partition(_TOOLS_BEGIN)
+    _, end, after = rest.partition(_TOOLS_END)
+    if not end:
+        raise ValueError(f"{MCP} must hold {_TOOLS_BEGIN} and {_TOOLS_END}")
+    return f"{before}{begin}\n{write_tools()}\n{end}{after}"
+
+
 def _nearest_upstream(assets: dict[str, Any], name: str) -> list[str]:
     """Return the assets that an asset reads, without those that it reaches through another one, too."""
     upstream = assets[name]["upstream"]
@@ -195,9 +224,10 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages, and the asset graph of the README."""
+    """Write all pages, the tools of the page on the MCP server, and the asset graph of the README."""
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
+    MCP.write_text(put_tools_into(MCP.read_text(encoding="utf-8")), encoding="utf-8")
     README.write_text(put_graph_into(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 

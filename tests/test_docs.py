@@ -60,6 +60,11 @@ def test_the_readme_draws_the_asset_graph() -> None:
     assert load_generator().put_graph_into(README) == README, "run `python docs/generate.py`"
 
 
+def test_the_tools_of_the_server_follow_the_code() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    assert load_generator().put_tools_into(page) == page, "run `python docs/generate.py`"
+
+
 def test_every_target_that_the_readme_names_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"(?:`|\$ )make ([a-z]+)", README))

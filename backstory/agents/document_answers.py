@@ -9,6 +9,7 @@ from typing import Final
 
 from backstory.agents.document_results import (
     INSTRUCTION,
+    SUMMARY_INSTRUCTION,
     DebugInfo,
     DumpedDocument,
     FileReason,
@@ -22,6 +23,7 @@ from backstory.agents.document_results import (
     QueryResult,
     RagStatus,
     RetrievalJudgement,
+    SummarizedDocument,
 )
 from backstory.agents.roots import list_readable, list_writable, require_inside
 from backstory.errors import DocumentError, InputError, NoIndexError, SearchIndexError
@@ -29,7 +31,7 @@ from backstory.library import Library
 from backstory.library.corpus import is_made
 from backstory.library.filters import SearchFilters
 from backstory.library.listing import make_locator
-from backstory.library.results import FileOutcome, IndexReport, SearchAnswer
+from backstory.library.results import FileOutcome, IndexReport, SearchAnswer, Style
 
 MOST_MATCHES: Final = 100
 _MEGABYTE: Final = 1_000_000
@@ -168,6 +170,23 @@ def list_indexed(library: Library) -> ListedDocuments:
         total_chunks=listed.chunks,
         not_read=len(listed.unread),
         message=f"{listed.count} documents are indexed, {len(listed.unread)} files were not read",
+    )
+
+
+def summarize(library: Library, name: str, style: Style, max_words_per_section: int) -> SummarizedDocument:
+    """Summarize a document, section by section."""
+    made = library.summarize(name, style, max_words_per_section)
+    sections = f"{made.sections_processed} of {made.sections} sections were summarized by {made.model}"
+    return SummarizedDocument(
+        status=made.status,
+        message="; ".join([sections, *made.reasons, *made.notes]),
+        summary=made.summary,
+        summary_type=made.style,
+        document=made.document.uri,
+        total_words=made.total_words,
+        sections_processed=made.sections_processed,
+        section_summaries=made.section_summaries,
+        instruction=SUMMARY_INSTRUCTION,
     )
 
 

@@ -10,7 +10,8 @@ from backstory.agents import document_answers
 from backstory.agents.failures import describe_failure
 from backstory.errors import BackstoryError
 from backstory.library import Library
-from backstory.library.results import Result
+from backstory.library.library import MAX_WORDS
+from backstory.library.results import Result, Style
 
 _P = ParamSpec("_P")
 _Self = TypeVar("_Self")
@@ -78,6 +79,13 @@ class DocumentTools:
     def list_indexed_documents(self) -> Result:
         """List the documents."""
         return document_answers.list_indexed(self.library)
+
+    @_answering
+    def summarize_document(
+        self, file_path: str, summary_type: Style = "detailed", max_words_per_section: int = MAX_WORDS
+    ) -> Result:
+        """Summarize a document: ``brief``, ``detailed`` or ``bullets``."""
+        return document_answers.summarize(self.library, file_path, summary_type, max_words_per_section)
 
     @_answering
     def dump_document(self, file_name: str, output_path: str | None = None) -> Result:

@@ -11,6 +11,11 @@ READS: Final = ToolAnnotations(
 )
 """A tool that changes nothing."""
 
+ASKS: Final = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
+)
+"""A tool that changes nothing, and asks a model's service if the settings name one."""
+
 INDEXES: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )

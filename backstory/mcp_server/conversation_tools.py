@@ -16,6 +16,7 @@ from backstory.library.filters import SearchFilters
 from backstory.library.results import ContextAnswer, ContextPart, Explanation
 from backstory.mcp_server.annotations import READS
 from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, cut_list
+from backstory.mcp_server.quoting import FORMAT, quote_passages
 from backstory.mcp_server.results import Coverage, UncoveredPart, WindowEntry, WindowList
 from backstory.prompt_text import cut_snippet
 
@@ -61,6 +62,7 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
             raise InputError("give either text or window_id; list_windows names the windows")
         wanted = filters or CoverFilters()
         options: dict[str, Any] = {
+            "format": FORMAT,
             "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
             "top_k": k,
             "as_of": as_of,
@@ -129,7 +131,7 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         ),
         documents=answer.documents,
         parts=tuple(part.model_copy(update={"text": _shorten(part.text)}) for part in answer.parts),
-        context=answer.text,
+        context=quote_passages(answer),
         index_version=answer.index_version,
         notes=answer.notes,
     )

@@ -18,10 +18,13 @@ from backstory.agents.document_results import (
     QueryResult,
     RagStatus,
     RetrievalJudgement,
+    SummarizedDocument,
 )
 from backstory.library import Library
-from backstory.mcp_server.annotations import INDEXES, READS, WRITES
-from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, cut_list
+from backstory.library.library import MAX_WORDS
+from backstory.library.results import Style
+from backstory.mcp_server.annotations import ASKS, INDEXES, READS, WRITES
+from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text
 from backstory.mcp_server.long_work import work
 
 _FEWER = "ask a narrower question, or give a larger max_tokens"
@@ -82,10 +85,41 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
             remedy="the tool documents gives them page by page",
         )
 
+    @server.tool(title="Summarize a document", annotations=ASKS)
+    async def summarize_document(
+        file_path: str,
+        context: Context,
+        summary_type: Style = "detailed",
+        max_words_per_section: Annotated[int, Field(ge=1)] = MAX_WORDS,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> SummarizedDocument:
+        """Summarize a document section by section: brief, detailed, or as bullets.
+
+        Without a model in the settings, the summary consists of sentences of the document.
+        """
+        made = await work(
+            context,
+            partial(document_answers.summarize, library, file_path, summary_type, max_words_per_section),
+        )
+        return _cut_summary(made, max_tokens)
+
     @server.tool(title="State of the index", annotations=READS)
     def rag_status() -> RagStatus:
         """Say how many documents are searched, by which model, and which files have changed since."""
         return document_answers.tell_status(library)
+
+
+def _cut_summary(made: SummarizedDocument, max_tokens: int) -> SummarizedDocument:
+    """Cut the sections of a summary, and then the summary itself."""
+    remedy = "a larger max_tokens, or brief as summary_type, gives more"
+    cut = cut_list(made, "section_summaries", max_tokens, told_in="message", remedy=remedy)
+    if count_tokens(cut) <= max_tokens:
+        return cut
+    told = cut.model_copy(update={"message": f"{cut.message}; the summary was cut, too"})
+    shortened = cut_text(
+        cut.summary, max_tokens, lambda text: count_tokens(told.model_copy(update={"summary": text}))
+    )
+    return told.model_copy(update={"summary": shortened})
 
 
 def add_writing_tools(server: MCPServer[Any], library: Library) -> None:

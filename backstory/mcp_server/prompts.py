@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, ParamSpec
@@ -14,6 +13,7 @@ from mcp_types import INVALID_PARAMS
 from backstory.errors import BackstoryError
 from backstory.inspection.windows import find_window
 from backstory.library import Library
+from backstory.mcp_server.quoting import FORMAT, quote_passages
 from backstory.pipeline.writer_material import read_material
 from backstory.prompt_escaping import escape_block
 from backstory.writing.prompt import load_prompt
@@ -52,10 +52,9 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     @_prompting
     def answer_with_citations(question: str) -> list[dict[str, str]]:
         """A question, with the passages that answer it, numbered to cite."""
-        found = library.context(question, format="messages")
-        passages = [str(message["content"]) for message in json.loads(found.text)] if found.text else []
+        passages = quote_passages(library.context(question, format=FORMAT))
         return [
-            _say("\n\n".join([_ANSWER, *passages]) if passages else _NOTHING),
+            _say(f"{_ANSWER}\n\n{passages}" if passages else _NOTHING),
             _say(f"Question:\n\n{escape_block(question)}"),
         ]
 

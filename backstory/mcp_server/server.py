@@ -36,7 +36,7 @@ class LibraryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; an error is a result that says so, in the shape of :class:`Failure`."""
+        """Call a tool; an error is a result that says so, whose text is a :class:`Failure` as JSON."""
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -99,8 +99,8 @@ def _describe(name: str, error: ToolError) -> Failure:
 
 
 def _fail(failure: Failure) -> CallToolResult:
-    described = failure.to_dict()
-    return CallToolResult(content=[_write(described)], structured_content=described, is_error=True)
+    # Clients compare the structured content of errors, too, with the output schema of the tool.
+    return CallToolResult(content=[_write(failure.to_dict())], is_error=True)
 
 
 def _write(value: Any) -> TextContent:

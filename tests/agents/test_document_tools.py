@@ -190,6 +190,19 @@ def test_the_lists_and_the_state_are_those_of_the_library(reader: Agent) -> None
     assert status["total_chunks"] == listed["total_chunks"]
 
 
+def test_a_summary_has_the_documented_keys_and_holds_its_limit(agent: Agent) -> None:
+    agent.library.add([" ".join(f"Sentence {number} tells of quinces." for number in range(200))], ["long"])
+    made = agent.summarize_document("long", "bullets", max_words_per_section=100)
+    assert {
+        "summary", "summary_type", "document", "total_words", "sections_processed", "section_summaries", "instruction",
+    } <= set(made)  # fmt: skip
+    assert (made["status"], made["summary_type"], made["document"]) == ("success", "bullets", "added/long.md")
+    assert made["sections_processed"] == len(made["section_summaries"]) > 1
+    assert all(section["words"] <= 100 for section in made["section_summaries"])
+    assert_failure(agent.summarize_document("absent.md"), "input", "absent.md")
+    assert_failure(agent.summarize_document("long", "loud"), "input")  # type: ignore[arg-type]
+
+
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:
     written = agent.dump_document("night-train.md")
     assert set(written) == {"output_path", "text_length", "num_pages", "message"}

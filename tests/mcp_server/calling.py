@@ -1,11 +1,13 @@
 """How tests call a server: by the client of the SDK, without awaiting it themselves."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
+from mcp_types import TextContent
 
 _T = TypeVar("_T")
 
@@ -39,7 +41,10 @@ def fail(server: MCPServer[Any], tool: str, **arguments: Any) -> dict[str, Any]:
     async def steps(client: Client) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)
         assert result.is_error
-        assert isinstance(result.structured_content, dict)
-        return result.structured_content
+        assert result.structured_content is None, "clients would compare it with the output schema"
+        [content] = result.content
+        assert isinstance(content, TextContent)
+        error: dict[str, Any] = json.loads(content.text)
+        return error
 
     return use(server, steps)

@@ -81,16 +81,20 @@ def test_a_long_document_is_fetched_in_parts_that_join(library: Library) -> None
 
 def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Library) -> None:
     texts = [f"# Quince {number}\n\n" + f"quince pear {number} " * 60 for number in range(60)]
-    library.add(texts, [f"q{number}" for number in range(60)])
+    texts.append(" ".join(f"Sentence {number} tells of pears." for number in range(800)))
+    library.add(texts, [*(f"q{number}" for number in range(60)), "long"])
     server = make_server(library)
 
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("query_documents", {"query": "quince pear"}, "message"),
+        ("search_indexed_chunks", {"pattern": "quince"}, "message"),
+        ("list_indexed_documents", {}, "message"),
+        ("documents", {}, "cut"),
+        ("summarize_document", {"file_path": "long", "max_words_per_section": 60}, "message"),
+    ]
+
     async def steps(client: Client) -> None:
-        for tool, arguments, told in [
-            ("query_documents", {"query": "quince pear"}, "message"),
-            ("search_indexed_chunks", {"pattern": "quince"}, "message"),
-            ("list_indexed_documents", {}, "message"),
-            ("documents", {}, "cut"),
-        ]:
+        for tool, arguments, told in cases:
             for limit in (500, 2000):
                 result = await client.call_tool(tool, {**arguments, "max_tokens": limit})
                 assert not result.is_error

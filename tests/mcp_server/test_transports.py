@@ -104,7 +104,7 @@ def test_over_http_with_the_token_only(indexed_once: Library) -> None:
                 "Bearer",
                 "Bearer é",
             ):
-                refused = http.post(address, json=PING, headers={"Authorization": wrong.encode()})
+                refused = http.post(address, json=PING, headers={b"Authorization": wrong.encode()})
                 assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
                 assert TOKEN not in refused.text
             foreign = http.post(address, json=PING, headers={**right, "Host": "evil.example"})

@@ -1,0 +1,130 @@
+"""What a call over the Model Context Protocol takes beside the same call of the library.
+
+``python -m benchmarks.mcp --chunks 1000`` indexes documents with the hashing embedder, and takes turns: the library
+directly, its server in this process, over standard input and output, and over HTTP. It prints one JSON line in
+milliseconds: of each kind the tenth percentile, which other work on the machine disturbs least. Every question is asked
+once before, so that its vector is cached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import numpy as np
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from backstory.agents import document_answers
+from backstory.library import Library
+from backstory.mcp_server.server import make_server
+from benchmarks.library import make_question, write_documents
+
+_SETTINGS = "embedding: {provider: hashing}\nchunks: {max_tokens: 72, overlap_tokens: 0}\n"
+_COMMAND = [sys.executable, "-c", "from backstory.cli import main; main()", "mcp"]
+_TOKEN = os.urandom(16).hex()
+
+_Call = Callable[[str], Awaitable[object]]
+
+
+@asynccontextmanager
+async def _connect_http(root: Path) -> AsyncIterator[Client]:
+    process = subprocess.Popen(
+        [*_COMMAND, "--http", "--port", "0", "-w", str(root)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BACKSTORY_MCP_TOKEN": _TOKEN},
+    )
+    try:
+        if process.stderr is None:
+            raise SystemExit("the server has no standard error")
+        address = process.stderr.readline().split()[-1]
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {_TOKEN}"}) as http,
+            Client(streamable_http_client(address, http_client=http)) as client,
+        ):
+            yield client
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _call_by(client: Client) -> _Call:
+    async def call(question: str) -> object:
+        result = await client.call_tool("query_documents", {"query": question})
+        if result.is_error:
+            raise SystemExit(f"the call failed: {result.content}")
+        return result
+
+    return call
+
+
+async def _measure(root: Path, library: Library, questions: int) -> dict[str, float]:
+    async def call_directly(question: str) -> object:
+        return document_answers.query(library, question)
+
+    stdio = StdioServerParameters(
+        command=_COMMAND[0], args=[*_COMMAND[1:], "-w", str(root)], env=dict(os.environ)
+    )
+    async with AsyncExitStack() as stack:
+        calls: dict[str, _Call] = {"library": call_directly}
+        calls["in_memory"] = _call_by(await stack.enter_async_context(Client(make_server(library))))
+        calls["stdio"] = _call_by(await stack.enter_async_context(Client(stdio)))
+        calls["http"] = _call_by(await stack.enter_async_context(_connect_http(root)))
+        taken: dict[str, list[float]] = {name: [] for name in calls}
+        for number in range(-3, questions):
+            question = make_question(number)
+            await call_directly(question)
+            for name, call in calls.items():
+                started = time.perf_counter()
+                await call(question)
+                if number >= 0:
+                    taken[name].append(time.perf_counter() - started)
+    return {name: 1000 * float(np.percentile(some, 10)) for name, some in taken.items()}
+
+
+def measure(chunks: int, questions: int) -> dict[str, float]:
+    """Index documents, and measure calls.
+
+    Args:
+        chunks: Number of chunks, about.
+        questions: Number of calls of each kind.
+
+    Returns:
+        Milliseconds of a call by kind, and what each kind takes beyond the library.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "workspace"
+        write_documents(root / "posts", chunks)
+        (root / "backstory.yaml").write_text(_SETTINGS, encoding="utf-8")
+        with Library.open(root) as library:
+            library.index()
+            found = anyio.run(_measure, root, library, questions)
+    beyond = {
+        f"{name}_overhead": value - found["library"] for name, value in found.items() if name != "library"
+    }
+    return {name: round(value, 2) for name, value in {**found, **beyond}.items()}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mcp", description=__doc__)
+    parser.add_argument("--chunks", type=int, default=1000, help="number of chunks")
+    parser.add_argument("--questions", type=int, default=100, help="calls of each kind")
+    options = parser.parse_args()
+    print(json.dumps({"chunks": options.chunks, **measure(options.chunks, options.questions)}))
+
+
+if __name__ == "__main__":
+    main()
