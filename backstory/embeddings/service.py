@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,10 @@ from backstory.embeddings.batches import group_in_order
 from backstory.embeddings.checks import require_text, require_within_limit
 from backstory.embeddings.protocol import Task, Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
-from backstory.providers.connection import ServiceConnection
 from backstory.providers.failures import quote
+
+if TYPE_CHECKING:  # its packages belong to the extras of the services
+    from backstory.providers.connection import ServiceConnection
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import tenacity
 
 from backstory.errors import ModelError
+from backstory.providers.call_settings import CallSettings
 from backstory.providers.failures import TransientError
 from backstory.providers.metering import CallMeter, Settle, Unmetered, Usage
 from backstory.providers.rate_limit import RateLimiter, default_limits_file
@@ -35,30 +36,6 @@ _SETTLING_SECONDS = 60.0
 Client = TypeVar("Client")
 Response = TypeVar("Response")
 Result = TypeVar("Result")
-
-
-class CallSettings(Protocol):
-    """The settings that every stage needs to call a service."""
-
-    @property
-    def base_url(self) -> str | None:
-        """Address of the API; None for the public one."""
-        ...
-
-    @property
-    def timeout_seconds(self) -> float:
-        """Time-out of one call."""
-        ...
-
-    @property
-    def max_attempts(self) -> int:
-        """Most attempts of one call, the first included."""
-        ...
-
-    @property
-    def tokens_per_minute(self) -> int | None:
-        """Most tokens sent per minute; None for the service's default."""
-        ...
 
 
 def _wait_in_real_time(seconds: float) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from backstory.errors import ModelError
 from backstory.extras import require_extra
+from backstory.providers.call_settings import CallSettings
 from backstory.providers.failures import TransientError, interpret_api_error, redact
 from backstory.providers.metering import Usage
 from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE
@@ -21,7 +22,6 @@ from backstory.settings.environment import read_api_key
 
 require_extra("gemini", "The provider gemini", "choose another provider in backstory.yaml")
 from backstory.providers.connection import (  # noqa: E402 - if a package is absent, the line above names the extra
-    CallSettings,
     RefusedError,
     ServiceAccess,
     ServiceConnection,

@@ -17,6 +17,7 @@ from backstory.errors import (
     WriterError,
 )
 from backstory.extras import require_extra
+from backstory.providers.call_settings import CallSettings
 from backstory.providers.failures import (
     LONGEST_DELAY_SECONDS,
     TransientError,
@@ -41,7 +42,6 @@ require_extra("openai", "The provider openai", "choose another provider in backs
 import httpx2  # noqa: E402 - if it is not installed, the line above names the extra to install
 
 from backstory.providers.connection import (  # noqa: E402
-    CallSettings,
     RefusedError,
     ServiceAccess,
     ServiceConnection,

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -68,13 +69,19 @@ class ExtractiveSummarizer:
         sentences = _list_sentences(request)
         if not sentences:
             raise UnwrittenError("it holds no words")
-        language = detect_language([request.source.text[:_LANGUAGE_CHARACTERS]])
-        chosen = _choose(sentences, choose_words(language), request.most_words)
+        words = _find_words(request.source.text[:_LANGUAGE_CHARACTERS])
+        chosen = _choose(sentences, words, request.most_words)
         return _write(chosen, request)
 
     def combine(self, source: Source, style: Style, summaries: Sequence[str], most_words: int) -> str:  # noqa: ARG002
         """Put summaries one after the other: chosen sentences are not chosen from once more."""
         return ("\n" if style == "bullets" else "\n\n").join(summaries)
+
+
+@lru_cache(maxsize=8)
+def _find_words(beginning: str) -> Words:
+    """Give the splitter of a document's language, by its beginning."""
+    return choose_words(detect_language([beginning]))
 
 
 def _list_sentences(request: SectionRequest) -> list[_Sentence]:
@@ -106,28 +113,33 @@ def _stands_alone(sentence: _Sentence) -> bool:
 
 def _choose(sentences: Sequence[_Sentence], words: Words, most_words: int) -> list[_Sentence]:
     """Choose sentences of at most so many words together, in the order of the document."""
-    blocks = -(-len(sentences) // _MOST_SENTENCES)
+    stretches = -(-len(sentences) // _MOST_SENTENCES)
     chosen: list[_Sentence] = []
-    for stretch in np.array_split(np.arange(len(sentences)), blocks):
-        held = [sentences[place] for place in stretch.tolist()]
-        left = most_words // blocks
-        for place in _rank(held, words).tolist():
-            if held[place].words <= left:
-                chosen.append(held[place])
-                left -= held[place].words
+    left = most_words % stretches
+    for stretch in np.array_split(np.arange(len(sentences)), stretches):
+        left += most_words // stretches
+        for sentence in _rank([sentences[place] for place in stretch.tolist()], words, left):
+            if sentence.words <= left:
+                chosen.append(sentence)
+                left -= sentence.words
     if not chosen:  # every sentence is longer than the summary may be
-        best = sentences[_rank(sentences[:_MOST_SENTENCES], words)[0]]
-        chosen = [_Sentence(best.start, _cut(best.text, most_words), most_words)]
+        shortest = min(sentences, key=lambda sentence: sentence.words)
+        chosen = [_Sentence(shortest.start, _cut(shortest.text, most_words), most_words)]
     return sorted(chosen, key=lambda sentence: sentence.start)
 
 
-def _rank(sentences: Sequence[_Sentence], words: Words) -> NDArray[np.int64]:
-    """Order sentences so that the first ones cover all of them best, for any number of first ones."""
+def _rank(sentences: Sequence[_Sentence], words: Words, most_words: int) -> list[_Sentence]:
+    """List sentences of at most so many words in such an order that the first ones cover all sentences best."""
+    fitting = [place for place, sentence in enumerate(sentences) if sentence.words <= most_words]
+    if not fitting:
+        return []
     vectors = _weigh(sentences, words)
     # Rounded, since the last digits of a product depend on the machine.
-    evidence = np.round(vectors @ vectors.T, _DIGITS)
+    evidence = np.round(vectors @ vectors[fitting].T, _DIGITS)
     evidence *= np.minimum([each.words / _WHOLE_WORDS for each in sentences], 1.0)[:, None]
-    return cover_evidence(evidence, len(sentences))
+    # Not many more than these fit into the summary.
+    count = min(len(fitting), most_words // _FEWEST_WORDS + 1)
+    return [sentences[fitting[place]] for place in cover_evidence(evidence, count).tolist()]
 
 
 def _weigh(sentences: Sequence[_Sentence], words: Words) -> NDArray[np.float64]:
@@ -146,12 +158,15 @@ def _weigh(sentences: Sequence[_Sentence], words: Words) -> NDArray[np.float64]:
 
 def _cut(text: str, most_words: int) -> str:
     """Give the beginning of a text of at most so many words, and an ellipsis."""
+
+    def fits(end: int) -> bool:
+        return count_words(f"{text[:end].rstrip()}…") <= most_words
+
     least, most = 0, len(text)
     while least < most:  # the longest beginning
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if count_words(text[:middle]) <= most_words else (least, middle - 1)
-    head = text[:least]
-    return f"{head.rstrip()}…"
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return f"{text[:least].rstrip()}…"
 
 
 def _write(chosen: Sequence[_Sentence], request: SectionRequest) -> str:

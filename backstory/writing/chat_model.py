@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from backstory.providers.connection import CallSettings
+from backstory.providers.call_settings import CallSettings
 from backstory.writing.draft import Draft
 from backstory.writing.prompt import Messages
 

@@ -19,6 +19,7 @@ from backstory.atomic_files import temporary_path
 from backstory.errors import ContractError, InputError
 from backstory.tables import list_partitions, read_table, scan_table, schemas, write_partition
 from backstory.tables.contracts import empty, polars_schema
+from backstory.tables.document_catalog import DOCUMENT_CATALOG
 from backstory.tables.history_schemas import SERVED_TABLES
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.tables.views import VIEWS_FILE, connect, write_views
@@ -353,7 +354,7 @@ def test_a_broken_file_of_views_is_replaced(root: Path, leftover: bytes) -> None
 def test_ibis_reads_the_tables_in_place(root: Path) -> None:
     write_partition(root, "windows", "2025-01-15", make_window("w1"))
     backend = connect(root)
-    assert set(backend.list_tables()) == {*SERVED_TABLES, WRITER_INPUTS}
+    assert set(backend.list_tables()) == {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
     assert backend.table("windows").to_polars().equals(make_window("w1"))
     for table, model in SERVED_TABLES.items():
         assert backend.table(table).to_polars().schema == polars_schema(model)
