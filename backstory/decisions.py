@@ -87,9 +87,10 @@ def judge_hits(
         passed=pl.col("similarity") >= min_similarity, named=pl.lit(value=False) if named is None else named
     )
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
-    survivors = deduplicated.filter(pl.col("duplicate_of").is_null())
     count = max(settings.top_k, reranking.candidates if reranking else 0)
-    columns = survivors.select("window_id", "query_chunk_id", "chunk_id", "score", "named")
+    # A query chunk that found another chunk of a document counts as having found the chunk that stands for it.
+    standing = pl.coalesce("duplicate_of", "chunk_id").alias("chunk_id")
+    columns = deduplicated.select("window_id", "query_chunk_id", standing, "score", "named")
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
         str(window_id): _select(
@@ -267,9 +268,10 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     rows: dict[str, int] = {}
     places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]
     scores = np.full((len(rows), len(chunk_ids)), -np.inf)
-    scores[tuple(np.array(places).T)] = [score for _, _, score in found]
     named = np.zeros(scores.shape, dtype=bool)
-    named[tuple(np.array(places).T)] = group["named"].to_numpy()
+    cells = tuple(np.array(places).T)
+    np.maximum.at(scores, cells, [score for _, _, score in found])
+    np.logical_or.at(named, cells, group["named"].to_numpy())
     return WindowMatrix(list(rows), chunk_ids, scores, named, temperature)
 
 

@@ -190,6 +190,18 @@ def test_what_asked_for_a_near_duplicate_is_served_by_the_chunk_that_stands_for_
     assert kept(decisions) == ["a1", "z1"]
 
 
+def test_what_found_another_chunk_of_a_document_is_served_by_the_chunk_that_stands_for_it() -> None:
+    rows: list[Hit] = [
+        ("q1", "a1", "A", 0.9),
+        ("q2", "b1", "B", 0.85),
+        ("q3", "z1", "Z", 0.8),
+    ]
+    assert kept(judge(rows, RAGSettings(top_k=2))) == ["a1", "b1"]
+    decisions = judge([*rows, ("q2", "c1", "A", 0.86)], RAGSettings(top_k=2))
+    assert kept(decisions) == ["a1", "z1"]
+    assert cause(decisions, "c1") == ("duplicate_document", "a1")
+
+
 def test_query_chunks_that_ask_alike_are_one_part_of_the_window() -> None:
     # Two messages of one topic point to two documents, and a third message to another topic.
     rows: list[Hit] = [("m1", "a1", "A", 0.9), ("m2", "b1", "B", 0.89), ("n1", "c1", "C", 0.85)]

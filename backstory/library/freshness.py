@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -118,6 +119,19 @@ class StaleNote:
                 # Many files take long to look at, which must not be most of what searches do.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
+
+
+def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
+    """Say that the file of one document has changed since it was indexed; None if it has not.
+
+    Args:
+        workspace: The workspace.
+        uri: Path of the document.
+        revision: Its revision.
+    """
+    listing = list_all_files(workspace)
+    own = replace(listing, files=tuple(file for file in listing.files if file.uri == uri))
+    return _describe([uri]) if _find_changed(workspace, own, {uri: revision}) else None
 
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:

@@ -205,7 +205,9 @@ class Summary(Result):
     model: str = Field(
         description="Model and its parameters; extractive:1 chooses sentences without a model."
     )
-    notes: tuple[str, ...] = Field(description="What a reader must know of the document.")
+    notes: tuple[str, ...] = Field(
+        description="What a reader must know of the document: what of it was not read, and if its file has changed."
+    )
 
 
 class Match(Result):

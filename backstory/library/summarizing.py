@@ -8,6 +8,7 @@ from backstory.chunking.pages import Pages
 from backstory.errors import InputError
 from backstory.library.citations import cite
 from backstory.library.corpus import Corpus, place_text
+from backstory.library.freshness import tell_change
 from backstory.library.places import PlacedText
 from backstory.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.summaries import STYLES, DocumentSummary, SectionOutcome, Source, summarize
@@ -38,6 +39,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision)
     summarizer = corpus.workspace.summarizer
     made = summarize(source, summarizer, style, max_words)
+    changed = tell_change(corpus.workspace, document.uri, document.revision)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
     return Summary(
         document=document,
@@ -52,7 +54,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         section_summaries=sections,
         citations=tuple(_list_citations(made, sections, document)),
         model=summarizer.id,
-        notes=(document.note,) if document.note else (),
+        notes=tuple(note for note in (document.note, changed) if note),
     )
 
 

@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 3,
         "search_index": FORMAT,
         "hits": 1,
-        "decisions": 3,
+        "decisions": 4,
         "contexts": 3,
         "window_contexts": 6,
         "posts": 2,

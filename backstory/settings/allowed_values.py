@@ -99,7 +99,9 @@ def _describe(facts: Mapping[str, Any]) -> str:
             return f"a list of {kind} in brackets, such as {'[1, 4]' if kind == 'whole numbers' else '[one, two]'}"
         case _:
             if isinstance(entry := facts.get("additionalProperties"), Mapping):
-                inner = next(iter(_resolve(entry).get("properties", {})))
+                inner = next(iter(_resolve(entry).get("properties", {})), None)
+                if inner is None:
+                    return f"names of your own, each with one of: {_describe(entry)}"
                 return f"names of your own, each with its settings, such as `{{name: {{{inner}: ...}}}}`"
             names = list(facts.get("properties", {}))
             return (

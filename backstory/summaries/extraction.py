@@ -137,8 +137,9 @@ def _rank(sentences: Sequence[_Sentence], words: Words, most_words: int) -> list
     # Rounded, since the last digits of a product depend on the machine.
     evidence = np.round(vectors @ vectors[fitting].T, _DIGITS)
     evidence *= np.minimum([each.words / _WHOLE_WORDS for each in sentences], 1.0)[:, None]
-    # Not many more than these fit into the summary.
-    count = min(len(fitting), most_words // _FEWEST_WORDS + 1)
+    # About twice as many as fit into the summary, since long ones among them are passed over.
+    usual = int(np.median([sentences[place].words for place in fitting]))
+    count = min(len(fitting), 2 * most_words // usual + 1)
     return [sentences[fitting[place]] for place in cover_evidence(evidence, count).tolist()]
 
 

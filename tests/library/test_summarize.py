@@ -68,6 +68,17 @@ def test_pages_are_cited(library: Library) -> None:
     assert (section.page_start, section.page_end, section.cite) == (1, 3, "repairs.pdf, pages 1-3")
 
 
+def test_a_document_that_has_changed_since_is_told(library: Library) -> None:
+    assert not any("changed" in note for note in library.summarize("sourdough.md").notes)
+    file = library.workspace.posts / "sourdough.md"
+    file.write_text(f"{file.read_text(encoding='utf-8')}\nIt rises twice.\n", encoding="utf-8")
+    (library.workspace.posts / "moths.md").write_text("# Moths\n\nThey are new.\n", encoding="utf-8")
+    told = [note for note in library.summarize("sourdough.md").notes if "changed" in note]
+    assert len(told) == 1
+    assert "sourdough.md" in told[0]
+    assert "moths" not in told[0]
+
+
 def test_the_result_is_of_its_schema(library: Library) -> None:
     made = library.summarize("sourdough.md", "brief")
     assert pydantic.TypeAdapter(Summary).validate_python(made.to_dict()) == made

@@ -129,6 +129,7 @@ def test_no_words_of_pydantic_reach_a_person(setting: tuple[str, str], value: ob
 def test_every_setting_says_what_is_allowed() -> None:
     for setting in SETTINGS:
         assert describe_allowed(setting) != "a group", setting
+    assert "names of your own, each with one of: " in describe_allowed(("chunks", "chunkers"))
 
 
 def test_every_language_that_is_named_is_known() -> None:
