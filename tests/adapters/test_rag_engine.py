@@ -13,7 +13,6 @@ from backstory.errors import EmbeddingError, InputError, SearchIndexError
 from backstory.index import current_version
 from tests.adapters.recording_provider import RecordingProvider
 from tests.library.conftest import SETTINGS
-from tests.workspaces import POSTS
 
 ROOT = Path(__file__).resolve().parents[2]
 HASHING = RAGConfig(enabled=True, embedding_provider="hashing")
@@ -103,17 +102,11 @@ def test_texts_are_deleted_by_the_path_of_their_metadata(base: Path) -> None:
     engine = RAGEngine(HASHING, base)
     engine.index_file("notes/bread.md")
     engine.add_documents(["1", "2", "3"], ["One.", "Two.", "Three."], [{"path": "x"}, {"path": "./x"}, {}])
+    with pytest.raises(InputError, match="nothing was deleted"):  # an id is no path
+        engine.delete_documents([str(base / "notes" / "bread.md")])
     engine.delete_documents_by_path("x")
     assert engine.get_all_indexed_paths() == ["notes/bread.md"]
     assert engine.search("three", top_k=1)[0]["metadata"]["id"] == "3"
-
-
-def test_ids_that_name_a_file_delete_no_file(base: Path) -> None:
-    engine = RAGEngine(HASHING, base)
-    engine.index_file("notes/bread.md")
-    with pytest.raises(InputError, match="nothing was deleted"):
-        engine.delete_documents([str(base / "notes" / "bread.md")])
-    assert engine.get_all_indexed_paths() == ["notes/bread.md"]
 
 
 def test_chunks_have_the_configured_size_and_are_embedded_whole(base: Path) -> None:
@@ -260,13 +253,3 @@ def test_a_context_stands_before_the_rest_and_cannot_be_forged(base: Path) -> No
     assert "<|im_start|>" not in written
     assert written.endswith("[END OF RETRIEVED CONTEXT]\n\n# Rest\n\nText.")
     assert engine.inject_context("Rest", []) == "Rest"
-
-
-def test_the_engine_finds_what_the_library_finds(tmp_path: Path) -> None:
-    engine = RAGEngine(HASHING, tmp_path)
-    engine.add_documents(list(POSTS), [text for _, _, text in POSTS.values()])
-    for question in ("sourdough starter", "night train", "drip irrigation in summer"):
-        hits = engine.library.search(question, top_k=3).hits
-        assert [result["metadata"]["chunk_id"] for result in engine.search(question, 3)] == [
-            hit.chunk_id for hit in hits
-        ]
