@@ -17,7 +17,7 @@ _NO_HINT: Final = "correct the call, or ask whoever runs this workspace; `backst
 class Failure(Result):
     """An error of a tool."""
 
-    status: Literal["error"] = "error"
+    status: Literal["error"] = Field(default="error", description="Always error.")
     code: str = Field(description="Kind of the error, such as input, no_index or model.")
     message: str = Field(description="What is wrong, and where.")
     hint: str = Field(description="What to do.")
