@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 from typing import Final
 
 from tests.documents.office_files import make_zip, paragraph, word_parts
@@ -61,6 +62,11 @@ def table_lines(text: str) -> str:
 def page(text: str, charset: str) -> bytes:
     encoding = "utf-8" if charset == "x-unknown" else charset
     return f'<html><head><meta charset="{charset}"></head><body><p>{text}</p></body></html>'.encode(encoding)
+
+
+def write_below(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text("Text", encoding="utf-8")
 
 
 def long_name(end: str) -> str:
@@ -152,9 +158,9 @@ ENCODED: Final = (
     Hostile("posts", "clash.md", "Markdown, that name in the other case", "read", "", write("B")),
     Hostile("posts", "a" * 200 + "/" + "b" * 200 + "/" + "c" * 200 + "/a.md", "Markdown in folders of long names",
             "read",
-            "", lambda path: (path.parent.mkdir(parents=True), path.write_text("Text"))),
+            "", write_below),
     Hostile("posts", "/".join("d" * 200) + "/a.md", "Markdown in 200 folders in each other", "read", "",
-            lambda path: (path.parent.mkdir(parents=True), path.write_text("Text"))),
+            write_below),
     *(Hostile("posts", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG)", write(PNG))
       for end in (".md", ".txt", ".csv", ".json", ".jsonl", ".html", ".py", ".rst")),
     *(Hostile("posts", f"photo{end}", f"image with the ending {end}", "failed", "", write(PNG))

@@ -97,6 +97,16 @@ def claim_image(width: int, height: int) -> bytes:
     )
 
 
+def link_twice(path: Path) -> None:
+    (path.parent / "chained.md").symlink_to("good.md")
+    path.symlink_to("chained.md")
+
+
+def write_rules(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("a\n" * 35_000, encoding="utf-8")
+
+
 def make_sparse(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
@@ -227,10 +237,10 @@ PACKED: Final = (
     Hostile("posts", "memory.md", "link to the memory of the process", "failed", "leaves the folder",
             lambda path: path.symlink_to("/proc/self/mem")),
     Hostile("posts", "chain.md", "link to a link in the folder", "read", "",
-            lambda path: ((path.parent / "chained.md").symlink_to("good.md"), path.symlink_to("chained.md"))),
+            link_twice),
     Hostile("posts", "sparse.txt", "file of 1 TB of nothing", "failed", "too many to read", make_sparse),
     Hostile("posts", "ruled/.backstoryignore", "rules of what to ignore, 70 kB of them", "failed",
             "at most 65,536 bytes",
-            lambda path: (path.parent.mkdir(), path.write_text("a\n" * 35_000)), row="ruled/"),
+            write_rules, row="ruled/"),
 )  # fmt: skip
 """Documents of other kinds than text, and files that lead elsewhere or hold secrets."""
