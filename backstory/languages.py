@@ -44,11 +44,12 @@ _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozens
 # The detector's label for numbers, markup and other text that is in no language.
 _NO_LANGUAGE: Final = "zxx"
 
-# Text that is the same in every language, or that nobody typed.
+# Text that is the same in every language, or that nobody typed. An address is sought only where a word begins: from
+# each letter of a text without blanks, such as a Chinese one, the search would read the whole text.
 _FOREIGN_MATTER: Final = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`"  # code
     r"|<[^<>\n]{1,200}>"  # tags, and placeholders of media
-    r"|(?:https?://|www\.)\S+|\S+@\S+\.\w+|@\S+"  # addresses and mentions
+    r"|(?:https?://|www\.)\S+|(?<!\S)[^\s@]+@\S+\.\w+|@\S+"  # addresses and mentions
     r"|\bmember-[0-9a-f]{10}\b",  # pseudonyms
     re.DOTALL,
 )

@@ -36,10 +36,10 @@ If two fit equally well, the first one is used: Turkish is likelier than Iceland
 _USUAL: Final = "cp1252"
 _PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
 _MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
-_OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258")
+_OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r")
 
 _CALM: Final = 0.05
-_MULTIBYTE_BONUS: Final = 0.15  # single-byte text is rarely valid in a multi-byte encoding
+_MULTIBYTE_BONUS: Final = 0.2  # single-byte text is rarely valid in a multi-byte encoding
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45

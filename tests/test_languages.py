@@ -160,3 +160,7 @@ def test_windows_and_posts_of_four_languages_are_told(shared_data: Path, name: s
     found = detect_languages(rows, by=key, text=text)
     expected = found[key].str.extract(r"(?:^|-)(de|es|ja|pt)[-/]")
     assert found["language"].to_list() == expected.to_list()
+
+
+def test_a_long_text_without_blanks_is_read_to_its_end() -> None:
+    assert detect_language(["x" * 500_000]) is None

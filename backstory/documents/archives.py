@@ -7,6 +7,7 @@ import struct
 import weakref
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
@@ -31,6 +32,9 @@ _ABOVE_4_GB_MARK: Final = b"PK\x06\x07"
 _ABOVE_4_GB_BYTES: Final = 20
 _LONGEST_COMMENT: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
+_SEVERAL: Final = (
+    "several members of the archive have this name, so that it is not clear which is meant; unpack it"
+)
 
 
 class Archive:
@@ -67,22 +71,18 @@ class Archive:
             self._closing = weakref.finalize(self, stack.pop_all().close)
 
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
-        """List the members that are files.
+        """List the members that are files; those of one name once, of which none may be read.
 
         Yields:
             Path in the archive, the member, and why it must not be read; None if it may be.
         """
-        known: set[str] = set()
-        for info in self._zip.infolist():
-            if not info.is_dir():
-                name = info.filename.replace("\\", "/")
-                problem = _find_problem(name, info)
-                if name in known:
-                    problem = (
-                        "another member of the archive has this name, so that it is not clear which is meant"
-                    )
-                known.add(name)
-                yield name, info, problem
+        members = [info for info in self._zip.infolist() if not info.is_dir()]
+        names = Counter(map(_name_member, members))
+        for info in members:
+            name = _name_member(info)
+            count = names.pop(name, 0)
+            if count:
+                yield name, info, _SEVERAL if count > 1 else _find_problem(name, info)
 
     def read(
         self, info: zipfile.ZipInfo, uri: str, size: int = -1, *, most_bytes: int | None = None
@@ -118,6 +118,10 @@ class Archive:
         if size < 0 and len(content) < info.file_size:
             raise DocumentError(f"{uri}: the member of the archive is cut off; copy the archive again")
         return content
+
+
+def _name_member(info: zipfile.ZipInfo) -> str:
+    return info.filename.replace("\\", "/")
 
 
 def is_archive(name: str) -> bool:

@@ -87,8 +87,8 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
         return None
     name = str(PurePosixPath(path.relative_to(root)))
     try:
-        with open_inside(root, path, name, most_bytes=MOST_PATTERN_BYTES) as file:
-            return parse_patterns(file.read(), name)
+        with open_inside(root, path, name) as file:
+            return parse_patterns(file.read(MOST_PATTERN_BYTES + 1), name)
     except FileNotFoundError:
         return None
 

@@ -25,6 +25,7 @@ from backstory.path_patterns import Patterns
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
 _HIDDEN_FOLDER: Final = "hidden folder: its name begins with a dot"
+_EMPTY_ARCHIVE: Final = "the archive holds no file"
 _FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
 
 
@@ -232,6 +233,8 @@ def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[Documen
         else:
             vetted = chosen.is_vetted(inner)
             files.append(DocumentFile(inner, path, root, is_vetted=vetted, archive=archive, member=info))
+    if not members:
+        left_out.append(LeftOut(below, "ignored", _EMPTY_ARCHIVE))
     return files, left_out
 
 

@@ -29,6 +29,8 @@ class ParquetReader:
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.documents.DocumentReader`."""
+        if not content:
+            raise EmptyDocumentError(f"{uri}: the file is empty; write it again, or remove it")
         try:
             table = pl.scan_parquet(io.BytesIO(content))
             schema = table.collect_schema()

@@ -35,7 +35,8 @@ class TextLines:
 def decode_lines(content: bytes) -> TextLines:
     """Split a file at line feeds, with or without a carriage return before them.
 
-    Only line feeds end a line: a message may contain any other character that Unicode counts as a line break.
+    Only line feeds end a line: a message may contain any other character that Unicode counts as a line break. In a file
+    without line feeds, carriage returns do.
 
     Args:
         content: Text in any encoding that :func:`backstory.text_encoding.find_encoding` detects.
@@ -43,6 +44,7 @@ def decode_lines(content: bytes) -> TextLines:
     Returns:
         The lines; a line feed at the end of the file does not add an empty line.
     """
+    content = _end_lines(content)
     unmarked = content.removeprefix(codecs.BOM_UTF8)
     if b"\0" not in content[:_HEAD_BYTES] and not content.startswith(_UTF16_MARKS):
         try:
@@ -61,7 +63,7 @@ def decode_head(content: bytes) -> list[str]:
 
     A text may contain a few null bytes; many of them indicate a binary file.
     """
-    head = content[:_HEAD_BYTES]
+    head = _end_lines(content[:_HEAD_BYTES])
     is_cut = len(content) > len(head)
     # A character cut in half would look like another encoding.
     encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
@@ -71,6 +73,11 @@ def decode_head(content: bytes) -> list[str]:
     lines: list[str] = text.decode(encoding, "replace").removeprefix("\ufeff").split("\n")
     lines = [line.removesuffix("\r") for line in lines]
     return lines[:-1] if (is_cut and len(lines) > 1) or not lines[-1] else lines
+
+
+def _end_lines(content: bytes) -> bytes:
+    """Write line feeds for the carriage returns by which old programs ended lines."""
+    return content if b"\n" in content else content.replace(b"\r", b"\n")
 
 
 def _split(content: bytes) -> pl.Series:

@@ -52,6 +52,8 @@ class Hostile:
         status: What its row in ``sources`` must say.
         reason: Words of the reason.
         make: Writes it at a path.
+        row: What its row in ``sources`` is called below the folder, if that is not its name.
+        holds: Words that the text of the document must hold.
     """
 
     folder: Literal["chats", "posts"]
@@ -60,6 +62,13 @@ class Hostile:
     status: str
     reason: str
     make: Callable[[Path], object]
+    row: str = ""
+    holds: str = ""
+
+    @property
+    def source(self) -> str:
+        """Its name in the table ``sources``."""
+        return f"{self.folder}/{self.row or self.name}"
 
 
 def zip_chat(method: int, at: int, damage: bytes) -> Callable[[Path], object]:

@@ -1,7 +1,6 @@
 """Whatever lies in the folders of a workspace, a reader ends with a status for it, and reads what lies beside it."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -11,17 +10,15 @@ import pytest
 from backstory.documents import read_documents
 from backstory.messages import read_exports
 from backstory.settings import ConversationSettings, DocumentSettings
+from tests.hostile.encoded_inputs import ENCODED
+from tests.hostile.export_inputs import EXPORTS
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
+from tests.hostile.packed_inputs import PACKED
 
 CHATS = ConversationSettings(read_seconds=1, read_megabytes=64)
-POSTS = DocumentSettings(read_seconds=1, read_megabytes=64)
+POSTS = DocumentSettings(read_seconds=1, read_megabytes=64, ocr="off")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading.md"
-CHAT_INPUTS = [hostile for hostile in HOSTILE if hostile.folder == "chats"]
-POST_INPUTS = [hostile for hostile in HOSTILE if hostile.folder == "posts"]
-
-
-def name_of(hostile: Hostile) -> str:
-    return f"{hostile.folder}/{hostile.name}"
+TALK = LINES.replace("hello", "the good chat")
 
 
 def find_row(sources: pl.DataFrame, name: str) -> tuple[str, str]:
@@ -29,43 +26,68 @@ def find_row(sources: pl.DataFrame, name: str) -> tuple[str, str]:
     return row["status"], row["reason"] or ""
 
 
-@pytest.mark.parametrize("hostile", CHAT_INPUTS, ids=name_of)
-def test_a_hostile_export_has_a_status_and_costs_only_itself(hostile: Hostile, tmp_path: Path) -> None:
-    folder = tmp_path / "chats"
+def lay_out(inputs: Sequence[Hostile], folder: Path) -> None:
+    """Write the inputs into a folder, beside a good file."""
     folder.mkdir()
-    (folder / "good.txt").write_text(LINES, encoding="utf-8")
-    hostile.make(folder / hostile.name)
-
-    read = read_exports(folder, CHATS)
-
-    status, reason = find_row(read.sources, name_of(hostile))
-    assert status == hostile.status, reason
-    assert hostile.reason in reason
-    assert read.messages.filter(pl.col("source") == "good.txt").height == 60
-    refused = read.quarantine.filter(pl.col("source") == hostile.name)
-    is_whole = status in ("read", "ignored") and "could not be read" not in reason
-    assert refused.is_empty() == is_whole
+    good = "good.txt" if folder.name == "chats" else "good.md"
+    (folder / good).write_text(TALK if folder.name == "chats" else "Text", encoding="utf-8")
+    for hostile in inputs:
+        hostile.make(folder / hostile.name)
 
 
-@pytest.mark.parametrize("hostile", POST_INPUTS, ids=name_of)
-def test_a_hostile_document_has_a_status_and_costs_only_itself(hostile: Hostile, tmp_path: Path) -> None:
-    folder = tmp_path / "posts"
-    folder.mkdir()
-    (folder / "good.md").write_text("Text", encoding="utf-8")
-    hostile.make(folder / hostile.name)
+def list_wrong(inputs: Sequence[Hostile], sources: pl.DataFrame, texts: Mapping[str, str]) -> list[str]:
+    """List the inputs without exactly one row, with another status or reason than theirs, or with another text."""
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for source, status, reason in sources.select("source", "status", "reason").iter_rows():
+        rows.setdefault(source, []).append((status, reason or ""))
+    return [
+        f"{hostile.source!r}: {rows.get(hostile.source)}"
+        for hostile in inputs
+        if [status for status, _ in rows.get(hostile.source, [])] != [hostile.status]
+        or hostile.reason not in rows[hostile.source][0][1]
+        or hostile.holds not in texts.get(hostile.source, "")
+    ]
 
-    read = read_documents(folder, POSTS)
 
-    status, reason = find_row(read.sources, name_of(hostile))
-    assert status == hostile.status, reason
-    assert hostile.reason in reason
-    assert "good.md" in read.documents.filter(status="ok")["uri"].to_list()
+@pytest.mark.parametrize("inputs", [HOSTILE, ENCODED, EXPORTS], ids=["first", "encoded", "exports"])
+def test_a_hostile_export_has_a_status_and_costs_only_itself(
+    inputs: Sequence[Hostile], tmp_path: Path
+) -> None:
+    chats = [hostile for hostile in inputs if hostile.folder == "chats"]
+    lay_out(chats, tmp_path / "chats")
+
+    read = read_exports(tmp_path / "chats", CHATS)
+
+    assert list_wrong(chats, read.sources, {}) == []
+    assert read.messages.filter(source="good.txt").height == 60
+    could_not = pl.col("reason").fill_null("").str.contains("could not be read")
+    broken = read.sources.filter(~pl.col("status").is_in(["read", "empty", "ignored"]) | could_not)
+    assert {f"chats/{source}" for source in read.quarantine["source"]} == set(broken["source"])
+
+
+@pytest.mark.parametrize("inputs", [HOSTILE, ENCODED, PACKED], ids=["first", "encoded", "packed"])
+def test_a_hostile_document_has_a_status_and_costs_only_itself(
+    inputs: Sequence[Hostile], tmp_path: Path
+) -> None:
+    posts = [hostile for hostile in inputs if hostile.folder == "posts"]
+    lay_out(posts, tmp_path / "posts")
+
+    read = read_documents(tmp_path / "posts", POSTS)
+
+    served = read.documents.filter(status="ok")
+    texts = {f"posts/{uri}": text for uri, text in served.select("uri", "text").iter_rows()}
+    assert list_wrong(posts, read.sources, texts) == []
+    assert texts["posts/good.md"] == "Text"
+    assert set(texts) == set(read.sources.filter(status="read")["source"])
+    assert "root:" not in "".join(texts.values())
 
 
 def test_the_page_on_reading_lists_what_is_tried_here() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("| Lies in |")[2]
-    rows = re.findall(r"^\| `(chats|posts)/` \| (.+) \| `(\w+)` \|$", table, re.MULTILINE)
-    assert rows == [(hostile.folder, hostile.what, hostile.status) for hostile in HOSTILE]
+    inputs = (*HOSTILE, *ENCODED, *EXPORTS, *PACKED)
+    rows = [f"| `{hostile.folder}/` | {hostile.what} | `{hostile.status}` |" for hostile in inputs]
+    assert len(rows) == len(set(rows))
+    page = PAGE.read_text(encoding="utf-8").partition("| Lies in |")[2]
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
 
 
 def test_folders_and_files_without_permission_are_named(

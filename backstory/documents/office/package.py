@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, XMLParser
 from xml.parsers import expat
 
 from backstory.documents.file_kinds import HEAD_BYTES, name_binary_kind
-from backstory.errors import DocumentError
+from backstory.errors import DocumentError, EmptyDocumentError
 
 MOST_PARTS: Final = 20_000
 """Maximum number of parts of a file."""
@@ -108,8 +108,11 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
         kind: What the file is by its name, as a noun with its article.
 
     Raises:
+        EmptyDocumentError: The file holds nothing.
         DocumentError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
     """
+    if not content:
+        raise EmptyDocumentError(f"{uri}: the file is empty; save it again, or remove it")
     if content.startswith(_OLE):
         raise DocumentError(f"{uri}: {_describe_ole(content, kind)}")
     if not content.startswith(b"PK"):
