@@ -14,7 +14,7 @@ from backstory.pipeline.inputs import code_version
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
 
-REVISION_OF_LANGUAGES: Final = "1"
+REVISION_OF_LANGUAGES: Final = "2"
 """Version of the language detection. Change it when the detection changes."""
 
 _LANGUAGES: Final = "document_languages"

@@ -23,10 +23,10 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 9,
+        "messages": 10,
         "windows": 1,
         "window_chunks": 2,
-        "documents": 3,
+        "documents": 4,
         "document_chunks": 3,
         "search_index": FORMAT,
         "hits": 1,
