@@ -10,8 +10,8 @@ from backstory.agents import document_answers
 from backstory.agents.failures import describe_failure
 from backstory.errors import BackstoryError
 from backstory.library import Library
-from backstory.library.library import MAX_WORDS
 from backstory.library.results import Result, Style
+from backstory.settings.summaries import MAX_WORDS
 
 _P = ParamSpec("_P")
 _Self = TypeVar("_Self")

@@ -13,7 +13,7 @@ from backstory.cli.failure import FAILED, INCOMPLETE
 from backstory.cli.library import DocumentArgument
 from backstory.cli.options import JsonOption, WorkspaceOption
 from backstory.cli.terminal import link_file, open_console, plain, print_json, print_notes
-from backstory.library.library import MAX_WORDS
+from backstory.settings.summaries import MAX_WORDS
 
 if TYPE_CHECKING:
     from backstory.library.results import Summary

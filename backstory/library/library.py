@@ -37,6 +37,7 @@ from backstory.library.snapshots import OpenSnapshot, Snapshots
 from backstory.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.library.words import main_stemmer, mark_words
 from backstory.prompt_formats import ContextFormat
+from backstory.settings.summaries import MAX_WORDS
 from backstory.workspace import Workspace, open_workspace
 
 # A search loads none of these: the tables, their contracts and the stages take longer to load than it takes.
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
 
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
-
-MAX_WORDS: Final = 20_000
-"""Most words of a document that are summarized at once, unless told otherwise."""
 
 LIMIT_SECONDS: Final = 10.0
 """Time that a regular expression may take over all documents."""

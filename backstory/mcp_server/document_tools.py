@@ -21,11 +21,11 @@ from backstory.agents.document_results import (
     SummarizedDocument,
 )
 from backstory.library import Library
-from backstory.library.library import MAX_WORDS
 from backstory.library.results import Style
 from backstory.mcp_server.annotations import ASKS, INDEXES, READS, WRITES
 from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text
 from backstory.mcp_server.long_work import work
+from backstory.settings.summaries import MAX_WORDS
 
 _FEWER = "ask a narrower question, or give a larger max_tokens"
 

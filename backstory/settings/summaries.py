@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from backstory.settings.addresses import clean_address, require_protected
 from backstory.settings.group import SettingsGroup
 from backstory.settings.writers import DEFAULT_MODELS
+
+MAX_WORDS: Final = 20_000
+"""Most words of a document that are summarized at once, unless told otherwise."""
 
 
 class SummarySettings(SettingsGroup):

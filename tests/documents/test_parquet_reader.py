@@ -55,7 +55,9 @@ def test_a_table_without_text_is_empty(table: pl.DataFrame) -> None:
 def test_a_damaged_table_is_refused() -> None:
     content = write(pl.DataFrame({"a": [1, 2]}))
     days = write(pl.DataFrame({"a": pl.Series([2**30], dtype=pl.Int32).cast(pl.Date)}))
-    for damaged in (content[:-6], b"PAR1", b"", content[:4] + b"\xff" * 30 + content[34:], days):
+    with pytest.raises(EmptyDocumentError, match=r"^a\.parquet: the file is empty"):
+        ParquetReader().read(b"", "a.parquet")
+    for damaged in (content[:-6], b"PAR1", content[:4] + b"\xff" * 30 + content[34:], days):
         with pytest.raises(DocumentError, match=r"^a\.parquet: a damaged Parquet file"):
             ParquetReader().read(damaged, "a.parquet")
 
