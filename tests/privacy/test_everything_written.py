@@ -185,6 +185,7 @@ def test_nothing_that_runs_write_or_say_holds_a_name_a_number_or_the_key(tmp_pat
     sources = read_table(workspace.tables, "sources", ["conversations"])
     assert set(sources.filter(status="read")["format"]) == {
         "whatsapp_text",
+        "csv",
         "mail",
         "irc",
         "transcript",
