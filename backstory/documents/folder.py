@@ -112,6 +112,7 @@ def read_listed_documents(
     previous_reading: str = "",
     readers: Sequence[DocumentReader] = READERS,
     hashes: FileHashes | None = None,
+    mentions_undated: bool = True,
 ) -> DocumentRead:
     """Read files that are already listed; see :func:`read_documents`.
 
@@ -122,6 +123,7 @@ def read_listed_documents(
         previous_reading: The earlier call's ``reading``.
         readers: Available readers; the first that supports a file reads it.
         hashes: Hashes of files that have not changed since an earlier call; None to read every file.
+        mentions_undated: Whether the reasons say which documents have no date, which matters to windows alone.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -141,7 +143,7 @@ def read_listed_documents(
             )
         except FileNotFoundError:
             continue  # the file was removed after the folder was listed
-        sources.append(_mention_served(source, earlier))
+        sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
     for uri, revisions in known.items():
         hidden = uri.startswith(listing.unlisted)
@@ -152,7 +154,7 @@ def read_listed_documents(
     logger.info("read documents %s seconds=%.2f", counts, time.perf_counter() - started)
     return DocumentRead(
         documents=pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents)),
-        sources=list_sources(sources, settings.folder),
+        sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
         reading=reading,
         present=listing.present,
     )
@@ -163,7 +165,8 @@ def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] =
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
-    parsers = [f"code={is_installed('code')}", name_recognition(settings)]
+    extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
+    parsers = [*extras, name_recognition(settings)]
     return digest([_REVISION_OF_READING, *stated, *parsers, *formats])
 
 
@@ -274,9 +277,15 @@ def _describe_failure(
     return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
 
 
-def _mention_served(source: DocumentSource, earlier: Mapping[str, Revision]) -> DocumentSource:
-    """Add a note to an unreadable file that windows still get its last readable revision."""
-    served = any(revision.status == "ok" for revision in earlier.values())
+def _mention_served(
+    source: DocumentSource, earlier: Mapping[str, Revision], current: Revision | None
+) -> DocumentSource:
+    """Add a note to an unreadable file that windows still get its last readable revision.
+
+    They do not if the file is unchanged, and could be read only by a program or a setting that is gone.
+    """
+    unread = None if current is None else current.revision
+    served = any(revision.status == "ok" and name != unread for name, revision in earlier.items())
     if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not served:
         return source
     return replace(source, reason=f"{source.reason}; until then its last readable version is served")

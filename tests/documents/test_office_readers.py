@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from backstory.documents import name_reading
 from backstory.documents.limited_reading import read_document
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.reader import READERS, find_reader
@@ -246,8 +247,10 @@ def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
 def test_without_the_extra_the_error_says_what_to_install(
     uri: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with_extra = name_reading(DocumentSettings())
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr("backstory.extras._can_be_found", lambda name: name != module)
+    assert name_reading(DocumentSettings()) != with_extra, "a run after it is installed must not be spared"
     with pytest.raises(
         DocumentError, match=rf"^{uri}: reading a .* needs .*{module}.*pip install 'backstory\[office\]'"
     ):

@@ -112,6 +112,15 @@ def test_a_scan_is_read_once_tesseract_is_installed(
     assert tell(after)["scan.pdf"][0] == "read"
 
 
+@needs_tesseract
+def test_an_unchanged_image_that_is_not_recognised_any_more_is_not_said_to_be_served(write: Write) -> None:
+    folder = write({"scan.pdf": make_scan([None], *LINES)})
+    before = read_documents(folder, DEFAULTS)
+    off = read_again(folder, DocumentSettings(ocr="off"), before)
+    assert not texts(off)
+    assert tell(off) == tell(read_documents(folder, DocumentSettings(ocr="off")))
+
+
 def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> None:
     put_program(no_tesseract, "exit 1")
     read = read_documents(write({"photo.png": make_png("A")}), DocumentSettings(ocr="off"))
