@@ -69,6 +69,7 @@ class DriveRemote:
         self._folder = folder
         self._address = address
         self._session = session
+        self._kinds: dict[str, str] = {}
 
     def list_files(self) -> RemoteListing:
         """List the files; one that Drive cannot give as a document is refused."""
@@ -95,16 +96,17 @@ class DriveRemote:
                 continue
             size = entry.get("size")
             stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')} {kind}"
-            files[kept] = RemoteFile(f"{entry['id']} {kind}", stamp, None if size is None else int(size))
+            files[kept] = RemoteFile(str(entry["id"]), stamp, None if size is None else int(size))
+            self._kinds[str(entry["id"])] = kind
         return RemoteListing(files, refused)
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
         """Write the content of a file, or what a file of Google's own kinds is exported as."""
-        file_id, _, kind = file.key.partition(" ")
+        kind = self._kinds[file.key]
         if kind in _EXPORTS:
-            response = self._get(f"files/{file_id}/export", {"mimeType": _EXPORTS[kind][0]})
+            response = self._get(f"files/{file.key}/export", {"mimeType": _EXPORTS[kind][0]})
         else:
-            response = self._get(f"files/{file_id}", {"alt": "media"})
+            response = self._get(f"files/{file.key}", {"alt": "media"})
         import requests
 
         with closing(response):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -17,7 +17,7 @@ from backstory.atomic_files import exclusive_temporary, flush, publish, temporar
 from backstory.documents.file_rules import IGNORE_FILE, FileRules
 from backstory.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
 from backstory.errors import SourceError
-from backstory.sources.remote_files import Remote, RemoteFile
+from backstory.sources.remote_files import Remote, RemoteFile, RemoteListing
 from backstory.sources.roots import COPIES
 
 _INCOMING: Final = "incoming"
@@ -32,6 +32,7 @@ class MirrorState:
     Attributes:
         origin: The place.
         stamps: The stamp of each file that lies in the mirror, by path.
+        keys: What names each of these files there (:class:`~backstory.sources.remote_files.RemoteFile`), by path.
         ignored: Why a file is not fetched by a rule, by path.
         failed: Why a file could not be fetched, by path.
         problem: Why the place could not be listed; empty if it could.
@@ -39,6 +40,7 @@ class MirrorState:
 
     origin: str = ""
     stamps: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     problem: str = "it was not fetched yet, which a run does"
@@ -127,7 +129,8 @@ def _fetch(
             "it holds no file any more, as a place that is not there; remove the source if that is right"
         )
     ignored: dict[str, str] = {}
-    failed = dict(listing.refused)
+    paths = {key: path for path, key in known.keys.items()}
+    failed = {paths.get(name, name): why for name, why in listing.refused.items()}
     stamps = {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}
     fetched = 0
     for path, file in sorted(listing.files.items()):
@@ -145,11 +148,18 @@ def _fetch(
         stamps[path] = file.stamp
         fetched += 1
         if fetched % _FILES_BETWEEN_RECORDS == 0:
-            _write_state(folder, replace(known, stamps=stamps))
+            _write_state(folder, replace(known, stamps=stamps, keys=_list_keys(known, listing, stamps)))
     for path in stamps.keys() - (listing.files.keys() - ignored.keys()) - failed.keys():
         (folder / COPIES / path).unlink(missing_ok=True)
         del stamps[path]
-    return MirrorState(known.origin, stamps, ignored, failed, problem="")
+    keys = _list_keys(known, listing, stamps)
+    return MirrorState(known.origin, stamps, keys, ignored, failed, problem="")
+
+
+def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[str]) -> dict[str, str]:
+    """Give the key of each copy; that of a file that was not listed now is remembered."""
+    keys = {**known.keys, **{path: file.key for path, file in listing.files.items()}}
+    return {path: key for path, key in keys.items() if path in stamps}
 
 
 def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:

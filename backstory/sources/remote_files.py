@@ -28,7 +28,7 @@ class RemoteListing:
 
     Attributes:
         files: By the path under which each is kept.
-        refused: Why an entry cannot be fetched, by path.
+        refused: Why an entry cannot be fetched, by path, or by key if it could not be asked for its name.
     """
 
     files: Mapping[str, RemoteFile]

@@ -144,6 +144,18 @@ def test_picked_files_are_read_and_one_that_is_gone_is_said(drive: Drive, tmp_pa
     assert state.failed == {"gone": "Drive answered with status 404"}
 
 
+def test_a_picked_file_that_does_not_answer_keeps_its_copy(drive: Drive, tmp_path: Path) -> None:
+    drive.put("a", "a.md", MARKDOWN, b"# A\n")
+    drive.put("b", "b.md", MARKDOWN, b"# B\n")
+    fetch(drive, tmp_path, "a", "b")
+    for _ in range(2):
+        drive.refusals = [Answer(b"{}", 503, {"Retry-After": "0.01"})] * 5
+        state = fetch(drive, tmp_path, "a", "b")
+        assert state.failed == {"a.md": "Drive answered with status 503, 5 times in a row"}
+        assert copies(tmp_path) == {"a.md": b"# A\n", "b.md": b"# B\n"}
+    assert not fetch(drive, tmp_path, "a", "b").failed
+
+
 def test_files_of_one_name_are_kept_apart_and_kinds_without_text_are_said(
     drive: Drive, tmp_path: Path
 ) -> None:
