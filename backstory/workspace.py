@@ -86,6 +86,13 @@ class Workspace:
         return self.root / "dumps"
 
     @property
+    def has_chats(self) -> bool:
+        """Whether it has a folder of chats, or messages that a run read; otherwise it holds documents alone."""
+        from backstory.tables import list_partitions
+
+        return self.exports.is_dir() or bool(list_partitions(self.tables, "messages"))
+
+    @property
     def feeds_back(self) -> bool:
         """Whether written posts are documents for later windows."""
         return self.settings.writers.feedback == "on"

@@ -53,18 +53,19 @@ def describe_error(uri: str, error: Exception) -> str:
 def describe_served(revision: Revision, reader: DocumentReader) -> DocumentSource:
     """Describe a file that was read."""
     date, encoding = revision.published_at, revision.encoding
-    reasons = [revision.unread, UNDATED if date is None else None, describe_encoding(encoding)]
-    return DocumentSource(
-        revision.uri, "read", "; ".join(filter(None, reasons)) or None, reader, date, encoding
-    )
+    reason = _join_reasons(revision.unread, describe_encoding(encoding))
+    return DocumentSource(revision.uri, "read", reason, reader, date, encoding)
 
 
-def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
+def list_sources(
+    found: Iterable[DocumentSource], folder: str, *, mentions_undated: bool = True
+) -> pl.DataFrame:
     """Build the rows of the documents in the table ``sources``.
 
     Args:
         found: The status of each file.
         folder: The folder of documents as the settings name it, relative to the workspace.
+        mentions_undated: Whether the reasons say which documents have no date.
 
     Returns:
         Table :class:`~backstory.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
@@ -75,7 +76,9 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
             "folder": "documents",
             "status": entry.status,
             "format": entry.reader.format if entry.reader else None,
-            "reason": entry.reason,
+            "reason": _join_reasons(
+                entry.reason, UNDATED if mentions_undated and _lacks_date(entry) else None
+            ),
             "rows": int(entry.status == "read"),
             "unread": 0,
             "first": entry.date,
@@ -85,6 +88,14 @@ def list_sources(found: Iterable[DocumentSource], folder: str) -> pl.DataFrame:
         for entry in found
     ]
     return pl.DataFrame(rows, schema=polars_schema(Sources)).sort("source")
+
+
+def _lacks_date(entry: DocumentSource) -> bool:
+    return entry.status == "read" and entry.date is None
+
+
+def _join_reasons(*reasons: str | None) -> str | None:
+    return "; ".join(filter(None, reasons)) or None
 
 
 def name_source(folder: str, uri: str) -> str:

@@ -286,6 +286,8 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
 
 
 def _describe_names(workspace: Workspace) -> str:
+    if not workspace.has_chats:
+        return "there are no chats whose names could be in the tables"
     breaches = find_privacy_breaches(workspace)
     if len(breaches):
         raise PrivacyError(

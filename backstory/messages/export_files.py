@@ -113,7 +113,10 @@ def list_files(folder: Path) -> list[ListedFile]:
         WorkspaceError: The folder does not exist, or cannot be listed.
     """
     if not folder.is_dir():
-        raise WorkspaceError(f"{folder} is not there; make the folder and put chat exports into it")
+        raise WorkspaceError(
+            f"{folder} is not there; make the folder and put chat exports into it, or read documents alone by "
+            "`backstory add`"
+        )
     return sorted(_walk(folder), key=lambda file: file.source)
 
 

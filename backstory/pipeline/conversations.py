@@ -269,7 +269,7 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
     if files.is_empty():
         return (
             f"no message in {workspace.exports}; put a chat export there (WhatsApp .txt or .zip, "
-            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL)"
+            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL), or read documents alone by `backstory add`"
         )
     told = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
     return f"no message could be read from the files in {workspace.exports}:{told}"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -48,6 +49,11 @@ _READING = "documents_reading"
 _DOCUMENTS = "documents"
 _NAMED = 5
 
+_LOST_HISTORY: Final = (
+    "the table documents of the last run is damaged, or of an earlier version of Backstory; it was made again from the "
+    "files, without earlier revisions and deleted documents, and documents that are gone were not asked about"
+)
+
 
 def materialize_documents(workspace: Workspace) -> StageReport:
     """Read the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
@@ -55,6 +61,8 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     Files that have changed on the disk since the last run are hashed (:mod:`backstory.documents.file_hashes`), and
     those with another content are parsed. If the folder is absent or empty, the counts hold a ``notice``, because
     windows then get no context.
+
+    If the earlier table cannot be read, the ``notice`` says that its history is lost.
 
     Raises:
         RemovalError: All documents that an earlier run read are gone. Nothing is written.
@@ -64,6 +72,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     is_current_code = is_made_by_this_code(workspace, "documents")
     apart = list_other_parts(workspace)
     fetch_sources(workspace)
+    was_made = WHOLE in workspace.ledger.read(_DOCUMENTS)
     previous = read_previous(workspace, "documents")
     hashes = FileHashes(workspace.ledger)
     inputs = _inputs_of_documents(workspace, hashes)
@@ -75,6 +84,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         previous,
         previous_reading=known.inputs if known and is_current_code and previous is not None else "",
         hashes=hashes,
+        mentions_undated=workspace.has_chats,
     )
     inputs_after = _inputs_of_documents(workspace, hashes)
     if previous is not None:
@@ -98,6 +108,10 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         # A process killed here must not leave documents recorded under the inputs of another reading.
         workspace.ledger.forget(_READING, [WHOLE])
     counts = {**_count_documents(workspace, read), "files_unchanged": unchanged}
+    if was_made and previous is None:
+        counts["notice"] = "; ".join(
+            [_LOST_HISTORY, *([str(counts["notice"])] if "notice" in counts else [])]
+        )
     report = materialize_partitions(
         workspace,
         "documents",
@@ -135,7 +149,8 @@ def _inputs_of_documents(workspace: Workspace, hashes: FileHashes) -> str:
         posts = digest([posts, hash_posts(workspace.written, (), hashes)])
     reading = name_reading(workspace.settings.documents)
     left_out = read_forgotten(workspace.forgotten).fingerprint
-    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out])
+    dates = f"mentions_undated={workspace.has_chats}"
+    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out, dates])
 
 
 def list_other_parts(workspace: Workspace) -> list[Path]:

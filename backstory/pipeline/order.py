@@ -34,7 +34,7 @@ ANSWERS: Final = tuple(stage for stage in STAGES if stage not in (*CHATS, *CORPU
 def make_in_order(
     workspace: Workspace, partitions: Sequence[str], make: Make, goes_on: GoesOn = lambda: True
 ) -> list[str]:
-    """Make every stage for some partitions.
+    """Make every stage for some partitions, and where there are no chats the stages of the documents alone.
 
     Without feedback, each stage is made once for all partitions. With it, a partition is searched and written when the
     posts of all earlier windows are in the index. Partitions without changes are passed over together, so a run that
@@ -52,6 +52,10 @@ def make_in_order(
     Returns:
         The partitions that were left because the run did not go on, in order.
     """
+    if not workspace.has_chats:
+        for stage in CORPUS:
+            make(stage, [])
+        return []
     if not is_made_in_turn(workspace):
         for stage in STAGES:
             make(stage, partitions)

@@ -132,9 +132,12 @@ def test_a_workspace_of_documents_is_made_filled_and_emptied(
         f"{settings.read_text(encoding='utf-8')}embedding: {{provider: hashing}}\n", encoding="utf-8"
     )
     assert sorted(path.name for path in root.iterdir()) == ["backstory.yaml", "posts"]
+    for command in (["search", "oven"], ["run"]):
+        assert "`backstory add`" in str(run(*command).exception)
     added = run("add")
     assert added.exit_code == 0, added.output
     assert "1 indexed" in added.stdout
+    assert "undated" not in added.stdout
     assert "rye.md" in run("search", "hot oven").stdout
     (notes / "broken.md").write_text("---\ntitle: [\n---\n", encoding="utf-8")
     more = run("add", "--json")
@@ -142,6 +145,11 @@ def test_a_workspace_of_documents_is_made_filled_and_emptied(
     assert run("add", str(tmp_path / "absent")).exception is not None
     removed = run("remove", "rye.md")
     assert "exclude" in str(removed.exception)
+    forgotten = run("forget", "--document", "my-notes://rye.md")
+    assert forgotten.exit_code == 0, forgotten.output
+    assert "rye.md" not in run("search", "hot oven").stdout
+    names = next(line for line in run("doctor").stdout.splitlines() if "real names" in line)
+    assert names.startswith("ok")
     assert (notes / "rye.md").is_file()
     assert run("init").exit_code == 2
     assert "no folder" in str(run("init", str(tmp_path / "other"), "--documents", "absent").exception)

@@ -161,3 +161,29 @@ def test_the_workspace_itself_can_be_the_folder_of_documents(
     assert states(workspace) == first
     assert set(first.values()) == {"read"}
     assert "posts/sourdough.md" in first
+
+
+def test_dates_are_asked_for_where_there_are_chats(workspace: Workspace, tmp_path: Path) -> None:
+    chats = workspace.exports.rename(tmp_path / "chats")
+    (workspace.posts / "undated.md").write_text("Text", encoding="utf-8")
+
+    def read_reason() -> str | None:
+        report = materialize_documents(open_workspace(workspace.root))
+        assert report.counts["undated"] == 1
+        sources = read_table(workspace.tables, "sources", ["documents"])
+        reason: str | None = sources.filter(source="posts/undated.md")["reason"].item()
+        return reason
+
+    assert read_reason() is None
+    chats.rename(workspace.exports)
+    assert (read_reason() or "").startswith("it states no date")
+
+
+def test_a_history_that_cannot_be_read_is_said_to_be_lost(workspace: Workspace) -> None:
+    assert "notice" not in materialize_documents(workspace).counts
+    former = read_table(workspace.tables, "documents").drop("unread", "chunker")
+    replace_recorded(workspace, "documents", "all", former)
+    (workspace.posts / "moths.md").write_text("Text", encoding="utf-8")
+    report = materialize_documents(open_workspace(workspace.root))
+    assert "without earlier revisions and deleted documents" in str(report.counts["notice"])
+    assert "notice" not in materialize_documents(open_workspace(workspace.root)).counts

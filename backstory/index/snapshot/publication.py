@@ -81,7 +81,9 @@ def require_current(folder: Path) -> str:
     if not version and has_pointer(folder):
         raise SearchIndexError(f"{folder / CURRENT_FILE} is damaged or gone; run `{REBUILD_COMMAND}`")
     if not version:
-        raise NoIndexError(f"no search index is published in {folder}; run `{REBUILD_COMMAND}`")
+        raise NoIndexError(
+            f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
+        )
     return version
 
 
