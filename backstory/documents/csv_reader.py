@@ -18,7 +18,7 @@ from backstory.messages.text_lines import decode_head, decode_lines
 from backstory.text_encoding import find_encoding
 
 _DELIMITERS: Final = (",", ";", "\t", "|")
-_STATED: Final = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+_STATED: Final = re.compile(r"sep=([^\"])\s*", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?%?")
 _SAMPLE_ROWS: Final = 50
 _LONGEST_CELL: Final = 1 << 30

@@ -14,6 +14,11 @@ from backstory.errors import DocumentError, EmptyDocumentError
 
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 
+_BROKEN: Final = (
+    "a declaration (`<![`) in it is broken, so that title, date and keywords behind it were not read; save the page "
+    "again with a browser"
+)
+
 
 class HtmlReader:
     """Reads web pages in the encoding that they declare, else in any that is detected.
@@ -40,7 +45,10 @@ class HtmlReader:
                 f"{uri}: the page shows no text without its scripts; save it from a browser, or remove the file"
             )
         head = HtmlHead()
-        head.feed(html)
+        try:
+            head.feed(html)
+        except AssertionError:  # what the standard library's parser raises for some broken declarations
+            unread = "; ".join(filter(None, (unread, _BROKEN)))
         published_at = head.published_at
         return ParsedDocument(
             text=text,

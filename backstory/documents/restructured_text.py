@@ -22,7 +22,7 @@ _META: Final = re.compile(r"\.\. meta::[ \t]*")
 _UNSEEN: Final = re.compile(r"\.\.(?: _.*:.*| (?!\[|\||_|[\w:+.-]+::).*)?")
 """A target or a comment; what is indented below a comment belongs to it."""
 
-_FIELD: Final = re.compile(r":((?![ :])(?:\\.|[^:\\])+):(?:[ \t]+(.*))?")
+_FIELD: Final = re.compile(r":((?![\s:])(?:\\.|[^:\\])+):(?:[ \t]+(.*))?")
 _NIKOLA: Final = re.compile(r"\.\. (\w+):(?:[ \t]+(.*))?")
 _OPTION: Final = re.compile(r"\s+:[\w-]+:")
 _STAMP: Final = re.compile(r"\$\w+(?:: *(.*?) *)?\$")

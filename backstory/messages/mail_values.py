@@ -21,6 +21,10 @@ _MOST_HEADER: Final = 1 << 16
 _WINDOWS: Final = "cp1252"
 
 
+class TooLongTextError(ValueError):
+    """The text of a mail is too long to be that of a message."""
+
+
 def open_mail(content: bytes) -> Message:
     """Parse a mail.
 
@@ -84,10 +88,10 @@ def read_body(mail: Message) -> tuple[str, bool]:
     """Give the text of a mail, and whether files are attached.
 
     Raises:
-        ValueError: The text cannot be read.
+        ValueError: The text cannot be read, or has more than 4 MiB.
     """
-    plain: list[str] = []
-    web: list[str] = []
+    plain: list[Message] = []
+    web: list[Message] = []
     has_files = False
     try:
         for part in mail.walk():
@@ -96,14 +100,16 @@ def read_body(mail: Message) -> tuple[str, bool]:
             if _is_file(part):
                 has_files = True
             elif part.get_content_type() == "text/html":
-                web.append(_read_text(part))
+                web.append(part)
             elif part.get_content_maintype() == "text":
-                plain.append(_read_text(part))
+                plain.append(part)
+        text = "\n".join(map(_read_text, plain)).strip()
+        written = [] if text else list(map(_read_text, web))
+    except TooLongTextError:
+        raise
     except UNREADABLE as error:
         raise ValueError("its parts cannot be read") from error
-    text = "\n".join(plain).strip()
-    if not text and web:
-        text = "\n".join(map(read_html, web))
+    text = text or "\n".join(map(read_html, written))
     return text.replace("\0", ""), has_files
 
 
@@ -115,7 +121,11 @@ def _is_file(part: Message) -> bool:
 
 def _read_text(part: Message) -> str:
     content = part.get_payload(decode=True)
-    return _decode(content[:_MOST_TEXT], part.get_content_charset()) if isinstance(content, bytes) else ""
+    if not isinstance(content, bytes):
+        return ""
+    if len(content) > _MOST_TEXT:
+        raise TooLongTextError(f"its text has more than {_MOST_TEXT >> 20} MiB")
+    return _decode(content, part.get_content_charset())
 
 
 def _decode(content: bytes, charset: str | None) -> str:

@@ -125,3 +125,7 @@ def test_every_cell_stands_in_the_row_of_its_line(rows: list[list[str]]) -> None
         assert len(line.splitlines()) == 1
         assert ("first: " in line) == bool(row[0])
         assert line.count("; second: ") == bool(row[0] and row[1])
+
+
+def test_a_quotation_mark_is_no_delimiter() -> None:
+    assert read('sep="\nrye\n').text == 'sep="\nsep=": rye'

@@ -171,3 +171,11 @@ def test_equal_bytes_give_an_equal_document(parts: list[str]) -> None:
     assert document == read(html)
     assert document.text.encode()
     assert "Text" in document.text
+
+
+def test_a_broken_declaration_costs_only_what_is_stated_behind_it() -> None:
+    meta = '<meta name="date" content="2024-05-01">'
+    page = read(f"<html><head><title>Tea</title></head><body><![foo[bar]]><p>Text</p>{meta}</body></html>")
+    assert (page.text, page.title, page.published_at) == ("Text", "Tea", None)
+    assert page.unread is not None
+    assert "a declaration (`<![`) in it is broken" in page.unread

@@ -157,6 +157,10 @@ def test_fields_as_nikola_and_sphinx_write_them_are_read() -> None:
     assert stamped.published_at == datetime(2024, 5, 1, tzinfo=UTC)
 
 
+def test_a_field_whose_name_is_blank_is_none() -> None:
+    assert read("restructuredtext", ".. meta::\n   :\u00a0: x\n   :keywords: tea\n\nText\n").tags == ("tea",)
+
+
 def test_a_wrong_date_is_an_error_with_its_line() -> None:
     with pytest.raises(DocumentError, match=r"^a:4: date 'soon' is not a date; write it as"):
         read("restructuredtext", "Title\n=====\n\n:date: soon\n\nText")

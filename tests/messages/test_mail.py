@@ -167,6 +167,14 @@ def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:
     assert found.quarantine["line"].to_list() == [1, 2, 3, 4]
 
 
+def test_a_text_beyond_the_limit_is_said_and_not_cut(tmp_path: Path) -> None:
+    long = mail(1, "rye\n" * (1 << 20) + "and wheat")
+    (tmp_path / "inbox.mbox").write_text(long + mail(2), encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["Bread\n\nhello"]
+    assert found.quarantine["reason"].to_list() == ["its text has more than 4 MiB"]
+
+
 def test_a_mail_that_quotes_a_chat_is_no_chat(tmp_path: Path) -> None:
     rows = read(tmp_path, inbox=mail(1, "13.02.24, 10:00 - Ann: hello\n13.02.24, 10:01 - Ben: hi"))
     assert len(rows) == 1
