@@ -53,7 +53,7 @@ def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: 
         console.print(table)
     else:
         console.print(
-            "No document was read; put files into the folder of documents, and run `backstory run`."
+            "No document was read; put files into the folder of documents, and run `backstory add`."
         )
     if flaws:
         console.print("\nNot read, or not wholly", style="bold")

@@ -38,7 +38,7 @@ def print_runs(console: Console, records: list[RunRecord]) -> None:
     from backstory.runs.standing import describe_standing
 
     if not records:
-        console.print("No run is recorded yet; `backstory run` makes one.")
+        console.print("No run is recorded yet; `backstory run` or `backstory add` makes one.")
         return
     table = make_table("run", "by", "started (UTC)", "status", "first", "last", *_FIGURES, right=_FIGURES)
     for record in records:

@@ -77,7 +77,9 @@ def query_views(root: Path, sql: str) -> pl.DataFrame:
     """
     path = root / VIEWS_FILE
     if not path.is_file():
-        raise WorkspaceError(f"{path} is not there; `backstory run` writes it")
+        raise WorkspaceError(
+            f"{path} is not there; `backstory run`, or without chats `backstory add`, writes it"
+        )
     for _ in range(_ATTEMPTS):
         before = _list_files(root)
         try:

@@ -19,7 +19,7 @@ COLUMNS = ["status", "kind", "format", "pages", "chunks", "size", "revision", "t
 def test_before_the_first_run_the_command_names_what_to_do(root: Path) -> None:
     result = run("documents", "-w", str(root))
     assert result.exit_code != 0
-    assert "`backstory run` writes it" in str(result.exception)
+    assert "`backstory run`, or without chats `backstory add`, writes it" in str(result.exception)
 
 
 def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) -> None:

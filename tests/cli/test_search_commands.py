@@ -132,7 +132,7 @@ def test_a_workspace_of_documents_is_made_filled_and_emptied(
         f"{settings.read_text(encoding='utf-8')}embedding: {{provider: hashing}}\n", encoding="utf-8"
     )
     assert sorted(path.name for path in root.iterdir()) == ["backstory.yaml", "posts"]
-    for command in (["search", "oven"], ["run"]):
+    for command in (["search", "oven"], ["documents"], ["run"]):
         assert "`backstory add`" in str(run(*command).exception)
     added = run("add")
     assert added.exit_code == 0, added.output
