@@ -117,9 +117,13 @@ class PagesRemote:
             except list_errors() as error:
                 refused[name_page(address, "")] = describe_failure(error)
                 continue
-            files[name_page(address, str(info.get("mimetype", "")))] = RemoteFile(
-                address, make_stamp(info), info.get("size")
-            )
+            path = name_page(address, str(info.get("mimetype", "")))
+            if path in files:
+                refused[f"{path}-{digest([address], length=8)}"] = (
+                    "another address of the source is kept under the same name; name one of the two"
+                )
+                continue
+            files[path] = RemoteFile(address, make_stamp(info), info.get("size"))
         return RemoteListing(files, refused)
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:

@@ -168,6 +168,15 @@ def test_pages_of_the_web_are_read_and_only_changed_ones_fetched(
     assert web.asked == ["/list", "/b.md"]
 
 
+def test_two_addresses_of_one_name_are_said(make_workspace: Callable[..., Workspace], web: Web) -> None:
+    web.pages = {"/in/": ("text/html", b"<p>First</p>"), "/in/index": ("text/html", b"<p>Second</p>")}
+    urls = [f"{web.address}/in/", f"{web.address}/in/index"]
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{urls: {urls}, name: web}}]}}\n")
+    assert len(served(materialize(workspace))) == 1
+    [reason] = [reason for status, reason in states(workspace).values() if status == "failed"]
+    assert reason == "another address of the source is kept under the same name; name one of the two"
+
+
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_page_that_is_refused_is_said_and_its_document_kept(
     make_workspace: Callable[..., Workspace], web: Web, status: int
