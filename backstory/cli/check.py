@@ -126,11 +126,12 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
 
 
 def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    table = make_table("date", "language", "encoding", "file")
+    table = make_table("date", "format", "language", "encoding", "file")
     ordered = sorted(rows, key=lambda row: row["reason"] is None)  # files with a problem first
     for row in ordered[:_MOST_DOCUMENTS]:
         date = f"{row['first']:%Y-%m-%d}" if row["first"] else "no date"
-        table.add_row(date, _language(row), row["encoding"] or "binary", plain_line(row["source"]))
+        encoding = row["encoding"] or "binary"
+        table.add_row(date, row["format"], _language(row), encoding, plain_line(row["source"]))
     console.print(Padding(table, _INDENT, expand=False))
     if len(rows) > _MOST_DOCUMENTS:
         console.print(f"  and {len(rows) - _MOST_DOCUMENTS} more, which --json lists")

@@ -14,7 +14,7 @@ import polars as pl
 
 from backstory.inspection import integrity, post_integrity
 from backstory.inspection.languages import LANGUAGE_REMEDY
-from backstory.pipeline import STAGES, find_names_in_posts, find_privacy_breaches
+from backstory.pipeline import SEARCHED_COLUMNS, STAGES, find_names, find_privacy_breaches
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
 from backstory.pipeline.stage_report import are_parts
@@ -153,6 +153,21 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
     )
 
 
+def _real_names(table: str) -> Check:
+    has_windows = "window_id" in TABLES[table].to_schema().columns
+    return Check(
+        table=table,
+        name="real_names",
+        blocking=True,
+        find=lambda workspace, partitions: find_names(workspace, table, partitions),
+        what="cells that hold an author's real name",
+        example="column {column} of window {window_id}" if has_windows else "column {column}",
+        remedy="Look for the name in the documents of its context and in the prompt of the writer."
+        if table == "posts"
+        else f"Delete data/{table} and run `backstory run`.",
+    )
+
+
 def _whole(find: Callable[[Workspace], pl.DataFrame]) -> FindCases:
     return lambda workspace, _partitions: find(workspace)
 
@@ -169,6 +184,7 @@ CHECKS: Final = (
         example="column {column} of message {message_id}",
         remedy="Run `backstory run` without --from and --to, so that every day is made again.",
     ),
+    *map(_real_names, SEARCHED_COLUMNS),
     Check(
         table="messages",
         name="names_in_history",
@@ -279,15 +295,6 @@ CHECKS: Final = (
         what="documents that a post cites and that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy="Delete data/posts and run `backstory run`.",
-    ),
-    Check(
-        table="posts",
-        name="real_names",
-        blocking=True,
-        find=find_names_in_posts,
-        what="posts and drafts that hold an author's real name",
-        example="post of window {window_id}",
-        remedy="Look for the name in the documents of its context and in the prompt of the writer.",
     ),
     Check(
         table="posts",

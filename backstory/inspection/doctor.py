@@ -40,7 +40,7 @@ from backstory.inspection.files import examine_files
 from backstory.inspection.languages import LANGUAGE_REMEDY, count_languages, describe_languages
 from backstory.inspection.serving import open_served
 from backstory.languages import name_languages
-from backstory.pipeline import find_privacy_breaches
+from backstory.pipeline import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.batches import find_waiting
 from backstory.pipeline.former_names import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.former_names import find_marked_history
@@ -294,9 +294,17 @@ def _describe_names(workspace: Workspace) -> str:
             f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; run "
             "`backstory run` without --from and --to, so that every day is made again"
         )
+    for table in SEARCHED_COLUMNS:
+        found = find_names(workspace, table)
+        if len(found):
+            columns = ", ".join(sorted(found["column"].unique()))
+            raise PrivacyError(
+                f"{len(found)} cells of {table} hold a real name (column {columns}); remove {workspace.tables / table} "
+                "and run `backstory run`"
+            )
     if len(find_marked_history(workspace)):
         raise PrivacyError(
             f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
             f"{REMEDY_FOR_NAMES}"
         )
-    return "none in the messages, from which all tables are made"
+    return "none in the messages, and none in what other tables hold of them"

@@ -10,6 +10,7 @@ from backstory.ids import WHOLE_WINDOW
 from backstory.prompt_text import cut_snippet, name_messages
 
 _QUOTED_CHARACTERS: Final = 80
+_QUOTE: Final = r'(?s), such as "(.*)"$'
 
 
 def tell_served(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
@@ -35,6 +36,15 @@ def tell_served(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
             told.append("the whole window")
             continue
         places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
-        quoted = cut_snippet(" ".join(parts[0][2].split()), _QUOTED_CHARACTERS)
-        told.append(f'{name_messages(places)}, such as "{quoted}"')
+        told.append(f'{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
     return pl.Series("serves", told, dtype=pl.String)
+
+
+def quote_chunk(text: str) -> str:
+    """Give the beginning of a query chunk's text in one line, as :func:`tell_served` quotes it."""
+    return cut_snippet(" ".join(text.split()), _QUOTED_CHARACTERS)
+
+
+def find_quotes(told: pl.Series) -> pl.Series:
+    """Give what each text of :func:`tell_served` quotes; null for one without a quote."""
+    return told.str.extract(_QUOTE)

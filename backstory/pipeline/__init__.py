@@ -10,7 +10,7 @@ from backstory.pipeline.corpus import (
     materialize_documents,
 )
 from backstory.pipeline.freshness import is_fresh, record_run
-from backstory.pipeline.leaks import find_names_in_posts, find_privacy_breaches
+from backstory.pipeline.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.message_windows import materialize_window_chunks, materialize_windows
 from backstory.pipeline.retrieval import (
     materialize_contexts,
@@ -22,9 +22,10 @@ from backstory.pipeline.search_index import materialize_search_index
 from backstory.pipeline.stages import STAGES, Stage
 
 __all__ = [
+    "SEARCHED_COLUMNS",
     "STAGES",
     "Stage",
-    "find_names_in_posts",
+    "find_names",
     "find_partitions",
     "find_privacy_breaches",
     "is_fresh",

@@ -28,6 +28,7 @@ from backstory.pipeline.kept_messages import is_archive_stale, keep_archived, st
 from backstory.pipeline.leaks import record_opted_out
 from backstory.pipeline.lone_messages import require_no_lone_messages
 from backstory.pipeline.readings import (
+    EXPORT_SOURCES,
     Reading,
     exports_fingerprint,
     fingerprint_messages,
@@ -45,9 +46,6 @@ from backstory.workspace import Workspace
 
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
-
-EXPORT_SOURCES: Final = "conversations"
-"""Partition of the table ``sources`` for the files in the folder of exports."""
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,12 @@ import polars as pl
 from backstory.ids import digest
 from backstory.index import current_version
 from backstory.pipeline.changes import fingerprint_chats
-from backstory.pipeline.conversations import EXPORT_SOURCES, read_all_messages
+from backstory.pipeline.conversations import read_all_messages
 from backstory.pipeline.earlier_documents import name_earlier_documents, read_searched
 from backstory.pipeline.incremental import split_by_partition
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.lone_messages import require_no_lone_messages
+from backstory.pipeline.readings import EXPORT_SOURCES
 from backstory.pipeline.retrieval import find_pending_retrieval
 from backstory.pipeline.stages import STAGES
 from backstory.tables import hash_partitions, hash_rows, read_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -33,6 +34,9 @@ from backstory.privacy.names import normalize_name
 from backstory.privacy.personal_data import scrub
 from backstory.privacy.pseudonyms import PSEUDONYM_PREFIX, Pseudonyms
 from backstory.workspace import Workspace
+
+EXPORT_SOURCES: Final = "conversations"
+"""Partition of the table ``sources`` for the files in the folder of exports."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ Taken for chats
     dates read as day-month-year; clock read in UTC; utf-8; English
 
 Taken for documents
-  date     language  encoding  file
-  no date  English   utf-8     posts/disk.md
-  no date  English   utf-8     posts/irrigation.md
+  date     format    language  encoding  file
+  no date  markdown  English   utf-8     posts/disk.md
+  no date  markdown  English   utf-8     posts/irrigation.md
 
 In all
   1 chat export: 2 messages by 2 people.
