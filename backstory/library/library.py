@@ -414,7 +414,7 @@ class Library:
         """
         given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
         with self._changing:
-            return self._keep(self._change().index([Path(path) for path in given], recursive=recursive))
+            return self._keep(self._change().index(given, recursive=recursive))
 
     def add(
         self,
