@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from pydantic import ConfigDict  # noqa: E402
 from backstory.library import Library  # noqa: E402
 from backstory.library.filters import SearchFilters  # noqa: E402
 from backstory.library.results import Hit, Mode  # noqa: E402
+
+logger = logging.getLogger(__name__)
 
 
 class BackstoryRetriever(BaseRetriever):
@@ -64,6 +67,8 @@ class BackstoryRetriever(BaseRetriever):
             expand=self.expand,
             rerank=self.rerank,
         )
+        for note in answer.notes:
+            logger.warning("%s: %s", self.library.workspace.root, note)
         return [_make_document(hit) for hit in answer.hits]
 
 

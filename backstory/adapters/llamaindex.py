@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from backstory.library.filters import SearchFilters  # noqa: E402
 from backstory.library.results import Hit, Mode  # noqa: E402
 
 _NO_FILTERS = SearchFilters()
+
+logger = logging.getLogger(__name__)
 
 
 class BackstoryRetriever(BaseRetriever):
@@ -72,6 +75,8 @@ class BackstoryRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         answer = self._library.search(str(query_bundle.query_str), **self._asked)
+        for note in answer.notes:
+            logger.warning("%s: %s", self._library.workspace.root, note)
         return [NodeWithScore(node=_make_node(hit), score=hit.score) for hit in answer.hits]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backstory.errors import InputError
+from backstory.library.given_paths import resolve_path
 from backstory.sources import list_sources
 from backstory.workspace import Workspace
 
@@ -36,9 +37,7 @@ def require_inside(path: str | Path, roots: Sequence[Path], base: Path) -> Path:
     Raises:
         InputError: It lies outside of all roots, or no path can be so written; the message lists the roots.
     """
-    if not str(path).strip() or "\0" in str(path):
-        raise InputError(f"{str(path)!r} is no path; name a file or a folder")
-    found = (base / Path(path).expanduser()).resolve()
+    found = resolve_path(path, base)
     resolved = [root.resolve() for root in roots]
     if not any(found.is_relative_to(root) for root in resolved):
         raise InputError(

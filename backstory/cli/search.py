@@ -141,8 +141,9 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
     from backstory.library.listing import make_locator
 
     if not answer.hits:
-        reason = f": {answer.reason}" if answer.engine == "none" else ""
-        console.print(plain(f"Nothing found{reason}."))
+        console.print(plain(f"Nothing found: {answer.reason}."))
+    elif answer.weak == len(answer.hits):
+        console.print("Nothing found is evidence; these chunks are the nearest only.")
     locate = make_locator(workspace)
     for hit in answer.hits:
         console.print(plain_line(f"{hit.rank}. {hit.title}", "bold"))
@@ -152,6 +153,10 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
             console.print(Padding(line, _INDENT, expand=False))
     if not all(hit.above_threshold for hit in answer.hits):
         console.print(f"* below the threshold {answer.min_similarity:.2f}: not similar enough for a context")
+    if 0 < answer.weak < len(answer.hits):
+        console.print(
+            f"{answer.weak} of {len(answer.hits)} hits share no keyword either, and are no evidence"
+        )
     if answer.left_out:
         console.print(f"{answer.left_out} more found; -k shows as many as you like")
     if len(answer.keys) > 1:

@@ -99,12 +99,14 @@ class FolderListing:
         files: The files that match the pattern, sorted by uri.
         left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
         unlisted: Uri prefixes of folders that cannot be listed, so that their files are unknown.
+        looked_into: The folders and archives whose entries these are.
     """
 
     present: bool
     files: tuple[DocumentFile, ...]
     left_out: tuple[LeftOut, ...]
     unlisted: tuple[str, ...]
+    looked_into: tuple[Path, ...] = ()
 
 
 def list_files(
@@ -127,8 +129,10 @@ def list_files(
     refused: list[OSError] = []
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
+    looked_into: list[Path] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
         here = Path(place)
+        looked_into.append(here)
         relative = here.relative_to(root)
         unusable = chosen.read_patterns(relative)
         if unusable is not None:
@@ -150,6 +154,7 @@ def list_files(
                 continue
             reason = chosen.rule_for_file(path)
             if reason is None and is_archive(name):
+                looked_into.append(root / path)
                 members, others = _list_archive(root / path, root, chosen)
                 files += members
                 left_out += others
@@ -166,6 +171,7 @@ def list_files(
         files=tuple(sorted(files, key=lambda file: file.uri)),
         left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
         unlisted=tuple(sorted(entry.uri for entry in left_out if entry.hides_files)),
+        looked_into=tuple(looked_into),
     )
 
 
@@ -314,6 +320,7 @@ def put_below(listing: FolderListing, prefix: str) -> FolderListing:
         files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
         left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
         unlisted=tuple(f"{prefix}{uri}" for uri in listing.unlisted),
+        looked_into=listing.looked_into,
     )
 
 
@@ -325,6 +332,7 @@ def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing
         files=tuple(file for listing in listings for file in listing.files),
         left_out=tuple(entry for listing in listings for entry in listing.left_out),
         unlisted=tuple(uri for listing in listings for uri in listing.unlisted),
+        looked_into=tuple(path for listing in listings for path in listing.looked_into),
     )
 
 

@@ -11,7 +11,8 @@ from backstory.documents.sources import name_source
 from backstory.errors import InputError
 from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
 from backstory.library.corpus import Corpus, CorpusReader, is_made
-from backstory.library.exclusions import exclude_document
+from backstory.library.exclusions import exclude_document, require_excludable
+from backstory.library.given_paths import resolve_path
 from backstory.library.indexing import Indexing, Named, make_corpus, revisions_of
 from backstory.library.results import FileOutcome, IndexReport
 from backstory.sources import Source, add_source, list_sources, remove_source
@@ -36,13 +37,12 @@ class Change:
     reader: CorpusReader
     started: float
 
-    def index(self, paths: Sequence[Path], *, recursive: bool) -> IndexReport:
+    def index(self, paths: Sequence[str | Path], *, recursive: bool) -> IndexReport:
         """Read files and folders; see :meth:`backstory.library.Library.index`."""
-        places = [path.expanduser() for path in paths]
+        places = [resolve_path(path) for path in paths]
         absent = next((path for path in places if not path.exists()), None)
         if absent is not None:
             raise InputError(f"{absent} is not there; name a file or folder that is")
-        places = [path.resolve() for path in places]
         further = [path for path in places if find_covering(self.workspace, path) is None]
         for path in further:
             require_apart(self.workspace, path)
@@ -66,7 +66,10 @@ class Change:
 
     def remove(self, names: Sequence[str], corpus: Corpus | None) -> IndexReport:
         """Remove texts, sources or documents; see :meth:`backstory.library.Library.remove`."""
-        planned = [self._plan_removal(name, corpus) for name in dict.fromkeys(names)]
+        # Several names may mean the same file.
+        planned = list(dict.fromkeys(self._plan_removal(name, corpus) for name in names))
+        # A file of a source can be excluded only as long as the source is there.
+        planned.sort(key=lambda removal: removal.source is not None)
         outcomes = [removal.carry_out(self.workspace) for removal in planned]
         return self._make(Named((), outcomes), accept_removals=True)
 
@@ -75,9 +78,9 @@ class Change:
         folder = self.workspace.posts
         text = locate_text(folder, name)
         if inspect_text(text) == "ours":
-            return _Removal(name, file=text)
+            return _Removal(file=text)
         if source := self._find_source(name):
-            return _Removal(name, source=source)
+            return _Removal(source=source)
         if corpus is None:
             raise InputError(f"nothing is called {name!r}; nothing is indexed yet")
         row = corpus.find(name)
@@ -87,16 +90,17 @@ class Change:
             and locate_text(folder, path.stem) == path
             and inspect_text(path) == "ours"
         ):
-            return _Removal(name, file=path)
-        return _Removal(name, uri=row["uri"], file=path)
+            return _Removal(file=path)
+        require_excludable(self.workspace, row["uri"])
+        return _Removal(uri=row["uri"], file=path)
 
     def _find_source(self, name: str) -> Source | None:
-        place = Path(name).expanduser().resolve()
+        try:
+            place = resolve_path(name)
+        except InputError:  # the name of a document need not be a path
+            place = None
         sources = list_sources(self.workspace)
-        return next(
-            (one for one in sources if one.name == name or one.root.resolve() == place),
-            None,
-        )
+        return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
 
     def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
         before = revisions_of(self.reader.read() if is_made(self.workspace) else None)
@@ -112,13 +116,11 @@ class _Removal:
     """What a name means that is to be removed.
 
     Attributes:
-        name: The name.
         file: File of an added text, or of the document.
         source: The source.
         uri: Path of the document whose file is a person's.
     """
 
-    name: str
     file: Path | None = None
     source: Source | None = None
     uri: str | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.errors import InputError
+from backstory.library.given_paths import resolve_path
 from backstory.library.results import DocumentText, Dump
 
 
@@ -27,7 +28,7 @@ def dump_text(
     Raises:
         InputError: The file lies outside of the roots, or is there already, or cannot be written.
     """
-    target = path.expanduser().resolve()
+    target = resolve_path(path)
     if roots and not any(target.is_relative_to(root.resolve()) for root in roots):
         raise InputError(
             f"{target} lies outside of {', '.join(str(root.resolve()) for root in roots)}; name a file inside of it"

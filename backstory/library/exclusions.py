@@ -30,14 +30,9 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
         How the exclusion is taken back.
 
     Raises:
-        InputError: The file cannot be excluded, and what to do instead.
+        InputError: The file cannot be excluded; see :func:`require_excludable`.
     """
-    if is_written(uri):
-        raise InputError(
-            f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index"
-        )
-    if "\n" in uri or "\r" in uri:
-        raise InputError(f"{uri!r} holds a line break, so that no pattern names it; rename or move the file")
+    require_excludable(workspace, uri)
     if SOURCE_MARK in uri:
         return _exclude_from_source(workspace, uri)
     ignored = path.parent / IGNORE_FILE
@@ -45,19 +40,39 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     return f"{ignored} names it now; take the line out to have it read again. The file was left as it is"
 
 
-def _exclude_from_source(workspace: Workspace, uri: str) -> str:
-    """Add a pattern to the recorded source of a document: nothing is written into its folder."""
+def require_excludable(workspace: Workspace, uri: str) -> None:
+    """Check that the file of a document can be excluded; nothing is changed.
+
+    Args:
+        workspace: The workspace.
+        uri: Path of the document, as the table ``documents`` has it.
+
+    Raises:
+        InputError: It cannot be excluded, and what to do instead.
+    """
+    if is_written(uri):
+        raise InputError(
+            f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index"
+        )
+    if "\n" in uri or "\r" in uri:
+        raise InputError(f"{uri!r} holds a line break, so that no pattern names it; rename or move the file")
+    if SOURCE_MARK not in uri:
+        return
     name, _, below = uri.partition(SOURCE_MARK)
     source = next((each for each in list_sources(workspace) if each.name == name), None)
-    pattern = f"/{_escape(below)}"
     if source is None:
         raise InputError(f"{uri} is of a source that is not there any more; index again to drop it")
     if not source.is_added:
         raise InputError(
-            f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write `exclude: ['{pattern}']` into "
-            "its entry there"
+            f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "
+            f"`exclude: ['{_pattern_of(below)}']` into its entry there"
         )
 
+
+def _exclude_from_source(workspace: Workspace, uri: str) -> str:
+    """Add a pattern to the recorded source of a document: nothing is written into its folder."""
+    name, _, below = uri.partition(SOURCE_MARK)
+    pattern = _pattern_of(below)
     change_record(
         workspace.added_sources,
         lambda recorded: [
@@ -80,6 +95,10 @@ def _append_line(path: Path, line: str) -> None:
         file.write(known + f"{line}\n".encode())
         file.flush()
         publish(temporary_path(path), path)
+
+
+def _pattern_of(below: str) -> str:
+    return f"/{_escape(below)}"
 
 
 def _escape(path: str) -> str:

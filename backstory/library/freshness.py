@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from backstory.documents.files import DocumentFile, FolderListing
 from backstory.errors import DocumentError
 from backstory.ids import digest
+from backstory.library.file_stamps import FileStamps
 from backstory.library.listing import list_all_files
+from backstory.sources import list_sources
 from backstory.tables.ledger import LEDGER_FILE
 from backstory.workspace import Workspace
 
@@ -85,7 +87,8 @@ def name_state(workspace: Workspace) -> str:
 class StaleNote:
     """Says in each answer whether files have changed since the snapshot was made, by names and times of change.
 
-    Files are read only if their inode changed after the last indexing. They are looked at again after some seconds.
+    Files are read only if their inode changed after the last indexing. They are looked at again after some seconds, and
+    listed again only if a file or a folder has another size or time of change than before.
 
     Args:
         workspace: The workspace.
@@ -98,6 +101,7 @@ class StaleNote:
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._version = ""
+        self._stamps: FileStamps | None = None
         self._note: str | None = None
 
     def tell(self, version: str, revisions: Mapping[str, str]) -> str | None:
@@ -113,12 +117,22 @@ class StaleNote:
         with self._lock:
             now = time.monotonic()
             if self._looked is None or self._version != version or now - self._looked >= self._rest:
-                changed = _find_changed(self._workspace, list_all_files(self._workspace), revisions)
-                self._note = _describe(changed) if changed else None
+                if self._version != version or self._stamps is None or not self._stamps.hold():
+                    self._note = self._look(revisions)
                 self._looked, self._version = time.monotonic(), version
                 # Many files take long to look at, which must not be most of what searches do.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
+
+    def _look(self, revisions: Mapping[str, str]) -> str | None:
+        began = time.time_ns()
+        workspace = self._workspace
+        listing = list_all_files(workspace)
+        changed = _find_changed(workspace, listing, revisions)
+        roots = [workspace.posts, *(source.root for source in list_sources(workspace))]
+        records = [workspace.added_sources, *_files_of_ledger(workspace.tables)]
+        self._stamps = FileStamps.take(listing, [*roots, *records], began)
+        return _describe(changed) if changed else None
 
 
 def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
@@ -135,7 +149,7 @@ def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
 
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
-    indexed_at = _last_write(workspace.tables / LEDGER_FILE)
+    indexed_at = _last_write(workspace.tables)
     here = {file.uri for file in listing.files}
     gone = [uri for uri in revisions if uri not in here and not uri.startswith(listing.unlisted)]
     changed = [
@@ -147,10 +161,14 @@ def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mappi
     return sorted([*gone, *changed])
 
 
-def _last_write(path: Path) -> float:
+def _last_write(tables: Path) -> float:
     """Give the time of the last write of the ledger, which every reading of the documents writes."""
-    times = [place.stat().st_mtime for place in (path, path.with_name(f"{path.name}-wal")) if place.exists()]
+    times = [place.stat().st_mtime for place in _files_of_ledger(tables) if place.exists()]
     return max(times, default=0.0)
+
+
+def _files_of_ledger(tables: Path) -> tuple[Path, Path]:
+    return tables / LEDGER_FILE, tables / f"{LEDGER_FILE}-wal"
 
 
 def _changed_after(file: DocumentFile, moment: float) -> bool:

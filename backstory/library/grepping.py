@@ -16,6 +16,13 @@ from backstory.library.results import GrepAnswer, Match
 
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
+_MOST_REPEATS: Final = 10_000
+"""A compiled pattern holds a copy of a part for each time that it is repeated, before any time limit applies."""
+
+_TOKEN: Final = regex.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d{0,9})(?:,(?P<most>\d{0,9}))?\}|.", regex.DOTALL
+)
+"""An escaped character, a class, a number of times in braces, or any other character."""
 
 
 def grep(
@@ -76,12 +83,35 @@ def grep(
 
 def _compile(pattern: str, *, is_regex: bool, ignore_case: bool) -> regex.Pattern[str]:
     flags = regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0)
+    if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
+        raise InputError(
+            f"{pattern!r} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, or +"
+        )
     try:
         return regex.compile(pattern if is_regex else regex.escape(pattern), flags)
+    except RecursionError as error:
+        raise InputError(f"{pattern[:80]!r}… is nested too deeply; write it with fewer groups") from error
     except regex.error as error:
         raise InputError(
             f"{pattern!r} is no regular expression: {error}; correct it, or search for it as a text"
         ) from error
+
+
+def _count_repeats(pattern: str) -> int:
+    """Give the largest product of numbers in braces that stand around each other, each of which copies its part."""
+    most, last, around = 1, 1, list[int]()
+    for token in _TOKEN.finditer(pattern):
+        if token[0] == "(":
+            around.append(most)
+            most = last = 1
+        elif token[0] == ")":
+            last, most = most, max(most, around.pop() if around else 1)
+        elif token["least"] is not None:
+            last *= max(1, int(token["least"] or 1), int(token["most"] or 1))
+            most = max(most, last)
+        else:
+            last = 1
+    return most
 
 
 def _find(

@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
-from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, overload
+from typing import Self, overload
 
-from backstory.errors import InputError
 from backstory.library.depth import Depth
-from backstory.library.dumping import dump_text
 from backstory.library.filters import SearchFilters
-from backstory.library.freshness import StaleNote, name_state
-from backstory.library.results import (
-    ContextAnswer,
-    DocumentEntry,
-    DocumentList,
-    DocumentText,
-    Dump,
-    Evaluation,
-    Explanation,
-    GrepAnswer,
-    IndexReport,
-    LibraryStatus,
-    Mode,
-    SearchAnswer,
-    Style,
-    Summary,
-)
+from backstory.library.freshness import StaleNote
+from backstory.library.results import ContextAnswer, Evaluation, Explanation, Mode, SearchAnswer
 from backstory.library.searching import SearchPlan, search
 from backstory.library.snapshots import OpenSnapshot, Snapshots
-from backstory.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
+from backstory.library.upkeep import Upkeep
 from backstory.library.words import main_stemmer, mark_words
 from backstory.prompt_formats import ContextFormat
-from backstory.settings.summaries import MAX_WORDS
 from backstory.workspace import Workspace, open_workspace
-
-# A search loads none of these: the tables, their contracts and the stages take longer to load than it takes.
-if TYPE_CHECKING:
-    from backstory.library.changing import Change
-    from backstory.library.corpus import Corpus, CorpusReader
 
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
 
-LIMIT_SECONDS: Final = 10.0
-"""Time that a regular expression may take over all documents."""
 
-
-class Library:
+class Library(Upkeep):
     """The documents of a workspace: searched, read, and kept in step with their files.
 
     One object serves any number of threads. What it knows lies in the workspace, so that any number of processes may
@@ -65,13 +36,9 @@ class Library:
         Args:
             workspace: An open workspace, with chats or without.
         """
-        self._workspace = workspace
+        super().__init__(workspace)
         self._snapshots = Snapshots(workspace)
         self._stale = StaleNote(workspace)
-        self._changing = threading.Lock()
-        self._starting = threading.Lock()
-        self._watcher: Watcher | None = None
-        self._last_failures: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> Self:
@@ -96,16 +63,8 @@ class Library:
 
     def close(self) -> None:
         """Stop watching, and close the open snapshot; the next question opens it again."""
-        with self._starting:
-            watcher, self._watcher = self._watcher, None
-        if watcher is not None:
-            watcher.stop()
+        super().close()
         self._snapshots.close()
-
-    @property
-    def workspace(self) -> Workspace:
-        """The workspace."""
-        return self._workspace
 
     @overload
     def search(
@@ -272,191 +231,6 @@ class Library:
 
         return explain_window(self._read_corpus(), window, document)
 
-    def grep(
-        self,
-        pattern: str,
-        regex: bool = False,
-        limit: int = 100,
-        offset: int = 0,
-        *,
-        ignore_case: bool = True,
-        limit_seconds: float = LIMIT_SECONDS,
-    ) -> GrepAnswer:
-        """Find every place in the texts of the documents that a pattern matches.
-
-        Args:
-            pattern: A text, or a regular expression.
-            regex: Whether the pattern is a regular expression.
-            limit: Most matches that are given; all of them are counted.
-            offset: Number of matches to pass over, for the next page.
-            ignore_case: Whether upper and lower case are the same.
-            limit_seconds: Time that the search may take.
-
-        Raises:
-            InputError: The pattern is no regular expression or takes too long, or an argument is out of its range.
-            WorkspaceError: Nothing is indexed yet.
-        """
-        from backstory.library.grepping import grep
-
-        return grep(
-            self._read_corpus(),
-            pattern,
-            is_regex=regex,
-            ignore_case=ignore_case,
-            limit=limit,
-            offset=offset,
-            limit_seconds=limit_seconds,
-        )
-
-    def documents(self) -> DocumentList:
-        """List the documents that are searched, and the files that were not read, with the reasons.
-
-        Raises:
-            WorkspaceError: Nothing is indexed yet.
-        """
-        return self._read_corpus().list_all()
-
-    def document(self, name: str) -> DocumentEntry:
-        """Describe one document.
-
-        Args:
-            name: Its id, its path, the end of its path from a whole folder or file name on, its slug, its title, or the
-                first six or more characters of its id.
-
-        Raises:
-            InputError: No document has this name, or several have it; the message lists them.
-            WorkspaceError: Nothing is indexed yet.
-        """
-        corpus = self._read_corpus()
-        return corpus.describe(corpus.find(name))
-
-    def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
-        """Read the text of a document.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            pages: A page, or the first and last of several; None for the whole text.
-
-        Raises:
-            InputError: No document has this name, several have it, or it does not have these pages.
-            WorkspaceError: Nothing is indexed yet.
-        """
-        span = (pages, pages) if isinstance(pages, int) else pages
-        return self._read_corpus().read(document, span)
-
-    def summarize(
-        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
-    ) -> Summary:
-        """Summarize a document, section by section, by the summarizer of the settings.
-
-        Without a model, the summary consists of sentences of the document. What a model writes is kept, so that the
-        same section is never paid for twice.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
-            max_words_per_section: Most words that are summarized at once, at least 1.
-
-        Returns:
-            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
-
-        Raises:
-            InputError: No document has this name or several have it, or an argument is out of its range.
-            WorkspaceError: Nothing is indexed yet.
-            ModelError: The model could not be used at all.
-            BudgetExhaustedError: A budget is used up, and no section was summarized.
-        """
-        from backstory.library.summarizing import summarize_document
-
-        return summarize_document(self._read_corpus(), document, style, max_words_per_section)
-
-    def dump(
-        self,
-        document: str,
-        path: str | Path,
-        *,
-        pages: int | tuple[int, int] | None = None,
-        roots: Sequence[Path] = (),
-        replace: bool = False,
-    ) -> Dump:
-        """Write the text of a document into a file.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            path: The file.
-            pages: A page, or the first and last of several; None for the whole text.
-            roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
-            replace: Whether a file that is there is replaced. The document's own file never is.
-
-        Raises:
-            InputError: No document has this name or several have it, or the file cannot be written there.
-            WorkspaceError: Nothing is indexed yet.
-        """
-        return dump_text(self.text(document, pages), Path(path), roots=roots, replace=replace)
-
-    def index(
-        self, paths: str | Path | Sequence[str | Path] | None = None, recursive: bool = True
-    ) -> IndexReport:
-        """Read files, and bring the index in step with all files of the library.
-
-        Files and folders outside of the folder of documents become further sources, which are read where they lie.
-        Only what has changed is read and embedded again.
-
-        Args:
-            paths: A file or folder, or several; None for those that the library has already.
-            recursive: Whether folders in a folder are read as well.
-
-        Returns:
-            What became of each file. A file that cannot be read fails alone.
-
-        Raises:
-            InputError: A path is no place for documents.
-        """
-        given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
-        with self._changing:
-            return self._keep(self._change().index([Path(path) for path in given], recursive=recursive))
-
-    def add(
-        self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
-    ) -> IndexReport:
-        """Add texts as documents: Markdown files in the folder ``added`` of the folder of documents.
-
-        Args:
-            texts: The texts.
-            ids: One id per text. A text takes the place of an earlier one of its id. None names each by its content.
-            metadata: For each text a mapping with any of ``title``, ``slug``, ``date``, ``tags``, ``kind`` and
-                ``tenant``. Anything else is kept in the file, and is not searched.
-
-        Raises:
-            InputError: A text, an id or metadata is invalid, or a person's file is in the place of a text. Nothing is
-                added then.
-        """
-        with self._changing:
-            return self._keep(self._change().add(texts, ids, metadata))
-
-    def remove(self, names: str | Path | Sequence[str | Path]) -> IndexReport:
-        """Remove texts, sources or documents from the index. A file of a person is never deleted.
-
-        Args:
-            names: The id of an added text, whose file is deleted; the name or path of an added source, which is not
-                read any more; or the name of a document, whose file is excluded from reading and stays.
-
-        Returns:
-            What became of each of them, and how an exclusion is taken back.
-
-        Raises:
-            InputError: Nothing has this name, or several documents have it.
-        """
-        given = [names] if isinstance(names, str | Path) else list(names)
-        from backstory.library.corpus import is_made
-
-        with self._changing:
-            corpus = self._read_corpus() if is_made(self._workspace) else None
-            return self._keep(self._change().remove([str(name) for name in given], corpus))
-
     def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
         """Judge without a language model whether retrieved text answers a question.
 
@@ -473,58 +247,6 @@ class Library:
 
         with self._snapshots.reading() as snapshot:
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
-
-    def watch(self, *, poll_seconds: float = POLL_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> Watcher:
-        """Keep the index in step with the files from now on, in a thread of this process, until :meth:`close`.
-
-        Args:
-            poll_seconds: How often the names, sizes and times of the files are looked at.
-            settle_seconds: How long they must stay unchanged, so that a burst of changes is indexed once.
-
-        Returns:
-            The watcher, which is the same as before if one runs already.
-        """
-        with self._starting:
-            if self._watcher is None or not self._watcher.is_alive:
-                self._watcher = Watcher(
-                    lambda: name_state(self._workspace),
-                    self.index,
-                    poll_seconds=poll_seconds,
-                    settle_seconds=settle_seconds,
-                )
-                self._watcher.start()
-            return self._watcher
-
-    def status(self) -> LibraryStatus:
-        """Say how the library stands, and which files have changed since they were indexed; every file is hashed."""
-        from backstory.library.standing import read_status
-
-        return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
-
-    @cached_property
-    def _corpus(self) -> CorpusReader:
-        from backstory.library.corpus import CorpusReader
-
-        return CorpusReader(self._workspace)
-
-    def _change(self) -> Change:
-        from backstory.library.changing import Change
-
-        return Change(self._workspace, self._corpus, perf_counter())
-
-    def _keep(self, report: IndexReport) -> IndexReport:
-        self._last_failures = report.failures
-        return report
-
-    def _read_corpus(self) -> Corpus:
-        from backstory.library.corpus import is_made
-
-        if not is_made(self._workspace):
-            raise InputError(
-                f"nothing is indexed in {self._workspace.root} yet; put files into "
-                f"{self._workspace.posts} and run `backstory add`, or `backstory run` with chats"
-            )
-        return self._corpus.read()
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
         revisions = dict(snapshot.index.documents.select("uri", "revision").iter_rows())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from backstory.errors import InputError
+from backstory.library.given_paths import resolve_path
 
 _LISTED = 10
 _LEAST_ID = 6
@@ -83,7 +83,7 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
 
 def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
     parts = PurePosixPath(name).parts
-    real = Path(os.path.realpath(Path(name).expanduser()))
+    real = _resolve(name)
     folded = " ".join(name.split()).casefold()
     yield lambda document: document.document_id == name
     yield lambda document: document.uri == name
@@ -92,6 +92,14 @@ def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
     yield lambda document: document.slug == name
     yield lambda document: " ".join(document.title.split()).casefold() == folded
     yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
+
+
+def _resolve(name: str) -> Path | None:
+    """Give the path of a name that can be one."""
+    try:
+        return resolve_path(name)
+    except InputError:
+        return None
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:

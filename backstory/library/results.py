@@ -62,6 +62,7 @@ class SearchAnswer(Result):
     corpus_chunks: int = Field(description="Number of chunks that the filters admit.")
     depth: int = Field(description="Most hits that were wanted.")
     left_out: int = Field(description="Hits that were found, and left out by the cap of tokens.")
+    weak: int = Field(description="Hits that are no evidence: below the threshold, and found by no keyword.")
     min_similarity: float = Field(description="Cosine from which a hit counts as evidence for a context.")
     engine: str = Field(description="Engine that searched: exact, vss or bm25.")
     reason: str = Field(description="Why that engine searched.")

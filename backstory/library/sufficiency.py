@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from backstory.embeddings import embed_texts
+from backstory.embeddings.hashing import HashingEmbedder
 from backstory.errors import InputError
 from backstory.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.library.words import find_terms, list_content_words, terms_of
@@ -30,7 +31,8 @@ def evaluate(
     """Judge whether text answers a question.
 
     Words are compared by their stems, without stop words, case, accents and punctuation. The passages that share most
-    of them are compared with the question by the embedder.
+    of them are compared with the question by the embedder. An embedder that compares words and not meaning is given the
+    content words only, and a text that shares none of them never suffices by it.
 
     Args:
         workspace: Gives the embedder and its threshold.
@@ -49,14 +51,16 @@ def evaluate(
     held = find_terms(texts, stemmer)
     missing = tuple(word for word in words if not terms_of(word, stemmer) & held)
     overlap = 1 - len(missing) / len(words) if words else 0.0
-    similarity = _compare(workspace, question, texts, stemmer) if texts else None
+    compares_words = workspace.embedder.id == HashingEmbedder.id
+    similarity = _compare(workspace, question, texts, stemmer, only_content=compares_words) if texts else None
     threshold = workspace.min_similarity
     distance = -1.0 if similarity is None else similarity - threshold
     is_close, is_far = distance >= 0, distance < -_NEAR
     if overlap >= _MOST_WORDS:
         is_sufficient = not is_far
     else:
-        is_sufficient = is_close and (overlap > 0 or not words or distance >= _NEAR)
+        is_alike = not compares_words and (not words or distance >= _NEAR)
+        is_sufficient = is_close and (overlap > 0 or is_alike)
     return Evaluation(
         question=question,
         sufficient=is_sufficient,
@@ -77,15 +81,28 @@ def _list_texts(retrieved: str | Sequence[str] | SearchAnswer) -> list[str]:
     return list(retrieved)
 
 
-def _compare(workspace: Workspace, question: str, texts: Sequence[str], stemmer: str) -> float:
-    """Give the best cosine of the question and the passages that share most of its words."""
+def _compare(
+    workspace: Workspace, question: str, texts: Sequence[str], stemmer: str, *, only_content: bool
+) -> float:
+    """Give the best cosine of the question and the passages that share most of its words.
+
+    Args:
+        workspace: Gives the embedder.
+        question: The question.
+        texts: The texts, none blank.
+        stemmer: Stemmer of most of the documents.
+        only_content: Whether stop words are taken out, unless nothing else is there.
+    """
     wanted = find_terms([question], stemmer)
     passages = list(dict.fromkeys(passage for text in texts for passage in _cut(text)))
     passages.sort(key=lambda passage: -len(find_terms([passage], stemmer) & wanted))
+    compared = [question, *passages[:_PASSAGES]]
+    if only_content:
+        compared = [" ".join(list_content_words(text, stemmer)) or text for text in compared]
     embedder = workspace.embedder
-    asked = embed_texts(embedder, [question], task="query", cache=workspace.embeddings).vectors
+    asked = embed_texts(embedder, compared[:1], task="query", cache=workspace.embeddings).vectors
     # What callers hand over need not be of the library, so that its vectors are not kept.
-    found = embed_texts(embedder, passages[:_PASSAGES], task="document", cache=None).vectors
+    found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
     return float((found @ asked[0]).max())
 
 

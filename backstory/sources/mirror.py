@@ -102,6 +102,7 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
             *(LeftOut(path, "failed", why) for path, why in failed.items()),
         ),
         unlisted=(*found.unlisted, *failed),
+        looked_into=found.looked_into,
     )
 
 

@@ -142,7 +142,10 @@ def test_a_file_that_cannot_be_indexed_is_an_error_with_the_reason(agent: Agent)
     assert_failure(agent.index_document("posts/broken.md"), "document", "broken.md")
     assert_failure(agent.index_document("posts/empty.md"), "document", "empty.md")
     assert_failure(agent.index_document("posts/absent.md"), "input", "no file")
-    assert_failure(agent.index_document(" "), "input", "no path")
+    assert_failure(agent.index_document(" "), "input", "blank")
+    for path in ("~nobody-of-this-name/x", "a" * 300, "a\0b", "\ud800"):
+        assert_failure(agent.index_document(path), "input", "no path")
+        assert_failure(agent.dump_document("night-train.md", path), "input", "no path")
 
 
 def test_a_folder_is_told_file_by_file(agent: Agent) -> None:

@@ -1,5 +1,6 @@
 """``index``, ``add`` and ``remove``: what becomes of files, and what the reports say of them."""
 
+import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -209,3 +210,41 @@ def test_removing_what_is_not_there_removes_nothing(library: Library) -> None:
     with pytest.raises(InputError, match="no document is called"):
         library.remove(["moths", "nothing"])
     assert library.index().documents == 6
+
+
+def test_several_names_of_a_file_remove_it_once(library: Library) -> None:
+    library.add(["Berths are cheaper in spring."], ["berths"])
+    report = library.remove(["berths", "added/berths.md", "berths"])
+    assert [outcome.path for outcome in report.files] == ["posts/added/berths.md"]
+    assert (report.removed, report.documents) == (1, 6)
+
+
+def test_a_source_and_a_file_in_it_are_removed_together(library: Library, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("About apples.", encoding="utf-8")
+    library.index(notes)
+    assert library.remove([str(notes), "a.md"]).documents == 6
+    assert (notes / "a.md").is_file()
+
+
+def test_a_file_that_cannot_be_excluded_stops_the_whole_removal(library: Library, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("About apples.", encoding="utf-8")
+    root = library.workspace.root
+    settings = (root / "backstory.yaml").read_text(encoding="utf-8")
+    source = f"documents: {{sources: [{{path: {json.dumps(str(notes))}}}]}}\n"
+    (root / "backstory.yaml").write_text(f"{settings}{source}", encoding="utf-8")
+    with Library.open(root) as library:
+        library.add(["Berths are cheaper in spring."], ["berths"])
+        with pytest.raises(InputError, match="exclude: "):
+            library.remove(["berths", "a.md"])
+        assert (root / "posts" / "added" / "berths.md").is_file()
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b", "a" * 300, "\ud800", " "])
+def test_what_is_no_path_is_an_error_that_says_so(library: Library, path: str) -> None:
+    for call in (library.index, library.remove, library.document, lambda each: library.dump("moths", each)):
+        with pytest.raises(InputError, match=r"; (name|did you|`backstory|give its|nothing)|no path|blank"):
+            call(path)

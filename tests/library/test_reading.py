@@ -118,3 +118,22 @@ def test_a_wrong_request_for_a_context_is_an_error(indexed_once: Library) -> Non
     for wrong in ({"query": " "}, {"query": "x", "format": "yaml"}, {"query": "x", "max_tokens": 0}):
         with pytest.raises(InputError):
             indexed_once.context(**wrong)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:(?:(?:a{1000}){1000}){1000})",
+        "((a{1,500}b)c{2}){500}",
+        "(" * 5000 + "a" + ")" * 5000,
+        "a{1000}{1000}",
+    ],
+)
+def test_a_pattern_that_fills_the_memory_is_an_error(indexed_once: Library, pattern: str) -> None:
+    with pytest.raises(InputError, match=r"repeats a part|nested too deeply"):
+        indexed_once.grep(pattern, regex=True)
+
+
+def test_numbers_in_braces_that_stand_side_by_side_are_no_fault(indexed_once: Library) -> None:
+    digits = r"[0-9a-f]{80}-[{}(]{90}\(\{500\}(?:x{100}|y{90}){5}(?:z{1,99}){20}"
+    assert indexed_once.grep(digits, regex=True).count == 0

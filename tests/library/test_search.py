@@ -13,7 +13,7 @@ from backstory.library import Library
 from backstory.library.depth import Depth
 from backstory.library.expansion import expand_question
 from backstory.library.filters import SearchFilters
-from backstory.library.results import Result, SearchAnswer
+from backstory.library.results import Mode, Result, SearchAnswer
 
 
 def slugs(answer: SearchAnswer) -> list[str]:
@@ -158,6 +158,17 @@ def test_the_cap_of_tokens_leaves_out_from_the_end_and_says_so(indexed_once: Lib
     assert 1 <= len(answer.hits) < 5
     assert len(indexed_once.search("bread", depth=Depth(max_tokens=1)).hits) == 1
     assert len(indexed_once.search("bread", top_k=6, depth=Depth(max_tokens=1)).hits) == 6
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "keyword"])
+def test_hits_without_evidence_are_counted(indexed_once: Library, mode: Mode) -> None:
+    answer = indexed_once.search("moths zygote", top_k=50, mode=mode)
+    weak = [hit for hit in answer.hits if hit.cosine < answer.min_similarity and hit.keywords is None]
+    assert answer.weak == len(weak)
+    assert (answer.weak > 0) == (mode != "keyword")
+    nothing = indexed_once.search("zygote", mode="keyword")
+    assert (nothing.hits, nothing.weak) == ((), 0)
+    assert "shares a word" in nothing.reason
 
 
 def test_modes_order_by_what_they_say(indexed_once: Library) -> None:

@@ -58,6 +58,19 @@ def test_the_answer_of_a_search_is_judged_by_its_hits(indexed_once: Library) -> 
     assert indexed_once.evaluate(QUESTION, [ANSWER, OFF_TOPIC]).missing == ()
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What is the price of a ticket to Lisbon?", "What is the name of a dog to feed?"),
+        ("Who is the owner of the house?", "The colour of the sky is the colour of the sea."),
+        ("What is it?", "What it is, it is."),
+    ],
+)
+def test_stop_words_are_no_evidence(indexed_once: Library, question: str, text: str) -> None:
+    found = indexed_once.evaluate(question, text)
+    assert (found.sufficient, found.keyword_overlap) == (False, 0.0)
+
+
 def test_words_of_any_script_count(indexed_once: Library) -> None:
     assert indexed_once.evaluate("夜行列車の予約", "夜行列車には予約が必要です。").keyword_overlap > 0.4
     assert not {"l'été", "séville"} & set(
