@@ -149,14 +149,14 @@ def test_a_name_that_is_no_language_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("while :; do :; done", "processor time"),
-        (
+        pytest.param("while :; do :; done", "processor time", id="loop", marks=pytest.mark.long),
+        pytest.param(
             "exit 3",
             r"Tesseract cannot read the image \(exit code 3\): it is damaged, too large, or of another kind",
+            id="exit",
         ),
-        ("kill -SEGV $$", r"Tesseract cannot read the image \(SIGSEGV\)"),
+        pytest.param("kill -SEGV $$", r"Tesseract cannot read the image \(SIGSEGV\)", id="crash"),
     ],
-    ids=["loop", "exit", "crash"],
 )
 def test_whatever_ends_tesseract_costs_one_page(
     write: Write, no_tesseract: Path, script: str, reason: str

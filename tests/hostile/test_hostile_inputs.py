@@ -49,7 +49,17 @@ def list_wrong(inputs: Sequence[Hostile], sources: pl.DataFrame, texts: Mapping[
     ]
 
 
-@pytest.mark.parametrize("inputs", [HOSTILE, ENCODED, EXPORTS], ids=["first", "encoded", "exports"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param(HOSTILE, id="first"),
+        pytest.param(ENCODED, id="encoded", marks=LONG),
+        pytest.param(EXPORTS, id="exports", marks=LONG),
+    ],
+)
 def test_a_hostile_export_has_a_status_and_costs_only_itself(
     inputs: Sequence[Hostile], tmp_path: Path
 ) -> None:
@@ -65,7 +75,14 @@ def test_a_hostile_export_has_a_status_and_costs_only_itself(
     assert {f"chats/{source}" for source in read.quarantine["source"]} == set(broken["source"])
 
 
-@pytest.mark.parametrize("inputs", [HOSTILE, ENCODED, PACKED], ids=["first", "encoded", "packed"])
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param(HOSTILE, id="first"),
+        pytest.param(ENCODED, id="encoded", marks=LONG),
+        pytest.param(PACKED, id="packed"),
+    ],
+)
 def test_a_hostile_document_has_a_status_and_costs_only_itself(
     inputs: Sequence[Hostile], tmp_path: Path
 ) -> None:
