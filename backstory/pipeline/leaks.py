@@ -96,10 +96,10 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
 
     Returns:
         ``column`` and ``window_id`` (null in a table without windows) of every cell that holds a name, never the name;
-        no rows if pseudonyms are switched off.
+        no rows if pseudonyms are switched off, or if there are no chats.
     """
     clean = pl.DataFrame(schema={"column": pl.String, "window_id": pl.String})
-    if not workspace.settings.privacy.pseudonyms:
+    if not (workspace.settings.privacy.pseudonyms and workspace.has_chats):
         return clean
     if table == "sources":
         partitions = [EXPORT_SOURCES]  # the other one lists documents
