@@ -276,6 +276,7 @@ def test_requirements_are_exact_and_need_no_torch(peer: str) -> None:
     assert (path.parent / "run.py").is_file()
 
 
+@pytest.mark.long
 def test_an_environment_is_made_again_when_its_requirements_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
