@@ -58,14 +58,17 @@ def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str,
     from httpx2 import HTTPError
     from mcp import MCPError
 
+    answer: Any = None
+    told: str | None = None
     try:
         with start_blocking_portal() as portal:  # a thread, so that it also works where an event loop runs
             answer = portal.call(_ask, store, query, top_k)
     except* (MCPError, OSError, HTTPError) as errors:
         told = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
-        raise RemoteSearchError(
-            f"{store.server} could not be asked ({told}); check mcp_server and api_key"
-        ) from None
+    if (
+        told is not None
+    ):  # raised here, since early releases of Python 3.11 put what is raised above into a group
+        raise RemoteSearchError(f"{store.server} could not be asked ({told}); check mcp_server and api_key")
     return [_read_result(entry) for entry in _list_entries(answer, store)[:top_k]]
 
 
