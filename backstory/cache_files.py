@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.errors import CacheFileError
@@ -22,6 +22,10 @@ from backstory.sqlite_files import BUSY_SECONDS, is_damage, name_aside, set_asid
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+_MENDS: Final = 4
+"""Times that a damaged file is moved aside; processes that find it at once may meet it more than once."""
 
 
 class _DamagedFileError(Exception):
@@ -237,11 +241,12 @@ class CacheFile:
         return int(wrong)
 
     def _mend(self, attempt: Callable[[], Result]) -> Result:
-        try:
-            return attempt()
-        except _DamagedFileError as error:
-            self._set_aside(error)
-            return attempt()
+        for _ in range(_MENDS):
+            try:
+                return attempt()
+            except _DamagedFileError as error:
+                self._set_aside(error)
+        return attempt()
 
     def _set_aside(self, damage: Exception) -> None:
         """Move a file that cannot be used out of the way, unless another process has put a right one there."""
