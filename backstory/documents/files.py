@@ -98,7 +98,8 @@ class FolderListing:
         present: Whether the folder exists.
         files: The files that match the pattern, sorted by uri.
         left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
-        unlisted: Uri prefixes of folders that cannot be listed, so that their files are unknown.
+        unlisted: Uris of folders, with a final ``/``, and of files that could not be looked into, so that it is not
+            known what they hold; ``""`` is the folder itself.
         looked_into: The folders and archives whose entries these are.
     """
 

@@ -30,6 +30,7 @@ from backstory.documents.revisions import Revision, keep_revisions, update_revis
 from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
+from backstory.documents.unlisted import is_unlisted
 from backstory.documents.written import JUST_AFTER, is_written
 from backstory.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.extras import is_installed
@@ -146,7 +147,7 @@ def read_listed_documents(
         sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
     for uri, revisions in known.items():
-        hidden = uri.startswith(listing.unlisted)
+        hidden = is_unlisted(uri, listing)
         rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
     rows.sort(key=lambda row: row.uri)
     statuses = Counter(source.status for source in sources)

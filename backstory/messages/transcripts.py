@@ -149,7 +149,9 @@ def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
         if times is not None:
             cue = _Cue(_read_place(times, "a"), _read_place(times, "b"), number)
         elif cue is not None and cue.add(text) == _MOST_CUE_LINES + 1:
-            yield Unread(f"line {number}: the cue has more than {_MOST_CUE_LINES:,} lines; the rest is left out")
+            yield Unread(
+                f"line {number}: the cue has more than {_MOST_CUE_LINES:,} lines; the rest is left out"
+            )
     if cue is not None:
         yield cue
 
