@@ -104,6 +104,12 @@ def test_encodings_of_headers_and_texts(tmp_path: Path) -> None:
     assert rows["author"].to_list() == ["zoe@example.org", "o@example.org", "ann@example.org"]
 
 
+@pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii"])
+def test_japanese_mails_that_do_not_state_their_encoding_are_read(stated: str, tmp_path: Path) -> None:
+    content = mail(1, "パンを焼く", Subject="朝", Content_Type=stated).encode("iso2022_jp")
+    assert read(tmp_path, inbox=content)["text"].to_list() == ["朝\n\nパンを焼く"]
+
+
 @pytest.mark.parametrize(
     "quoted",
     [
