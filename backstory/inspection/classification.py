@@ -14,7 +14,9 @@ from backstory.documents.text_reader import PLAIN_TEXT
 from backstory.inspection.file_rows import DOCUMENT, Row
 from backstory.messages import ExportRead
 from backstory.messages.chat_formats import CHAT_FORMATS
+from backstory.messages.export_parts import MAILDIR_FOLDERS
 from backstory.messages.file_kinds import kind_of_name, names_chat
+from backstory.messages.slack import SLACK
 
 _PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
 _DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
@@ -51,8 +53,11 @@ def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
         is_document = other is not None and (other["format"] is not None or is_foreign)
         is_document = is_document and not names_chat(row["reason"])
         files.append(other if other and is_document and not _is_chat(row, other) else row)
-    exports = tuple(row["source"] for row in settled if row["format"] and row["source"].endswith("/"))
-    parts = {name for name in others if name.startswith(exports) and name.lower().endswith(".json")}
+    folders = [row for row in settled if row["format"] and row["source"].endswith("/")]
+    slack = tuple(row["source"] for row in folders if row["format"] == SLACK.name)
+    mails = tuple(f"{row['source']}{name}/" for row in folders for name in MAILDIR_FOLDERS)
+    parts = {name for name in others if name.startswith(slack) and name.lower().endswith(".json")}
+    parts |= {name for name in others if name.startswith(mails)}
     return files + [row for name, row in others.items() if not name.endswith("/") and name not in parts]
 
 
