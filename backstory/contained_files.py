@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LAST: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,7 +32,7 @@ class NoFileError(OSError):
         super().__init__(errno.EINVAL, "it is not a file, or a link to none")
 
 
-def open_contained(root: Path, path: Path) -> IO[bytes]:
+def open_contained(root: Path, path: Path) -> BufferedReader:
     """Open a regular file in a folder. Links are followed once, and only to a place inside the folder.
 
     The path is resolved first. Then every folder on the way is opened relative to the one above it, and none of them

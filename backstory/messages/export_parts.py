@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -118,7 +119,7 @@ def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportP
     )
 
 
-def open_export(path: Path, root: Path | None) -> IO[bytes]:
+def open_export(path: Path, root: Path | None) -> BufferedReader:
     """Open a file for reading bytes.
 
     Args:

@@ -399,7 +399,7 @@ def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCapture
 
 def test_the_recipe_for_other_apps_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
-    _, recipe = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     said = {
         "senderName": "Zoë",
         "timestamp": 1_705_352_700_123,
