@@ -135,12 +135,21 @@ def list_files(folder: Path) -> list[ListedFile]:
     Raises:
         WorkspaceError: The folder does not exist, or cannot be listed.
     """
+    require_exports(folder)
+    return sorted(_walk(folder), key=lambda file: file.source)
+
+
+def require_exports(folder: Path) -> None:
+    """Check that the folder of exports is there.
+
+    Raises:
+        WorkspaceError: It is not.
+    """
     if not folder.is_dir():
         raise WorkspaceError(
             f"{folder} is not there; make the folder and put chat exports into it, or read documents alone by "
             "`backstory add`"
         )
-    return sorted(_walk(folder), key=lambda file: file.source)
 
 
 def is_media_name(source: str) -> bool:
