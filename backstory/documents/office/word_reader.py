@@ -11,14 +11,11 @@ from __future__ import annotations
 from typing import Final
 from xml.parsers.expat import ExpatError
 
-from backstory.chunking.outline import outline_markdown
 from backstory.documents.html_markdown import convert_html
+from backstory.documents.office.composition import compose_document
 from backstory.documents.office.missing import require_office
 from backstory.documents.office.package import Package, damaged, open_package
-from backstory.documents.office.properties import read_properties
-from backstory.documents.office.unread_images import describe_images, mention_images
 from backstory.documents.parsed_document import ParsedDocument
-from backstory.errors import EmptyDocumentError
 
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
@@ -48,17 +45,9 @@ class WordReader:
         if not any(name.startswith("word/") for name in package.parts):
             raise damaged(uri, "it holds no Word document")
         text, unread = convert_html(_convert(package))
+        properties = package.parse_optional("docProps/core.xml")
         images = package.count_images("word/media/")
-        if not text.strip():
-            raise EmptyDocumentError(f"{uri}: there is no text in it{mention_images(images)}")
-        properties = read_properties(package.parse_optional("docProps/core.xml"))
-        return ParsedDocument(
-            text=text,
-            title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
-            updated_at=properties.updated_at,
-            tags=properties.tags,
-            unread=unread or describe_images(text, images),
-        )
+        return compose_document(uri, text, properties, images, notes=[unread])
 
 
 def _convert(package: Package) -> str:
