@@ -146,8 +146,9 @@ def read_listed_documents(
             continue  # the file was removed after the folder was listed
         sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
+    unlisted = frozenset(listing.unlisted)
     for uri, revisions in known.items():
-        hidden = is_unlisted(uri, listing)
+        hidden = is_unlisted(uri, unlisted)
         rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
     rows.sort(key=lambda row: row.uri)
     statuses = Counter(source.status for source in sources)

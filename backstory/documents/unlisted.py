@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from backstory.documents.files import FolderListing
+from collections.abc import Set
+
 from backstory.documents.written import is_of_source, is_written
 
 
-def is_unlisted(uri: str, listing: FolderListing) -> bool:
+def is_unlisted(uri: str, places: Set[str]) -> bool:
     """Return whether a document lies where a listing could not look, so that what was read of it is kept.
 
     Args:
         uri: The document's uri.
-        listing: The listing, with the uris of the folders, archives and files that it could not look into.
+        places: The uris of the folders, archives and files that could not be looked into, as in
+            :attr:`backstory.documents.files.FolderListing.unlisted`.
     """
-    return any(_is_within(uri, place) for place in listing.unlisted)
-
-
-def _is_within(uri: str, place: str) -> bool:
-    if not place:  # the folder of documents itself, and no other source
-        return not is_of_source(uri) and not is_written(uri)
-    return uri == place or uri.startswith(place if place.endswith("/") else f"{place}/")
+    if "" in places and not is_of_source(uri) and not is_written(uri):
+        return True
+    above = (place for place, letter in enumerate(uri) if letter == "/")
+    return uri in places or any(uri[:place] in places or uri[: place + 1] in places for place in above)
