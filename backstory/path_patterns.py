@@ -1,9 +1,11 @@
-"""Patterns of paths as in ``.gitignore``."""
+"""Patterns of paths: as in ``.gitignore``, and globs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from pathspec import GitIgnoreSpec
@@ -53,3 +55,18 @@ def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
                 f"{line!r} is not a pattern as in .gitignore, such as *.tmp or drafts/"
             ) from error
     return GitIgnoreSpec.from_lines(lines)
+
+
+def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Say whether a path matches a glob.
+
+    Args:
+        parts: The names in the path.
+        pattern: Names with ``*``, ``?`` and ``[]``; ``**`` stands for any number of folders.
+    """
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        rest = pattern[1:] or ("*",)
+        return any(matches_glob(parts[count:], rest) for count in range(len(parts)))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and matches_glob(parts[1:], pattern[1:])

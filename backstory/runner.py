@@ -20,6 +20,7 @@ from backstory.errors import DamagedTableError, InputError
 from backstory.full_disks import naming_full_disk
 from backstory.inspection.checks import Finding
 from backstory.making import Tell, make_tables
+from backstory.messages.export_files import require_exports
 from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.runs import BY_COMMAND
 from backstory.tables import read_table
@@ -121,12 +122,13 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
 
     Raises:
         InputError: The range is empty.
-        WorkspaceError: There is no message to read.
+        WorkspaceError: There is no message to read, or for a range with both ends, no folder of exports.
         ExportError: An export as a whole cannot be read.
     """
     if first is not None and last is not None and last < first:
         raise InputError(f"--to {last} lies before --from {first}; swap the two")
     grain = workspace.settings.partitions.grain
+    require_exports(workspace.exports)
     found = pipeline.find_partitions(workspace) if first is None or last is None else []
     start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
     end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)

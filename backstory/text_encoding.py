@@ -7,6 +7,8 @@ from typing import Final
 
 from charset_normalizer import from_bytes
 
+from backstory.seven_bit_encoding import find_seven_bit_encoding
+
 UTF8: Final = "utf-8"
 
 _MARKS: Final = (
@@ -16,6 +18,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_CERTAIN: Final = frozenset([*(name for _, name in _MARKS), "utf-16-le", "utf-16-be"])
 _ALPHABETS: Final = {
     "cp1254": ("çğıi̇öşüâîû",),
     "cp1252": (
@@ -49,7 +52,7 @@ _LINES_OF_CHANCE: Final = 20
 
 
 def find_encoding(content: bytes) -> str:
-    """Detect the encoding of a text by a byte order mark, by the positions of null bytes, or by its letters.
+    """Detect the encoding of a text by a mark, by the positions of null bytes, by escape sequences, or by its letters.
 
     A text with some lines that are not valid UTF-8 still counts as UTF-8 if other lines contain non-ASCII letters in
     valid UTF-8: the invalid lines are damaged. Another encoding is chosen if hardly any line contains such letters
@@ -67,6 +70,8 @@ def find_encoding(content: bytes) -> str:
     sample = content[:_SAMPLE_BYTES]
     if b"\0" in sample:
         return _find_wide_encoding(sample)
+    if (escaped := find_seven_bit_encoding(content)) is not None:
+        return escaped
     foreign: list[bytes] = []
     in_utf8 = 0
     for line in content.split(b"\n"):
@@ -91,7 +96,7 @@ def describe_encoding(encoding: str | None) -> str | None:
     Returns:
         One sentence; None for the Unicode encodings, which are certain.
     """
-    if encoding is None or encoding.startswith("utf-"):
+    if encoding is None or encoding in _CERTAIN:
         return None
     return f"it is not UTF-8 and was read as {encoding}; save it as UTF-8 if names or texts look wrong"
 

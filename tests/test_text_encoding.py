@@ -3,7 +3,7 @@
 import pytest
 
 from backstory.messages.text_lines import decode_head, decode_lines
-from backstory.text_encoding import find_encoding
+from backstory.text_encoding import describe_encoding, find_encoding
 
 TEXTS = {
     "cp1252": (
@@ -83,6 +83,56 @@ def test_a_cut_letter_at_the_end_of_the_head_is_no_other_encoding() -> None:
 
     assert find_encoding(content) == "utf-8"
     assert decode_head(content)[0].startswith("15.01.24, 21:05 - Ann: üüü")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("iso2022_jp", "明日の朝|hello|九時に駅前で"),
+        ("iso2022_jp_ext", "ﾃﾚﾋﾞ|hello|駅"),
+        ("iso2022_jp_2", "明日|안녕"),
+        ("utf-7", "für 3 + 4 Gäste|hello"),
+        ("utf-7", "明日の朝|九時に|駅前で😀"),
+    ],
+)
+def test_letters_written_in_ascii_are_read_and_the_doubt_is_said(encoding: str, text: str) -> None:
+    content = chat(text).encode(encoding)
+    lines = decode_lines(content)
+    assert lines.lines.to_list() == chat(text).splitlines()
+    assert (lines.undecodable, lines.encoding) == ({}, encoding)
+    assert decode_head(content) == chat(text).splitlines()
+    assert encoding in (describe_encoding(find_encoding(content)) or "")
+    assert (
+        find_encoding(content * 2 + content[: content.rindex(b"\n") - 2]) == encoding
+    )  # cut off in a letter
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C++ and +abc and a+b",
+        "+1",
+        "+4915123456789 or +49151234567",
+        "1 +- 2 and 3 + 4",
+        "a +AOk- b, but 1 + 1",
+        "+abc+def=",
+        "+Abc- is of no alphabet",
+        "one foreign +APk at the end of a word",
+        "+AGE- is no letter that UTF-7 writes so",
+        "\x1b[31mred\x1b(B\x1b[m",
+    ],
+)
+def test_ascii_stays_ascii(text: str) -> None:
+    content = chat(text).encode()
+    assert find_encoding(content) == "utf-8"
+    assert decode_lines(content).lines.to_list() == chat(text).splitlines()
+
+
+def test_a_damaged_line_of_escapes_is_told() -> None:
+    content = chat("明日|駅").encode("iso2022_jp").replace("明日".encode("iso2022_jp"), b"\x1b$BL@\x1b(Z")
+    lines = decode_lines(content)
+    assert (lines.encoding, list(lines.undecodable)) == ("iso2022_jp", [1])
+    assert lines.lines[1] == chat("駅").strip()
 
 
 def test_binary_content_is_no_text() -> None:

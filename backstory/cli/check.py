@@ -28,11 +28,16 @@ _FORMATS: Final = {
     "claude": "Claude export",
     "matrix": "Matrix JSON",
     "signal_cli": "Signal JSON lines",
+    "irc": "IRC log",
+    "transcript": "transcript",
+    "zoom_chat": "Zoom chat",
+    "mail": "e-mail",
     "parquet": "Parquet table",
     "csv": "CSV table",
     "jsonl": "JSON lines",
 }
 _DATE_ORDERS: Final = {"dmy": "day-month-year", "mdy": "month-day-year", "ymd": "year-month-day"}
+_FIGURES: Final = ("pages", "chunks")
 _MOST_DOCUMENTS: Final = 20
 _MOST_NAMES: Final = 3
 _INDENT: Final = (0, 0, 0, 2)
@@ -73,7 +78,7 @@ def check(
 
 def print_preview(console: Console, preview: Preview) -> None:
     """Print what would be read, file by file, and a summary."""
-    from backstory.inspection.preview import CHAT, DOCUMENT
+    from backstory.inspection.file_rows import CHAT, DOCUMENT
 
     settings = preview.settings_file or "the defaults, since there is no workspace"
     console.print(plain(f"Settings: {settings}"), soft_wrap=True)
@@ -87,6 +92,7 @@ def print_preview(console: Console, preview: Preview) -> None:
     if documents:
         _print_title(console, "Taken for documents")
         _print_documents(console, documents)
+        _print_doubts(console, documents)
     unread = [row for row in preview.files if row["status"] not in ("read", "ignored")]
     if unread:
         _print_title(console, "Not read")
@@ -126,15 +132,30 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
 
 
 def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    table = make_table("date", "format", "language", "encoding", "file")
+    table = make_table("date", "format", *_FIGURES, "language", "encoding", "file", right=_FIGURES)
     ordered = sorted(rows, key=lambda row: row["reason"] is None)  # files with a problem first
     for row in ordered[:_MOST_DOCUMENTS]:
         date = f"{row['first']:%Y-%m-%d}" if row["first"] else "no date"
+        figures = ("" if row[name] is None else f"{row[name]:,}" for name in _FIGURES)
         encoding = row["encoding"] or "binary"
-        table.add_row(date, row["format"], _language(row), encoding, plain_line(row["source"]))
+        table.add_row(date, row["format"], *figures, _language(row), encoding, plain_line(row["source"]))
     console.print(Padding(table, _INDENT, expand=False))
     if len(rows) > _MOST_DOCUMENTS:
         console.print(f"  and {len(rows) - _MOST_DOCUMENTS} more, which --json lists")
+
+
+def _print_doubts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    """Print what of the documents is not read, or not certain, other than a date that is missing."""
+    from backstory.documents.sources import UNDATED
+
+    doubts = [(row["source"], (row["reason"] or "").removesuffix(UNDATED).rstrip("; ")) for row in rows]
+    doubts = [(name, doubt) for name, doubt in doubts if doubt]
+    if doubts:
+        _print_title(console, "Read, but not wholly or not with certainty")
+    for name, doubt in doubts[:_MOST_DOCUMENTS]:
+        _print_file(console, name, doubt)
+    if len(doubts) > _MOST_DOCUMENTS:
+        console.print(f"  and {len(doubts) - _MOST_DOCUMENTS} more, which --json lists")
 
 
 def _describe_unread(row: dict[str, Any]) -> str:
@@ -171,8 +192,10 @@ def _describe_all(
         dated = f"{len(dates)} with a date" + (
             f", {min(dates):%Y-%m-%d} to {max(dates):%Y-%m-%d}" if dates else ""
         )
+        chunks = [row["chunks"] for row in documents if row["chunks"] is not None]
+        cut = f"; {_count(sum(chunks), 'chunk')}" if chunks else ""
         lines.append(
-            f"{_count(len(documents), 'document')}: {dated}; {len(documents) - len(dates)} without a date."
+            f"{_count(len(documents), 'document')}: {dated}; {len(documents) - len(dates)} without a date{cut}."
         )
     if unread:
         lines.append(f"{_count(unread, 'file')} would not be read.")

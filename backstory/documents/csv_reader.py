@@ -14,6 +14,7 @@ from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.row_rendering import show_header, show_row
 from backstory.documents.unread_lines import UnreadLines
 from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.messages.csv_records import split_records
 from backstory.messages.text_lines import decode_head, decode_lines
 from backstory.text_encoding import find_encoding
 
@@ -92,23 +93,13 @@ def _split(
     lines: Sequence[str], delimiter: str, first: int, unread: UnreadLines
 ) -> Iterator[tuple[int, list[str]]]:
     """Give each row with the number of its first line; a line with a broken quotation is a row of its own."""
-    begin = 0
     with _long_cells():
-        while begin < len(lines):
-            start = begin
-            reader = csv.reader(
-                (f"{lines[position]}\n" for position in range(start, len(lines))),
-                delimiter=delimiter,
-                strict=True,
-            )
-            try:
-                for cells in reader:
-                    yield first + begin, cells
-                    begin = start + reader.line_num
-            except csv.Error:
-                unread.add(first + begin, _UNQUOTED)
-                yield first + begin, lines[begin].split(delimiter)
-                begin += 1
+        for record in split_records(lines, delimiter):
+            if record.damage is None:
+                yield first + record.begin, list(record.fields)
+            else:
+                unread.add(first + record.begin, _UNQUOTED)
+                yield first + record.begin, lines[record.begin].split(delimiter)
 
 
 @contextmanager

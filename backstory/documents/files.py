@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 from zipfile import ZipInfo
@@ -20,7 +19,7 @@ from backstory.documents.file_rules import (
 )
 from backstory.documents.opening import open_inside
 from backstory.errors import DocumentError
-from backstory.path_patterns import Patterns
+from backstory.path_patterns import Patterns, matches_glob
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
@@ -98,7 +97,8 @@ class FolderListing:
         present: Whether the folder exists.
         files: The files that match the pattern, sorted by uri.
         left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
-        unlisted: Uri prefixes of folders that cannot be listed, so that their files are unknown.
+        unlisted: Uris of folders, with a final ``/``, and of files that could not be looked into, so that it is not
+            known what they hold; ``""`` is the folder itself.
         looked_into: The folders and archives whose entries these are.
     """
 
@@ -308,7 +308,7 @@ class _Choice:
         return reason or explain_ignored(uri, self._ignored)
 
     def _refuse_by_pattern(self, path: Path) -> str | None:
-        if _matches(path.parts, self._wanted):
+        if matches_glob(path.parts, self._wanted):
             return None
         return f"`documents: {{pattern: {self._pattern}}}` leaves it out"
 
@@ -366,12 +366,3 @@ def _describe_refusal(error: OSError, root: Path) -> LeftOut:
     uri = "" if path == Path() else f"{_uri(path)}/"
     reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
     return LeftOut(uri, "failed", reason, hides_files=True)
-
-
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        rest = pattern[1:] or ("*",)
-        return any(_matches(parts[count:], rest) for count in range(len(parts)))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

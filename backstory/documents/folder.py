@@ -30,6 +30,7 @@ from backstory.documents.revisions import Revision, keep_revisions, update_revis
 from backstory.documents.secret_files import explain_secret
 from backstory.documents.sources import DRAFT, DocumentSource, describe_error, describe_served, list_sources
 from backstory.documents.stated_fields import is_in_drafts
+from backstory.documents.unlisted import is_unlisted
 from backstory.documents.written import JUST_AFTER, is_written
 from backstory.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.extras import is_installed
@@ -41,7 +42,7 @@ from backstory.tables.document_schemas import Documents
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "3"
+_REVISION_OF_READING = "4"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _UNREADABLE = "unreadable"
@@ -145,8 +146,9 @@ def read_listed_documents(
             continue  # the file was removed after the folder was listed
         sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
+    unlisted = frozenset(listing.unlisted)
     for uri, revisions in known.items():
-        hidden = uri.startswith(listing.unlisted)
+        hidden = is_unlisted(uri, unlisted)
         rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
     rows.sort(key=lambda row: row.uri)
     statuses = Counter(source.status for source in sources)

@@ -23,6 +23,7 @@ SMALL_BYTES: Final = 1 << 18
 SMALL_FRONT_MATTER_BYTES: Final = 4096
 """Maximum size of its front matter, which takes far longer to parse than text."""
 
+_TOO_DEEP: Final = "its parts are nested more deeply than any program writes them; write or export it again"
 _TASK: Final = f"{__name__}:read_request"
 _CHEAP: Final = ("markdown", PLAIN_TEXT)
 _FRONT_MATTER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:---|\+\+\+|\{)")
@@ -67,6 +68,8 @@ def read_request(request: bytes) -> bytes:
         document = reader.read(content, wanted["uri"], drafts=wanted["drafts"])
     except DocumentError as error:
         answer = {"error": str(error), "is_empty": isinstance(error, EmptyDocumentError)}
+    except RecursionError:
+        answer = {"error": f"{wanted['uri']}: {_TOO_DEEP}", "is_empty": False}
     else:
         answer = {"document": None if document is None else _encode(document)}
     return json.dumps(answer).encode()

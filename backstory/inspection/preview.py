@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -10,41 +10,37 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.document_chunks import cut_document_chunks
 from backstory.documents import DocumentRead, read_documents, read_listed_documents
-from backstory.documents.archives import is_archive
 from backstory.documents.file_rules import make_rules
 from backstory.documents.files import list_file
-from backstory.documents.image_reader import ImageReader
-from backstory.documents.reader import READERS, DocumentReader
 from backstory.documents.sources import name_source
-from backstory.documents.text_reader import PLAIN_TEXT
-from backstory.embeddings import make_embedder
+from backstory.embeddings import Embedder, make_embedder
 from backstory.errors import BackstoryError, InputError, WorkspaceError
 from backstory.forgotten import leave_out, leave_out_documents, read_forgotten
+from backstory.inspection.classification import classify, list_readers_beside
+from backstory.inspection.file_rows import (
+    CHAT,
+    DOCUMENT,
+    Row,
+    describe_chats,
+    describe_documents,
+    name_served,
+)
 from backstory.inspection.languages import LANGUAGE_REMEDY
 from backstory.inspection.run_stops import find_run_stops
-from backstory.languages import detect_language, is_known, name_language
+from backstory.languages import is_known, name_language
 from backstory.messages import RAW_SCHEMA, ExportRead, assign_message_ids, read_exports, read_listed_exports
-from backstory.messages.chat_formats import CHAT_FORMATS
 from backstory.messages.export_files import describe_file
-from backstory.messages.file_kinds import kind_of_name, names_chat
 from backstory.pipeline.corpus import list_other_parts
 from backstory.pipeline.readings import leave_out_opted_out
-from backstory.settings import SETTINGS_FILE, ConversationSettings, DocumentSettings, Settings
+from backstory.settings import SETTINGS_FILE, ChunkSettings, ConversationSettings, DocumentSettings, Settings
 from backstory.settings.environment import find_settings_of
 from backstory.sources.listing import list_documents
 from backstory.workspace import Workspace, open_workspace
 
-CHAT: Final = "chat"
-DOCUMENT: Final = "document"
-
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
-_PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
-_DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
-"""Documents that are chats, too, if they hold what a reader of chats asks for; in Markdown a chat may be quoted."""
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,7 @@ class Preview:
 
     Attributes:
         settings_file: The settings that apply; None for the defaults.
-        files: One record per file, ordered by name: the columns of :class:`backstory.tables.schemas.Sources` without
-            ``folder``, with file names as on disk; ``taken_for``: ``chat``, ``document``, or None for neither;
-            and for chats the counts ``people``, ``media`` and ``system`` (lines that the app wrote).
+        files: One row per file (:data:`backstory.inspection.file_rows.Row`), ordered by name.
         messages: Number of messages of all chats; a message in several exports of a conversation counts once.
         people: Number of authors of all chats.
         problems: Errors that concern more than one file.
@@ -91,10 +85,14 @@ class Preview:
 
 @dataclass
 class _Reading:
-    """What was read in one place; the messages are those of files that were classified as chats."""
+    """What was read in one place; the messages are those of files that were classified as chats.
+
+    Documents are kept with the further column ``source``, and may include those of files that are chats.
+    """
 
     files: list[Row] = field(default_factory=list)
     messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RAW_SCHEMA))
+    documents: list[pl.DataFrame] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -187,8 +185,9 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
         found = read_listed_documents(listing, documents)
         found = leave_out_documents(found, forgotten, documents.folder)
         wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
-        rows = [row for row in _describe_documents(found, documents) if wanted(row["source"])]
+        rows = [row for row in describe_documents(found, documents.folder) if wanted(row["source"])]
         reading.files += rows
+        reading.documents.append(name_served(found, documents.folder))
         if inside is None and not any(row["status"] == "read" for row in rows):
             state = "holds no document that can be served" if found.present else "is not there"
             reading.notes.append(f"{documents.folder}/ {state}, so that windows are given no context")
@@ -231,7 +230,7 @@ def _select(
 
 def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:
     """Add the selected files of a folder of exports, and their messages."""
-    reading.files += [row for row in _describe_chats(read, folder) if wanted(row["source"])]
+    reading.files += [row for row in describe_chats(read, folder) if wanted(row["source"])]
     sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
     kept = read.messages.filter(pl.col("source").is_in(sources))
     reading.messages = pl.concat([reading.messages, kept])
@@ -257,8 +256,8 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
             update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
         )
         read = read_exports(folder, chats)
-        beside = read_documents(folder, documents, readers=_list_readers(read))
-        reading = _tell_apart(read, chats.folder, _describe_documents(beside, documents))
+        beside = read_documents(folder, documents, readers=list_readers_beside(read))
+        reading = _tell_apart(read, chats.folder, [beside])
         if not reading.files:
             reading.problems.append(f"{folder}: there is no file in it")
         found.append(reading)
@@ -267,106 +266,24 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
         documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
         read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
-        readers = _list_readers(read)
+        readers = list_readers_beside(read)
         listings = (list_file(path, make_rules(documents)) for path in members)
-        rows = [
-            row
-            for listing in listings
-            for row in _describe_documents(
-                read_listed_documents(listing, documents, readers=readers), documents
-            )
-        ]
-        found.append(_tell_apart(read, chats.folder, rows))
+        beside_each = [read_listed_documents(listing, documents, readers=readers) for listing in listings]
+        found.append(_tell_apart(read, chats.folder, beside_each))
     return found
 
 
-def _list_readers(read: ExportRead) -> Sequence[DocumentReader]:
-    """List the readers of documents that fit beside exports: a picture beside a chat was sent in it."""
-    whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
-    has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
-    return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
-
-
-def _tell_apart(read: ExportRead, folder: str, documents: Iterable[Row]) -> _Reading:
+def _tell_apart(read: ExportRead, folder: str, beside: Sequence[DocumentRead]) -> _Reading:
     """Classify files that were read both as chats and as documents as one of the two."""
-    reading = _Reading()
-    others = {row["source"]: row for row in documents}
-    chats = _settle_archives(_describe_chats(read, folder), others)
-    has_chat = any(_is_chat(row, others.get(row["source"])) for row in chats)
-    has_document = any(row["status"] == "read" for row in others.values())
-    for row in chats:
-        other = others.pop(row["source"], None)
-        # Beside chats, a picture was sent in a chat; alone or beside documents, it belongs to a document.
-        is_foreign = row["status"] == "unsupported" and not has_chat
-        is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
-        is_document = other is not None and (other["format"] is not None or is_foreign)
-        is_document = is_document and not names_chat(row["reason"])
-        reading.files.append(other if other and is_document and not _is_chat(row, other) else row)
-    exports = tuple(row["source"] for row in chats if row["format"] and row["source"].endswith("/"))
-    parts = {name for name in others if name.startswith(exports) and name.lower().endswith(".json")}
-    reading.files += [row for name, row in others.items() if not name.endswith("/") and name not in parts]
-    taken = {row["source"] for row in reading.files if row["taken_for"] == CHAT}
+    documents = [row for each in beside for row in describe_documents(each, folder)]
+    files = classify(describe_chats(read, folder), documents)
+    taken = {row["source"] for row in files if row["taken_for"] == CHAT}
     names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
-    reading.messages = read.messages.filter(pl.col("source").is_in(names))
-    return reading
-
-
-def _settle_archives(chats: list[Row], documents: dict[str, Row]) -> list[Row]:
-    """Take each archive for a chat or for a folder of documents: the chats stay, or the members do."""
-    kept = []
-    for row in chats:
-        below = f"{row['source']}/"
-        members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
-        is_chat = row["format"] or names_chat(row["reason"])
-        if is_chat or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
-            kept.append(row)
-            for name in members:
-                del documents[name]
-    return kept
-
-
-def _is_chat(row: Row, other: Row | None) -> bool:
-    if row["format"] is None:
-        return False
-    if other is None or other["format"] in (None, PLAIN_TEXT):
-        return True
-    if other["format"] in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS):
-        return True
-    return row["status"] == "read" and not row["unread"]
-
-
-def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
-    figures = {
-        name_source(folder, source): numbers
-        for source, *numbers in read.messages.group_by("source")
-        .agg(
-            rows=pl.len(),
-            people=pl.col("author").drop_nulls().n_unique(),
-            media=(pl.col("kind") == "media").sum(),
-            system=(pl.col("kind") == "system").sum(),
-        )
-        .iter_rows()
-    }
-    rows = []
-    for row in read.sources.drop("folder").iter_rows(named=True):
-        nothing = (0, 0, 0, 0) if row["status"] == "read" else (row["rows"], None, None, None)
-        count, people, media, system = figures.get(row["source"], nothing)
-        described = {"rows": count, "taken_for": CHAT if row["format"] else None}
-        rows.append({**row, **described, "people": people, "media": media, "system": system})
-    return rows
-
-
-def _describe_documents(read: DocumentRead, settings: DocumentSettings) -> list[Row]:
-    languages = {
-        name_source(settings.folder, uri): detect_language([title, text])
-        for uri, title, text in read.documents.filter(status="ok").select("uri", "title", "text").iter_rows()
-    }
-    rows = []
-    for row in read.sources.drop("folder").iter_rows(named=True):
-        row["language"] = languages.get(row["source"])
-        taken_for = DOCUMENT if row["format"] else None
-        rows.append({**row, "taken_for": taken_for, "people": None, "media": None, "system": None})
-    return rows
+    return _Reading(
+        files=files,
+        messages=read.messages.filter(pl.col("source").is_in(names)),
+        documents=[name_served(each, folder) for each in beside],
+    )
 
 
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
@@ -387,21 +304,31 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
     if undated:
         served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
         notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
+    problems = [problem for reading in readings for problem in reading.problems]
+    try:
+        embedder = make_embedder(settings.embedding)
+    except BackstoryError as error:
+        notes.append(
+            f"the embedding model cannot be opened, so that its languages and the chunks are not known: {error}"
+        )
+    else:
+        notes += _describe_unknown_languages(ordered, embedder.languages)
+        try:
+            for reading in readings:
+                _count_chunks(reading, settings.chunks, embedder)
+        except BackstoryError as error:
+            problems.append(f"a run would stop, since the documents cannot be cut into chunks: {error}")
     return Preview(
         settings_file=None if workspace is None else workspace.root / SETTINGS_FILE,
         files=ordered,
         messages=messages,
         people=len(people),
-        problems=[problem for reading in readings for problem in reading.problems],
-        notes=[*notes, *_describe_unknown_languages(ordered, settings)],
+        problems=problems,
+        notes=notes,
     )
 
 
-def _describe_unknown_languages(files: Sequence[Row], settings: Settings) -> list[str]:
-    try:
-        known = make_embedder(settings.embedding).languages
-    except BackstoryError as error:
-        return [f"the embedding model cannot be opened, so that its languages are not known: {error}"]
+def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | None) -> list[str]:
     found: dict[str, int] = {}
     for row in files:
         if row["language"] and not is_known(row["language"], known):
@@ -413,3 +340,24 @@ def _describe_unknown_languages(files: Sequence[Row], settings: Settings) -> lis
     return [
         f"{unknown}; windows in it get no verdict, and documents in it are rarely found. {LANGUAGE_REMEDY}"
     ]
+
+
+def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder) -> None:
+    """Fill in how many chunks a run would cut each document into.
+
+    Raises:
+        BackstoryError: A document cannot be cut.
+    """
+    rows = {row["source"]: row for row in reading.files if row["taken_for"] == DOCUMENT}
+    for served in reading.documents:
+        documents = served.filter(pl.col("source").is_in(list(rows)))
+        chunks = cut_document_chunks(
+            documents,
+            settings,
+            max_tokens=embedder.max_input_tokens,
+            count_tokens=embedder.count_tokens,
+            counter_id=embedder.id,
+        )
+        counts = dict(chunks["document_id"].value_counts().iter_rows())
+        for source, document_id in documents.select("source", "document_id").iter_rows():
+            rows[source]["chunks"] = counts.get(document_id, 0)

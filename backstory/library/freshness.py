@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backstory.documents.files import DocumentFile, FolderListing
+from backstory.documents.unlisted import is_unlisted
 from backstory.errors import DocumentError
 from backstory.ids import digest
 from backstory.library.file_stamps import FileStamps
@@ -55,12 +56,12 @@ def find_pending(workspace: Workspace, corpus: Corpus | None) -> list[str]:
         if name_source(folder, file.uri) not in known
         or (file.uri in hashes and _hash(file) not in (hashes[file.uri], None))
     }
-    here = {file.uri for file in listing.files}
+    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
     if corpus is not None:
         pending |= {
             name_source(folder, uri)
             for uri in corpus.documents["uri"]
-            if uri not in here and not uri.startswith(listing.unlisted)
+            if uri not in here and not is_unlisted(uri, unlisted)
         }
     if not pending:
         return [stage.table for stage in CORPUS if stage.find_pending(workspace, [])]
@@ -150,8 +151,8 @@ def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
     indexed_at = _last_write(workspace.tables)
-    here = {file.uri for file in listing.files}
-    gone = [uri for uri in revisions if uri not in here and not uri.startswith(listing.unlisted)]
+    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
+    gone = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
     changed = [
         file.uri
         for file in listing.files

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from backstory.errors import InputError
 from backstory.library.given_paths import resolve_path
+from backstory.path_patterns import matches_glob
 
 _LISTED = 10
 _LEAST_ID = 6
@@ -78,7 +78,7 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
     wanted = PurePosixPath(pattern).parts
     if "/" not in pattern:
         wanted = ("**", *wanted)
-    return [document for document in documents if _matches(PurePosixPath(document.uri).parts, wanted)]
+    return [document for document in documents if matches_glob(PurePosixPath(document.uri).parts, wanted)]
 
 
 def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
@@ -100,15 +100,6 @@ def _resolve(name: str) -> Path | None:
         return resolve_path(name)
     except InputError:
         return None
-
-
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        rest = pattern[1:] or ("*",)
-        return any(_matches(parts[count:], rest) for count in range(len(parts)))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def _list(documents: Sequence[NamedDocument]) -> str:

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 
 from backstory.errors import ExportError
+from backstory.messages.csv_records import split_records
 from backstory.messages.reader import ParsedExport
 from backstory.messages.tabular import Record, parse_records, require_columns
 from backstory.messages.text_lines import decode_head, decode_lines
@@ -54,39 +55,24 @@ class CsvReader:
             for column in (settings.timestamp_column, settings.author_column, settings.message_column)
         ]
         delimiter = _find_delimiter(lines[0])
-        records = _split_records(lines, len(names), positions, delimiter, unread)
+        records = _read_records(lines, len(names), positions, delimiter, unread)
         return parse_records(records, unread, settings, encoding=text.encoding)
 
 
-def _split_records(
+def _read_records(
     lines: Sequence[str], width: int, positions: Sequence[int], delimiter: str, unread: dict[int, str]
 ) -> Iterator[Record]:
     timestamp, author, message = positions
     undecodable = frozenset(unread)
-    begin = 1
-    while begin < len(lines):
-        start = begin
-        reader = csv.reader(
-            (f"{lines[position]}\n" for position in range(start, len(lines))),
-            delimiter=delimiter,
-            strict=True,
-        )
-        try:
-            for fields in reader:
-                end = start + reader.line_num
-                if len(fields) not in (0, width):
-                    raise csv.Error(f"{len(fields)} fields instead of {width}")
-                numbers = range(begin + 1, end + 1)
-                if undecodable.isdisjoint(numbers):
-                    if fields:
-                        yield begin + 1, fields[timestamp], fields[author], fields[message]
-                else:
-                    for number in numbers:
-                        unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
-                begin = end
-        except csv.Error as error:
-            unread.setdefault(begin + 1, f"not a record: {error}")
-            begin += 1
+    for record in split_records(lines, delimiter, begin=1, width=width):
+        numbers = range(record.begin + 1, record.end + 1)
+        if record.damage is not None:
+            unread.setdefault(record.begin + 1, f"not a record: {record.damage}")
+        elif not undecodable.isdisjoint(numbers):
+            for number in numbers:
+                unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
+        elif record.fields:
+            yield record.begin + 1, record.fields[timestamp], record.fields[author], record.fields[message]
 
 
 def _split_names(line: str) -> list[str]:

@@ -6,14 +6,23 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from backstory.errors import WorkspaceError
 from backstory.ids import digest
-from backstory.messages.export_parts import is_export_folder, is_part, list_parts
+from backstory.messages.export_parts import (
+    MAILDIR_FOLDERS,
+    is_export_folder,
+    is_maildir,
+    is_part,
+    is_slack_folder,
+    list_parts,
+    open_export,
+)
 from backstory.messages.file_kinds import kind_of_name
 from backstory.messages.times import KNOWN_YEAR, latest_year_of
 
@@ -24,6 +33,15 @@ _MEDIA_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 """File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
+
+
+_KEPT_BY_MAIL_PROGRAM: Final = "a file that the program for mails keeps for itself"
+_NOT_ARRIVED: Final = "a mail that has not arrived whole"
+_NO_MAIL: Final = "no mail: a hidden file, a link, or a folder"
+_HIDDEN_MAILDIR: Final = (
+    "a hidden folder, of which nothing is read; copy it under a name without the dot to have its mails read"
+)
+_LINKED_IN_MAILDIR: Final = "a link to a folder, which is not followed; copy the folder, or remove the link"
 
 
 @dataclass(frozen=True)
@@ -58,12 +76,15 @@ class ListedFile:
         source: Path relative to the folder of exports, with ``/``.
         status: ``candidate`` for a possible export, else ``media`` (by type), ``ignored`` or ``failed``.
         reason: Why the entry is ignored or failed; for media, the type.
+        root: The folder of exports with links resolved, which nothing outside is opened of; None for a file that a
+            person named.
     """
 
     path: Path
     source: str
     status: str = "candidate"
     reason: str = ""
+    root: Path | None = None
 
 
 def find_exports(folder: Path) -> tuple[ExportFile, ...]:
@@ -79,7 +100,7 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
         sha256, latest_year = "", KNOWN_YEAR
         if listed.status == "candidate":
             try:
-                sha256, latest_year = _hash_export(listed.path)
+                sha256, latest_year = _hash_export(listed)
             except OSError as error:
                 sha256 = str(error.strerror)
         if listed.status != "ignored":
@@ -87,16 +108,18 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
     return tuple(files)
 
 
-def _hash_export(path: Path) -> tuple[str, int]:
+def _hash_export(listed: ListedFile) -> tuple[str, int]:
     """Hash a file, or the parts of a folder; return also the latest year of a message."""
+    path = listed.path
     if path.is_dir():
-        parts = [(part.relative_to(path).as_posix(), _hash_file(part)[0]) for part in list_parts(path)]
+        hashes = ((part, _hash_file(part, listed.root)[0]) for part in list_parts(path))
+        parts = ((part.relative_to(path).as_posix(), sha256) for part, sha256 in hashes)
         return digest(itertools.chain.from_iterable(parts), length=64), KNOWN_YEAR
-    return _hash_file(path)
+    return _hash_file(path, listed.root)
 
 
-def _hash_file(path: Path) -> tuple[str, int]:
-    with path.open("rb") as file:
+def _hash_file(path: Path, root: Path | None) -> tuple[str, int]:
+    with open_export(path, root) as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
 
@@ -104,20 +127,29 @@ def _hash_file(path: Path) -> tuple[str, int]:
 def list_files(folder: Path) -> list[ListedFile]:
     """List every file below a folder, sorted by path.
 
-    A hidden folder, a link to a folder, a folder that cannot be listed, and a folder that is one export are one entry
-    each, which ends with ``/``. The parts of such an export are no entries.
+    A hidden folder, a link to a folder, a folder that cannot be listed, and a folder that is one export (of Slack, or a
+    Maildir) are one entry each, which ends with ``/``. The parts of such an export are no entries.
     A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
     is in the folder, too.
 
     Raises:
         WorkspaceError: The folder does not exist, or cannot be listed.
     """
+    require_exports(folder)
+    return sorted(_walk(folder), key=lambda file: file.source)
+
+
+def require_exports(folder: Path) -> None:
+    """Check that the folder of exports is there.
+
+    Raises:
+        WorkspaceError: It is not.
+    """
     if not folder.is_dir():
         raise WorkspaceError(
             f"{folder} is not there; make the folder and put chat exports into it, or read documents alone by "
             "`backstory add`"
         )
-    return sorted(_walk(folder), key=lambda file: file.source)
 
 
 def is_media_name(source: str) -> bool:
@@ -146,12 +178,17 @@ def describe_file(path: Path, source: str) -> ListedFile:
 
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
-    root = os.path.realpath(folder)
+    root = Path(os.path.realpath(folder))
     exports: set[Path] = set()
     for place, folders, names in os.walk(folder, onerror=errors.append):
-        if is_export_folder(names):
+        if is_maildir([name for name in folders if not (Path(place) / name).is_symlink()]):
+            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
+            yield from _list_beside_mails(Path(place), folders, names, folder)
+            folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS and name[0] != "."]
+            continue
+        if is_slack_folder(names):
             exports.add(Path(place))
-            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/")
+            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
         if not exports.isdisjoint([Path(place), Path(place).parent]):
             names = [name for name in names if not is_part(Path(place) / name)]
         paths = {name: Path(place) / name for name in [*folders, *names]}
@@ -171,18 +208,39 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
         yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
 
 
+def _list_beside_mails(
+    place: Path, folders: Sequence[str], names: Sequence[str], folder: Path
+) -> Iterator[ListedFile]:
+    """List what lies in a Maildir beside its mails."""
+    ignored = dict.fromkeys((place / name for name in names), _KEPT_BY_MAIL_PROGRAM)
+    mails = set(list_parts(place))
+    for name in MAILDIR_FOLDERS.intersection(folders):
+        with suppress(OSError):  # reading the mails says that the folder cannot be opened
+            beside = [path for path in (place / name).iterdir() if path not in mails]
+            ignored |= dict.fromkeys(beside, _NOT_ARRIVED if name == "tmp" else _NO_MAIL)
+    for path, reason in ignored.items():
+        below = "/" if path.is_dir() else ""
+        yield ListedFile(path, f"{_source_of(path, folder)}{below}", "ignored", reason)
+    for name in folders:
+        source = f"{_source_of(place / name, folder)}/"
+        if name.startswith("."):
+            yield ListedFile(place / name, source, "ignored", _HIDDEN_MAILDIR)
+        elif (place / name).is_symlink():
+            yield ListedFile(place / name, source, "failed", _LINKED_IN_MAILDIR)
+
+
 def _source_of(path: Path, folder: Path) -> str:
     return os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
 
 
-def _refuse_outside(file: ListedFile, root: str) -> ListedFile:
+def _refuse_outside(file: ListedFile, root: Path) -> ListedFile:
     if file.status == "ignored" or Path(os.path.realpath(file.path)).is_relative_to(root):
-        return file
+        return replace(file, root=root)
     reason = "a link that leaves the folder of exports; copy the file into it, or remove the link"
     return ListedFile(file.path, file.source, "failed", reason)
 
 
-def _describe_folder(path: Path, source: str, root: str) -> ListedFile | None:
+def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
     """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
     if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden folder, of which nothing is read")
@@ -192,7 +250,7 @@ def _describe_folder(path: Path, source: str, root: str) -> ListedFile | None:
     if path.is_symlink():
         reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
         return ListedFile(path, source, "failed", reason)
-    if path.suffix.lower() in _SUFFIXES and not is_export_folder([part.name for part in path.iterdir()]):
+    if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
         reason = "a folder in spite of its name; its files are read by themselves"
         return ListedFile(path, source, "ignored", reason)
     return None

@@ -6,15 +6,24 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from backstory.contained_files import open_contained
 from backstory.errors import ExportError
 
 MAX_UNPACKED_BYTES: Final = 8 << 30
 """Maximum size of all parts in an archive. It is read as a stream, so that this limits time and not memory."""
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
+
+MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
+"""Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
+
+_MAIL_FOLDERS: Final = ("cur", "new")
+_HERE: Final = "."
+"""Path of the folder of exports relative to itself."""
 
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
@@ -25,18 +34,20 @@ class ExportParts:
     """The files of one export.
 
     Attributes:
-        names: Paths relative to the export, with ``/``, sorted: JSON files and mailboxes. A single file has its own
-            name, whatever it is.
+        names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes and mails. A single file has its
+            own name, whatever it is.
         open: Opens a part by its name, for reading bytes. It raises :class:`backstory.errors.ExportError` if the part
             has a password.
         is_single: Whether the export is one file, which may have any name.
         source: Path of the export relative to the folder of exports.
+        is_maildir: Whether each part is a mail.
     """
 
     names: Sequence[str]
     open: Callable[[str], AbstractContextManager[IO[bytes]]]
     is_single: bool = False
     source: str = ""
+    is_maildir: bool = False
 
     @property
     def conversation(self) -> str:
@@ -47,7 +58,7 @@ class ExportParts:
 def conversation_of(source: str) -> str:
     """Return the name of an export's conversation, by its path in the folder of exports, if its chats have no names."""
     folder, _, name = source.rpartition("/")
-    return folder or Path(name).stem
+    return Path(name).stem if folder in ("", _HERE) else folder
 
 
 @contextmanager
@@ -91,33 +102,74 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
         yield ExportParts(sorted(members), unpack, source=source)
 
 
-def folder_parts(folder: Path, source: str) -> ExportParts:
-    """Give the parts of a folder that is one export; see :func:`is_export_folder`."""
+def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportParts:
+    """Give the parts of a folder that is one export; see :func:`is_export_folder`.
+
+    Args:
+        folder: The folder.
+        source: Path relative to the folder of exports.
+        root: As for :func:`open_export`.
+    """
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
-    return ExportParts(sorted(paths), lambda name: paths[name].open("rb"), source=source)
+    return ExportParts(
+        sorted(paths),
+        lambda name: open_export(paths[name], root),
+        source=source,
+        is_maildir=is_maildir(_list_folders(folder)),
+    )
 
 
-def is_export_folder(names: Sequence[str]) -> bool:
-    """Return whether a folder with these files is one export: what Slack exports, unpacked."""
+def open_export(path: Path, root: Path | None) -> BufferedReader:
+    """Open a file for reading bytes.
+
+    Args:
+        path: The file.
+        root: The folder of exports with links resolved, outside of which nothing is opened; None for a file that a
+            person named, which may be a link.
+
+    Raises:
+        OSError: It cannot be opened, or lies outside.
+    """
+    return path.open("rb") if root is None else open_contained(root, path)
+
+
+def is_export_folder(folder: Path) -> bool:
+    """Return whether a folder is one export: what Slack exports, unpacked, or a Maildir."""
+    return is_slack_folder([path.name for path in folder.iterdir()]) or is_maildir(_list_folders(folder))
+
+
+def is_slack_folder(names: Sequence[str]) -> bool:
+    """Return whether a folder with these files is what Slack exports, unpacked."""
     return _SLACK_PEOPLE in names and not _SLACK_CHATS.isdisjoint(names)
 
 
+def is_maildir(folders: Sequence[str]) -> bool:
+    """Return whether a folder with these folders is a Maildir. A copy of one may lack its empty folders."""
+    return "cur" in folders and not {"new", "tmp"}.isdisjoint(folders)
+
+
 def is_part(path: Path) -> bool:
-    """Return whether a file of such a folder, or of a folder in it, is a part of the export."""
+    """Return whether a file of a Slack export, or of a folder in it, is a part of the export."""
     return _has_suffix(PurePosixPath(path.name), (".json",)) and path.is_file() and not path.is_symlink()
 
 
 def list_parts(folder: Path) -> list[Path]:
-    """List the parts of a folder that is one export: JSON files in it and in its subfolders, without links."""
-    places = [
-        folder,
-        *(
-            path
-            for path in folder.iterdir()
-            if path.is_dir() and not path.is_symlink() and path.name[0] != "."
-        ),
-    ]
+    """List the parts of a folder that is one export, without links.
+
+    They are the JSON files in it and in its subfolders, or the mails of a Maildir.
+    """
+    folders = _list_folders(folder)
+    if is_maildir(folders):
+        mails = (path for name in _MAIL_FOLDERS if name in folders for path in (folder / name).iterdir())
+        return sorted(
+            path for path in mails if path.name[0] != "." and path.is_file() and not path.is_symlink()
+        )
+    places = [folder, *(folder / name for name in folders if name[0] != ".")]
     return sorted(path for place in places for path in place.iterdir() if is_part(path))
+
+
+def _list_folders(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
 def _has_suffix(path: PurePosixPath, suffixes: tuple[str, ...]) -> bool:

@@ -64,7 +64,7 @@ _READ_AS: Final = (
     "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
     "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON, "
     "Signal text or signal-cli JSON, logs of irssi, WeeChat and ZNC, transcripts of meetings (VTT), "
-    "chats of Zoom and Meet, mbox, eml"
+    "chats of Zoom and Meet, mbox, Maildir, eml"
 )
 
 

@@ -17,7 +17,14 @@ from backstory.messages.chat_formats import find_format, is_line_export
 from backstory.messages.chat_rows import collect_items
 from backstory.messages.csv_table import CsvReader
 from backstory.messages.export_files import ListedFile
-from backstory.messages.export_parts import ExportParts, conversation_of, folder_parts, list_parts, open_parts
+from backstory.messages.export_parts import (
+    ExportParts,
+    conversation_of,
+    folder_parts,
+    list_parts,
+    open_export,
+    open_parts,
+)
 from backstory.messages.file_kinds import DAMAGED_ARCHIVE, describe_unsupported
 from backstory.messages.jsonl_table import JsonLinesReader
 from backstory.messages.parquet_table import ParquetReader
@@ -132,7 +139,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     settings = settings.override(file.source, conversation_of(file.source))
     try:
-        size, latest_year, content = _read_beginning(file.path)
+        size, latest_year, content = _read_beginning(file)
     except OSError as error:
         return _refuse_unopened(file.source, error)
     if content is not None and len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
@@ -142,6 +149,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
             return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
     request = {
         "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would resolve a link a second time
+        "root": None if file.root is None else os.fspath(file.root),
         "source": file.source,
         "settings": settings.model_dump(mode="json"),
         "latest_year": latest_year,
@@ -157,29 +165,31 @@ def read_request(request: bytes) -> bytes:
     """Handle a request of :func:`read_file` in the process with limits."""
     wanted = json.loads(request)
     path, source = Path(wanted["path"]), wanted["source"]
+    root = None if wanted["root"] is None else Path(wanted["root"])
     settings = ConversationSettings.model_validate(wanted["settings"])
     try:
         if path.is_dir():
-            return _encode(read_folder(path, source, settings))
-        with path.open("rb") as opened:
+            return _encode(read_folder(folder_parts(path, source, root), settings))
+        with open_export(path, root) as opened:
             return _encode(read_opened(opened, path.name, source, settings, wanted["latest_year"]))
     except OSError as error:
         return _encode(_refuse_unopened(source, error))
 
 
-def read_folder(folder: Path, source: str, settings: ConversationSettings) -> ReadFile:
+def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
     """Read a folder that is one export in the current process.
 
     Args:
-        folder: A folder for which :func:`backstory.messages.export_parts.is_export_folder` is true.
-        source: Path relative to the folder of exports.
+        parts: The parts of the folder.
         settings: Settings with the folder's overrides already applied.
 
     Returns:
         The status and messages of the whole folder.
     """
-    return _read_parts(folder_parts(folder, source), source, settings) or _refuse(
-        source,
+    if parts.is_maildir and not parts.names:
+        return ReadFile(parts.source, "empty", "there is no mail in its folders cur and new")
+    return _read_parts(parts, parts.source, settings) or _refuse(
+        parts.source,
         "unsupported",
         "a folder with users.json and lists of channels that is no Slack export: its users.json is no list of users. "
         "Put the folder here as Slack exported it, or move it out",
@@ -243,11 +253,11 @@ def parse_content(
     return _parse(reader, content, source, settings, latest_year)
 
 
-def _read_beginning(path: Path) -> tuple[int, int, bytes | None]:
+def _read_beginning(file: ListedFile) -> tuple[int, int, bytes | None]:
     """Return the size of a file or folder, the latest year of its messages, and the first bytes of a file."""
-    if path.is_dir():
-        return sum(part.stat().st_size for part in list_parts(path)), KNOWN_YEAR, None
-    with path.open("rb") as opened:
+    if file.path.is_dir():
+        return sum(part.stat().st_size for part in list_parts(file.path)), KNOWN_YEAR, None
+    with open_export(file.path, file.root) as opened:
         state = os.fstat(opened.fileno())
         return state.st_size, latest_year_of(state.st_mtime), opened.read(SMALL_BYTES + 1)
 

@@ -6,6 +6,8 @@ import codecs
 from collections.abc import Iterator
 from typing import IO, Final
 
+from backstory.seven_bit_encoding import find_iso_2022
+
 MOST_LINE_BYTES: Final = 1 << 20
 """Maximum length of a line."""
 
@@ -35,8 +37,14 @@ def read_first_lines(file: IO[bytes]) -> list[str]:
 
 
 def decode_line(line: bytes) -> str:
-    """Decode one line as UTF-8, else as Windows-1252: in the logs of some programs, each line has its own encoding."""
+    """Decode one line, since in the logs of some programs each line has its own encoding.
+
+    It is read as ISO-2022-JP if it has the escape sequences of that, else as UTF-8, else as Windows-1252.
+    """
     ended = line.removesuffix(b"\n").removesuffix(b"\r")
+    escaped = find_iso_2022(ended)
+    if escaped is not None:
+        return ended.decode(escaped, "replace")
     try:
         return ended.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""E-mail: mailboxes (mbox), as programs and services export them, and single mails (eml)."""
+"""E-mail: mailboxes (mbox, Maildir), as programs and services export or keep them, and single mails (eml)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,16 @@ _OBSCURED: Final = re.compile(
 """An address as the archives of Mailman write it: ``ann at example.org (Ann Oak)``."""
 
 _TO: Final = ("to", "cc", "reply-to", "sender")
+_MOVED: Final = (
+    "the mail was moved or removed while the folder was read; the next run reads it where it is then"
+)
 _TOO_LARGE: Final = f"it has more than {MOST_MAIL_BYTES >> 20} MiB"
 
 
 def find_mail(parts: ExportParts) -> list[str]:
-    """Return mailboxes, or a single mail; see :class:`backstory.messages.chat_format.ChatFormat`."""
+    """Return mailboxes, or mails; see :class:`backstory.messages.chat_format.ChatFormat`."""
+    if parts.is_maildir:
+        return list(parts.names)
     found = []
     for name in parts.names:
         if parts.is_single or PurePosixPath(name).suffix.lower() == ".mbox":
@@ -52,14 +57,27 @@ def read_mail(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read all mails; see :class:`backstory.messages.chat_format.ChatFormat`."""
     told: set[Chat | Person] = set()
     for name in found:
+        for item in _read_mailbox(parts, name):
+            if isinstance(item, Unread) and parts.is_maildir:
+                yield Unread(f"{name}: {item.reason}")
+            elif not isinstance(item, Chat | Person):
+                yield item
+            elif item not in told:
+                told.add(item)
+                yield item
+
+
+def _read_mailbox(parts: ExportParts, name: str) -> Iterator[Item]:
+    try:
         for content in _split(parts, name):
-            items = iter([Unread(_TOO_LARGE)]) if content is None else _read(content, parts.conversation)
-            for item in items:
-                if not isinstance(item, Chat | Person):
-                    yield item
-                elif item not in told:
-                    told.add(item)
-                    yield item
+            if content is None:
+                yield Unread(_TOO_LARGE)
+            else:
+                yield from _read(content, parts.conversation)
+    except FileNotFoundError:
+        if not parts.is_maildir:
+            raise
+        yield Unread(_MOVED)
 
 
 def _split(parts: ExportParts, name: str) -> Iterator[bytes | None]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from backstory.messages.mail_html import read_html
 from backstory.messages.table_values import read_timestamp
+from backstory.seven_bit_encoding import find_iso_2022
 
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors that the standard library raises for mails that follow no standard."""
@@ -19,6 +20,8 @@ UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Recursi
 _MOST_TEXT: Final = 1 << 22
 _MOST_HEADER: Final = 1 << 16
 _WINDOWS: Final = "cp1252"
+_ASCII: Final = ("us-ascii", "ascii")
+"""What mails state that hold other letters, too."""
 
 
 class TooLongTextError(ValueError):
@@ -129,8 +132,9 @@ def _read_text(part: Message) -> str:
 
 
 def _decode(content: bytes, charset: str | None) -> str:
-    """Decode bytes as stated, else as UTF-8, else as Windows-1252."""
-    for encoding in (charset, "utf-8"):
+    """Decode bytes as stated, else by the escapes of ISO-2022-JP, else as UTF-8, else as Windows-1252."""
+    stated = None if charset is None or charset.lower() in _ASCII else charset
+    for encoding in (stated, find_iso_2022(content), "utf-8"):
         try:
             if encoding is not None:
                 return content.decode(encoding)

@@ -20,7 +20,7 @@ from backstory.messages.chat_format import (
     name_chat,
     read_each,
 )
-from backstory.messages.export_parts import ExportParts, is_export_folder
+from backstory.messages.export_parts import ExportParts, is_slack_folder
 from backstory.messages.json_stream import BrokenJsonError, find_paths, read_head, stream_json
 from backstory.messages.slack_text import read_markup
 
@@ -60,7 +60,7 @@ def find_slack(parts: ExportParts) -> list[str]:
             name: PurePosixPath(name).relative_to(root) for name in parts.names if _is_below(name, root)
         }
         lists = {str(path): name for name, path in inside.items() if len(path.parts) == 1}
-        if is_export_folder(list(lists)) and _lists_people(parts, lists[_PEOPLE]):
+        if is_slack_folder(list(lists)) and _lists_people(parts, lists[_PEOPLE]):
             days = [
                 name for name, path in inside.items() if len(path.parts) == 2 and _DAY.fullmatch(path.name)
             ]

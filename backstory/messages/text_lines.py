@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from backstory.seven_bit_encoding import find_seven_bit_encoding
 from backstory.text_encoding import UTF8, find_encoding
 
 _HEAD_BYTES = 65_536
@@ -46,7 +47,8 @@ def decode_lines(content: bytes) -> TextLines:
     """
     content = _end_lines(content)
     unmarked = content.removeprefix(codecs.BOM_UTF8)
-    if b"\0" not in content[:_HEAD_BYTES] and not content.startswith(_UTF16_MARKS):
+    is_wide = b"\0" in content[:_HEAD_BYTES] or content.startswith(_UTF16_MARKS)
+    if not is_wide and find_seven_bit_encoding(content) is None:
         try:
             return TextLines(_split(unmarked), {}, UTF8)
         except pa.ArrowInvalid:  # another encoding, or UTF-8 with damaged lines
@@ -55,6 +57,8 @@ def decode_lines(content: bytes) -> TextLines:
     if encoding == UTF8:
         text = unmarked.decode(UTF8, "replace")
         return TextLines(_split(text.encode()), _find_undecodable(unmarked), UTF8)
+    if encoding.startswith("iso2022"):
+        return _decode_each(content, encoding)
     return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
 
 
@@ -94,6 +98,18 @@ def _split(content: bytes) -> pl.Series:
     array.validate(full=True)
     lines = pl.Series("text", array, dtype=pl.String)
     return lines.str.strip_suffix("\r\n").str.strip_suffix("\n")
+
+
+def _decode_each(content: bytes, encoding: str) -> TextLines:
+    """Decode lines that each begin with letters of ASCII, so that a damaged one harms no other."""
+    lines, damaged = [], {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            lines.append(line.decode(encoding))
+        except UnicodeDecodeError:
+            lines.append(line.decode(encoding, "replace"))
+            damaged[number] = f"the line is not {encoding}, as others are; save the file as UTF-8"
+    return TextLines(_split("\n".join(lines).encode()), damaged, encoding)
 
 
 def _find_undecodable(content: bytes) -> dict[int, str]:

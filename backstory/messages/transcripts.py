@@ -42,12 +42,21 @@ class _Cue:
         end: Likewise.
         number: Number of its first line in the file.
         lines: The texts.
+        size: Number of its lines in the file.
     """
 
     start: timedelta
     end: timedelta
     number: int
     lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> int:
+        """Add a line unless there are too many, and return how many there are in the file so far."""
+        self.size += 1
+        if self.size <= _MOST_CUE_LINES:
+            self.lines.append(line)
+        return self.size
 
 
 @dataclass(frozen=True)
@@ -139,8 +148,10 @@ def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
             cue = None
         if times is not None:
             cue = _Cue(_read_place(times, "a"), _read_place(times, "b"), number)
-        elif cue is not None and len(cue.lines) < _MOST_CUE_LINES:
-            cue.lines.append(text)
+        elif cue is not None and cue.add(text) == _MOST_CUE_LINES + 1:
+            yield Unread(
+                f"line {number}: the cue has more than {_MOST_CUE_LINES:,} lines; the rest is left out"
+            )
     if cue is not None:
         yield cue
 

@@ -32,6 +32,7 @@ _DIRECT: Final = re.compile(r"(?P<name>.+?) ?\([^()]{1,60}\)")
 _REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
 _ANSWERED: Final = re.compile(r'Replying to ["\u201c][^\n]{0,500}\n+')
 _MOST_CHARACTERS: Final = 1 << 20
+_TOO_LONG: Final = f"the message has more than {_MOST_CHARACTERS:,} characters; the rest is left out"
 _NIGHT: Final = timedelta(hours=12)
 _NO_DAY: Final = (
     "its lines tell the time and no date, and neither does the file's name or folder; put the date into the name, such "
@@ -52,7 +53,7 @@ class _Message:
         name: Who wrote it.
         to: Who received it, as written; empty if all did.
         lines: Its lines.
-        size: Number of their characters.
+        size: Number of their characters in the file.
     """
 
     at: timedelta
@@ -61,11 +62,13 @@ class _Message:
     lines: list[str] = field(default_factory=list)
     size: int = 0
 
-    def add(self, line: str) -> None:
-        """Add a line, up to a million characters."""
+    def add(self, line: str) -> bool:
+        """Add a line unless the message is too long with it; return whether it is the first that is left out."""
+        was_full = self.size > _MOST_CHARACTERS
         self.size += len(line) + 1
         if self.size <= _MOST_CHARACTERS:
             self.lines.append(line)
+        return self.size > _MOST_CHARACTERS and not was_full
 
     @property
     def partner(self) -> str | None:
@@ -160,7 +163,8 @@ def _read_messages(parts: ExportParts, name: str) -> Iterator[_Message | Unread]
             elif line is None:
                 yield Unread(f"line {number}: it is longer than 1 MiB")
             elif message is not None:
-                message.add(line.removeprefix("\t"))
+                if message.add(line.removeprefix("\t")):
+                    yield Unread(f"line {number}: {_TOO_LONG}")
             elif line.strip():
                 yield Unread(f"line {number}: it belongs to no message")
     if message is not None:

@@ -23,10 +23,10 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 10,
+        "messages": 11,
         "windows": 1,
         "window_chunks": 2,
-        "documents": 4,
+        "documents": 5,
         "document_chunks": 3,
         "search_index": FORMAT,
         "hits": 1,

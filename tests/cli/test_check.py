@@ -17,13 +17,13 @@ Taken for chats
     dates read as day-month-year; clock read in UTC; utf-8; English
 
 Taken for documents
-  date     format    language  encoding  file
-  no date  markdown  English   utf-8     posts/disk.md
-  no date  markdown  English   utf-8     posts/irrigation.md
+  date     format    pages  chunks  language  encoding  file
+  no date  markdown              1  English   utf-8     posts/disk.md
+  no date  markdown              1  English   utf-8     posts/irrigation.md
 
 In all
   1 chat export: 2 messages by 2 people.
-  2 documents: 0 with a date; 2 without a date.
+  2 documents: 0 with a date; 2 without a date; 2 chunks.
 """
 
 
@@ -66,6 +66,13 @@ def test_long_lists_of_documents_begin_with_what_lacks_something(root: Path) -> 
     begin = shown.index("Taken for documents") + 2
     assert shown[begin].endswith("posts/disk.md")
     assert shown[begin + 20] == "  and 7 more, which --json lists"
+
+
+def test_what_is_not_certain_of_a_document_is_said(root: Path) -> None:
+    (root / "posts" / "latin.md").write_bytes("Das Rohr für die Bewässerung".encode("cp1252"))
+    shown = "\n".join(lines(run("check", str(root)).stdout))
+    doubt = "posts/latin.md\n    it is not UTF-8 and was read as cp1252; save it as UTF-8 if names or texts look wrong"
+    assert f"Read, but not wholly or not with certainty\n  {doubt}\n\nIn all" in shown
 
 
 def test_scripts_get_every_file(root: Path) -> None:

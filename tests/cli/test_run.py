@@ -55,6 +55,23 @@ def test_a_run_says_what_it_made_and_what_it_cost_and_a_second_that_nothing_chan
     assert "Nothing has changed since the last run" in second.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "days", [(), ("--from", "2025-03-15"), ("--from", "2025-03-15", "--to", "2025-03-15")]
+)
+def test_without_chats_a_run_stops_before_it_makes_anything(
+    days: tuple[str, ...], workspace: Workspace, call: Call
+) -> None:
+    workspace.exports.rename(workspace.root / "aside")
+    done = call(*days, "-w", str(workspace.root))
+    assert done.returncode == 2
+    assert (
+        f"{workspace.exports} is not there; make the folder and put chat exports into it, or read"
+        in done.stderr
+    )
+    assert done.stdout == f"Reading {workspace.root}\n"
+    assert not list_partitions(workspace.tables, "documents")
+
+
 def test_a_range_of_days_makes_only_these(workspace: Workspace, call: Call) -> None:
     days = ("--from", "2025-03-15", "--to", "2025-03-15")
     assert call(*days, "-w", str(workspace.root)).returncode == 0

@@ -15,6 +15,7 @@ from backstory.documents.reader import READERS, find_reader
 from backstory.errors import DocumentError
 from backstory.settings import DocumentSettings
 from tests.documents.office_files import (
+    RELATION,
     book_parts,
     make_zip,
     open_parts,
@@ -138,6 +139,39 @@ def test_a_bad_archive_is_refused_with_its_reason(
     assert reason in refusal(uri, change(make_zip(FILES[uri][1])))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("word/document.xml", "<w:document", "its part word/document.xml is not XML"),
+        ("word/document.xml", "", "its part word/document.xml is not XML"),
+        ("word/styles.xml", "<w:styles>", "its part word/styles.xml is not XML"),
+        ("_rels/.rels", "none", "its part _rels/.rels is not XML"),
+        ("word/document.xml", "<a/>", "its parts do not fit together as those of a Word document"),
+        ("word/document.xml", str(FILES["a.docx"][1]["word/document.xml"]).replace(
+            "<w:p>", '<w:p><w:hyperlink xmlns:r="' + RELATION + '" r:id="rId9"/>'), "its parts do not fit together"),
+    ],
+)  # fmt: skip
+def test_a_word_document_of_broken_parts_is_damaged(name: str, content: str, problem: str) -> None:
+    damaged = make_zip(FILES["a.docx"][1] | {name: content})
+    assert refusal("a.docx", damaged).startswith(f"a.docx: the file is damaged: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("uri", "name", "content"),
+    [
+        ("a.docx", "word/document.xml", str(FILES["a.docx"][1]["word/document.xml"]).replace(
+            "<w:p>", "<w:sdt><w:sdtContent>" * 3_000 + "</w:sdtContent></w:sdt>" * 3_000 + "<w:p>")),
+        ("a.odt", "content.xml", open_parts("text", DEEP + "</text:list-item></text:list>" * 20_000)["content.xml"]),
+    ],
+)  # fmt: skip
+def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: str) -> None:
+    reader = find_reader(uri, READERS)
+    assert reader is not None
+    file = make_zip(FILES[uri][1] | {name: content}, zipfile.ZIP_STORED)
+    with pytest.raises(DocumentError, match=f"^{uri}: its parts are nested more deeply than any program"):
+        read_document(reader, file, uri, DocumentSettings())
+
+
 def test_parts_and_bytes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     content = make_zip(FILES["a.docx"][1])
     monkeypatch.setattr(package, "MOST_PARTS", 3)
@@ -168,7 +202,7 @@ def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: s
         read_document(reader, make_zip(FILES[uri][1] | {name: content}), uri, limits)
 
 
-@pytest.mark.parametrize("uri", ["a.pptx", "a.odt", "a.epub", "a.xlsx"])
+@pytest.mark.parametrize("uri", ["a.docx", "a.pptx", "a.odt", "a.epub", "a.xlsx"])
 @settings(max_examples=40)
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_refused(uri: str, data: st.DataObject) -> None:

@@ -69,7 +69,7 @@ def test_a_link_put_there_after_the_path_was_resolved_is_not_followed(
         (root / swapped).symlink_to(root.parent / "outside" / Path(swapped).relative_to("inner"))
         return resolved
 
-    monkeypatch.setattr("backstory.documents.opening.os.path.realpath", resolve_and_swap)
+    monkeypatch.setattr("backstory.contained_files.os.path.realpath", resolve_and_swap)
     with pytest.raises(DocumentError, match=r"cannot be read|not a file"):
         read(root, "inner/a.md")
 

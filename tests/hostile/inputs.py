@@ -344,7 +344,7 @@ HOSTILE = (
             write(make_zip(WORD)[:700])),
     Hostile("posts", "picture.docx", "an image with the name of a Word file", "failed", "an image (PNG)",
             write(b"\x89PNG\r\n\x1a\n" + b"\0" * 100)),
-    Hostile("posts", "deep.odt", "OpenDocument, 20,000 lists in lists", "failed", "breaks the reader",
+    Hostile("posts", "deep.odt", "OpenDocument, 20,000 lists in lists", "failed", "nested more deeply",
             write(make_zip(open_parts("text", LISTS), zipfile.ZIP_STORED))),
     Hostile("posts", "deep.html", "web page, 100,000 tags in tags", "failed", "nested deeper than 1,024 tags",
             write("<b>" * 100_000 + "Text")),

@@ -174,9 +174,9 @@ PACKED: Final = (
     Hostile("posts", "remote.docx", "Word, a part that lies at an address", "read", "", change(
         WORD, "_rels/.rels", "</Relationships>",
         '<Relationship Id="rId9" Type="x" Target="http://127.0.0.1:9/x" TargetMode="External"/></Relationships>')),
-    Hostile("posts", "text.docx", "Word without its text", "failed", "", office(
+    Hostile("posts", "text.docx", "Word without its text", "failed", "do not fit together", office(
         {name: part for name, part in WORD.items() if name != "word/document.xml"})),
-    Hostile("posts", "cut-xml.docx", "Word, its XML cut off", "failed", "", office(
+    Hostile("posts", "cut-xml.docx", "Word, its XML cut off", "failed", "is not XML", office(
         {**WORD, "word/document.xml": str(WORD["word/document.xml"])[:-40]})),
     Hostile("posts", "index.xlsx", "spreadsheet, a text that its list of texts lacks", "failed", "damaged",
             office({**SHEET, FIRST_SHEET: str(SHEET[FIRST_SHEET]).replace(

@@ -165,11 +165,7 @@ def test_texts_and_others(name: str, data: st.DataObject) -> None:
 
 @fewer
 @given(data=st.data())
-@pytest.mark.parametrize(
-    "name",
-    # A damaged Word file often ends the process that reads it, and another has to be started.
-    [pytest.param(name, marks=pytest.mark.long) if name.endswith(".docx") else name for name in PACKED],
-)
+@pytest.mark.parametrize("name", PACKED)
 def test_packed_documents(name: str, data: st.DataObject) -> None:
     """The archive is whole and a part of it is damaged, or the archive itself."""
     parts = PACKED[name]

@@ -11,10 +11,18 @@ import pytest
 
 from backstory.errors import InputError, RemovalError, SettingsError, WorkspaceError
 from backstory.forgotten import Forgotten, write_forgotten
+from backstory.inspection.catalog import list_documents
 from backstory.inspection.preview import Preview, preview_run
-from backstory.pipeline import find_partitions, materialize_documents, materialize_messages
+from backstory.pipeline import (
+    find_partitions,
+    materialize_document_chunks,
+    materialize_documents,
+    materialize_messages,
+)
 from backstory.tables import read_table
+from backstory.tables.views import write_views
 from backstory.workspace import Workspace, open_workspace
+from tests.documents.office_files import make_zip, shape, slide_parts
 from tests.workspaces import CHAT, SETTINGS, write_workspace
 
 AMBIGUOUS = "01/02/2024, 10:00 - Ann: The frost\n02/03/2024, 10:00 - Bo: The elbow\n"
@@ -86,6 +94,32 @@ def test_it_says_what_a_run_then_says(make_workspace: Callable[..., Workspace]) 
     zones = {row["source"]: row["timezone"] for row in preview.files if row["timezone"]}
     assert zones == {"chats/garden.txt": "Europe/Berlin", "chats/trip/chat.txt": "Asia/Tokyo"}
     assert not preview.complete
+
+
+def test_pages_and_chunks_are_those_of_the_run(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS}chunks: {{chunkers: {{text: character}}}}\n")
+    slides = make_zip(slide_parts([shape("Moths"), shape("Lamps")]))
+    write(workspace.root, {"posts/a.pptx": slides, "posts/a.md": "word " * 5_000, "posts/a.txt": "x" * 3_000})
+    rows = {row["source"]: (row["pages"], row["chunks"]) for row in preview_run([workspace.root]).files}
+    materialize_documents(workspace)
+    materialize_document_chunks(workspace)
+    write_views(workspace.tables)
+    told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in list_documents(workspace)}
+    assert rows == {**told, "chats/garden.txt": (None, None)}
+    assert rows["posts/a.pptx"] == (2, 2)
+    assert (rows["posts/a.md"][1] or 0) > 1
+
+
+def test_chunks_are_not_known_without_the_model_and_what_stops_the_run_is_said(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(SETTINGS.replace("provider: hashing", "provider: local, model_dir: none"))
+    preview = preview_run([workspace.root])
+    assert {row["chunks"] for row in preview.files} == {None}
+    assert any("the chunks are not known" in note for note in preview.notes)
+    workspace = make_workspace(f"{SETTINGS}chunks: {{max_tokens: 20, overlap_tokens: 5}}\n", "second")
+    write(workspace.root, {"posts/a.md": f"# {'word ' * 40}\n\nText"})
+    assert any("cannot be cut into chunks" in problem for problem in preview_run([workspace.root]).problems)
 
 
 def test_what_a_workspace_keeps_for_itself_is_no_document(make_workspace: Callable[..., Workspace]) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from backstory.errors import ExportError, WorkspaceError
 from backstory.messages import RAW_SCHEMA, READERS, find_exports, read_export, read_exports
-from backstory.messages.exports import replace_sources
+from backstory.messages.export_files import list_files
+from backstory.messages.exports import read_listed_exports, replace_sources
 from backstory.settings import ConversationSettings
 from backstory.tables.contracts import polars_schema, validate
 from backstory.tables.schemas import Quarantine, Sources
@@ -244,8 +245,28 @@ def test_links_that_lead_nowhere_cost_only_themselves(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").symlink_to(tmp_path)
 
     assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere/": "ignored", "gone.txt": "failed"}
-    assert "cannot be opened (No such file or directory)" in reason_of(tmp_path, "gone.txt")
+    assert "it is not a file, or a link to none" in reason_of(tmp_path, "gone.txt")
     assert find_exports(tmp_path)
+
+
+@pytest.mark.parametrize("size", [1, 100_000])  # read in this process, or in that with limits
+@pytest.mark.parametrize("what", ["link", "folder", "pipe"])
+def test_what_takes_the_place_of_an_export_after_the_check_is_not_opened(
+    what: str, size: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "chats" / "inner" / "chat.txt", CHAT * size)
+    write(tmp_path / "elsewhere" / "chat.txt", CHAT.replace("hello", "secret"))
+    listed = list_files(tmp_path / "chats")
+    if what == "folder":
+        path.parent.rename(tmp_path / "aside")
+        path.parent.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.unlink()
+        os.mkfifo(path) if what == "pipe" else path.symlink_to(tmp_path / "elsewhere" / "chat.txt")
+    read = read_listed_exports(listed, ConversationSettings())
+    assert read.messages.is_empty()
+    assert read.sources["status"].to_list() == ["failed"]
+    assert "it cannot be opened (it is" in read.sources["reason"][0]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
@@ -378,7 +399,7 @@ def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCapture
 
 def test_the_recipe_for_other_apps_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
-    _, recipe = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     said = {
         "senderName": "Zoë",
         "timestamp": 1_705_352_700_123,

@@ -153,6 +153,14 @@ def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_pat
     assert found.quarantine["reason"].to_list() == ["line 3: it is longer than 1 MiB"]
 
 
+def test_the_escape_sequences_of_japanese_logs_are_read(tmp_path: Path) -> None:
+    lines = [text.encode("iso2022_jp") for text in ("[10:00:00] <ann> パンを焼く", "[10:01:00] <駅> はい")]
+    (tmp_path / "2024-05-01.log").write_bytes(b"\n".join([*lines, "[10:02:00] <ann> Grüße".encode()]))
+    rows = read_exports(tmp_path, SETTINGS).messages
+    assert rows["text"].to_list() == ["パンを焼く", "はい", "Grüße"]
+    assert rows["author"].to_list() == ["ann", "駅", "ann"]
+
+
 def test_no_nick_or_address_is_left_in_the_tables(tmp_path: Path) -> None:
     for name, log in LOGS.items():
         path = tmp_path / name

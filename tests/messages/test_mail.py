@@ -12,7 +12,11 @@ from typing import IO, cast
 import polars as pl
 import pytest
 
+from backstory.inspection.preview import preview_run
 from backstory.messages import assign_message_ids, read_exports
+from backstory.messages.export_files import find_exports
+from backstory.messages.export_parts import folder_parts
+from backstory.messages.file_reading import read_folder
 from backstory.messages.mail_html import read_html
 from backstory.messages.mail_text import cut_quotes
 from backstory.messages.mbox_stream import split_mailbox
@@ -62,17 +66,73 @@ def test_a_single_mail_and_an_archive_are_read_alike(tmp_path: Path) -> None:
     assert rows["text"][0] == rows["text"][1]
 
 
-def test_the_recipe_for_a_maildir_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
-    recipe = page.partition("```python\n")[2].partition("```")[0]
-    mailbox.Maildir(tmp_path / "Maildir").add(MAIL.encode())
-    (tmp_path / "chats").mkdir()
-    monkeypatch.chdir(tmp_path)
+def keep(folder: Path, count: int = 2) -> mailbox.Maildir:
+    """Keep mails in a Maildir as programs do: seen ones in ``cur``, others in ``new``."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    kept = mailbox.Maildir(folder)
+    for number in range(count):
+        message = mailbox.MaildirMessage(mail(number).partition("\n")[2].encode())
+        message.set_subdir("cur" if number % 2 else "new")
+        kept.add(message)
+    return kept
 
-    exec(recipe, {})
 
-    rows = read_exports(tmp_path / "chats", SETTINGS).messages
-    assert rows["author"].to_list() == ["ann@example.org"]
+def test_a_maildir_is_read_as_the_mailbox_that_it_is(tmp_path: Path) -> None:
+    keep(tmp_path / "chats" / "inbox")
+    (tmp_path / "chats" / "inbox" / "dovecot.index").write_bytes(b"x")
+    keep(tmp_path / "chats" / "inbox" / ".Spam")
+    keep(tmp_path / "chats" / "inbox" / "Sent", 1)
+    (tmp_path / "chats" / "inbox" / "cur" / ".hidden").write_text("x", encoding="utf-8")
+    (tmp_path / "chats" / "inbox" / "tmp" / "1").write_text("Fro", encoding="utf-8")
+    found = read_exports(tmp_path / "chats", SETTINGS)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/inbox/": "read",
+        "chats/inbox/Sent/": "read",
+        "chats/inbox/.Spam/": "ignored",
+        "chats/inbox/dovecot.index": "ignored",
+        "chats/inbox/cur/.hidden": "ignored",
+        "chats/inbox/tmp/1": "ignored",
+    }
+    assert sorted(found.messages["conversation_id"]) == ["inbox", "inbox", "inbox/Sent"]
+
+    boxed = tmp_path / "boxed"
+    boxed.mkdir()
+    kept = assign_message_ids(found.messages.filter(conversation_id="inbox"))
+    as_mbox = assign_message_ids(read(boxed, inbox=mail(0) + mail(1)))
+    assert set(kept["message_id"]) == set(as_mbox["message_id"])
+
+
+def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
+    kept = keep(tmp_path / "inbox")
+    before = find_exports(tmp_path)
+    assert find_exports(tmp_path) == before
+    [key, other] = kept.keys()
+    kept.discard(key)
+    (tmp_path / "inbox" / "new" / "broken").write_bytes(b"From: a@example.org\n\ntext")
+    assert find_exports(tmp_path) != before
+    found = read_exports(tmp_path, SETTINGS)
+    assert (len(found.messages), found.sources["status"].to_list()) == (1, ["read"])
+    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no date that can be read"]
+    kept.discard(other)
+    (tmp_path / "inbox" / "new" / "broken").unlink()
+    assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["empty"]
+
+
+def test_a_mail_that_goes_while_its_folder_is_read_costs_only_itself(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    parts = folder_parts(tmp_path / "inbox", "inbox/", tmp_path.resolve())
+    (tmp_path / "inbox" / parts.names[0]).unlink()
+    read = read_folder(parts, SETTINGS)
+    assert (read.rows, read.status) == (1, "read")
+    assert "moved or removed while the folder was read" in read.unread["reason"][0]
+
+
+def test_a_maildir_is_one_chat_to_the_check(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    preview = preview_run([tmp_path])
+    assert [(row["source"].removeprefix(f"{tmp_path}/"), row["rows"]) for row in preview.files] == [
+        ("inbox/", 2)
+    ]
 
 
 def test_a_mail_of_a_list_in_two_mailboxes_is_one_message(tmp_path: Path) -> None:
@@ -102,6 +162,12 @@ def test_encodings_of_headers_and_texts(tmp_path: Path) -> None:
     )
     assert rows["text"].to_list() == ["Brötchen\n\nGrüße", "a\n\nGrüße", "Bread\n\nhello"]
     assert rows["author"].to_list() == ["zoe@example.org", "o@example.org", "ann@example.org"]
+
+
+@pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii"])
+def test_japanese_mails_that_do_not_state_their_encoding_are_read(stated: str, tmp_path: Path) -> None:
+    content = mail(1, "パンを焼く", Subject="朝", Content_Type=stated).encode("iso2022_jp")
+    assert read(tmp_path, inbox=content)["text"].to_list() == ["朝\n\nパンを焼く"]
 
 
 @pytest.mark.parametrize(

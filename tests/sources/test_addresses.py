@@ -13,9 +13,11 @@ import fsspec
 import pytest
 
 from backstory.documents.file_rules import FileRules
+from backstory.documents.folder import read_listed_documents
+from backstory.documents.unlisted import is_unlisted
 from backstory.errors import SettingsError, SourceError
 from backstory.pipeline import is_fresh, materialize_documents
-from backstory.settings import SourceSettings
+from backstory.settings import DocumentSettings, SourceSettings
 from backstory.sources.addresses import describe_failure, name_page
 from backstory.sources.mirror import list_mirror, read_state, update_mirror
 from backstory.sources.remote_files import RemoteFile, RemoteListing
@@ -287,6 +289,36 @@ def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path
     assert (listing.unlisted, [entry.status for entry in listing.left_out]) == (("a.md",), ["failed"])
     update_mirror(tmp_path, "y", Scripted({"c.md": b"# C\n"}), FileRules(), MOST)
     assert copies(tmp_path) == {"c.md": b"# C\n"}
+
+
+def test_a_failed_file_keeps_no_other_document_whose_name_begins_alike(tmp_path: Path) -> None:
+    remote = Scripted(dict.fromkeys(("a.md", "a.md.md", "a.mdown/b.md", "c.md"), b"# Text\n"))
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    before = read_listed_documents(list_mirror(tmp_path, "x", FileRules()), DocumentSettings())
+    remote.contents = {"a.md": b"# Changed\n", "c.md": b"# Text\n"}
+    remote.broken.add("a.md")
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    after = read_listed_documents(
+        list_mirror(tmp_path, "x", FileRules()), DocumentSettings(), before.documents
+    )
+    states = dict(after.documents.select("uri", "status").rows())
+    assert states == {"a.md": "ok", "a.md.md": "deleted", "a.mdown/b.md": "deleted", "c.md": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [
+        ("", {"a.md", "n/b.md"}),
+        ("n/", {"n/b.md"}),
+        ("n", {"n/b.md"}),
+        ("s://", {"s://a.md", "s://n/b.md"}),
+        ("s://n/", {"s://n/b.md"}),
+        ("../written/", {"../written/p.md"}),
+    ],
+)
+def test_what_could_not_be_looked_into_holds_what_lies_in_it(place: str, kept: set[str]) -> None:
+    uris = ["a.md", "n/b.md", "s://a.md", "s://n/b.md", "sn://a.md", "../written/p.md"]
+    assert {uri for uri in uris if is_unlisted(uri, {place})} == kept
 
 
 def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ import posixpath
 from typing import Final
 from urllib.parse import unquote
 
-from backstory.chunking.outline import outline_markdown
 from backstory.documents.html_head import find_html_encoding
 from backstory.documents.html_markdown import convert_html
+from backstory.documents.office.composition import compose_document
 from backstory.documents.office.package import Package, damaged, open_package
-from backstory.documents.office.properties import read_properties
-from backstory.documents.office.unread_images import describe_images, mention_images
 from backstory.documents.parsed_document import ParsedDocument
 from backstory.documents.text_decoding import decode_text
-from backstory.errors import DocumentError, EmptyDocumentError
+from backstory.errors import DocumentError
 
 _CONTAINER: Final = "META-INF/container.xml"
 _RIGHTS: Final = "META-INF/encryption.xml"
@@ -60,21 +58,12 @@ class BookReader:
         images = sum(
             name.lower().endswith((".jpg", ".jpeg", ".png", ".gif", ".webp")) for name in package.names
         )
-        if not text.strip():
-            raise EmptyDocumentError(f"{uri}: there is no text in its chapters{mention_images(images)}")
-        properties = read_properties(package.parse(main).find(f"{_OPF}metadata"))
         notes = (
             f"{missing} of its chapters are missing in the file; get a whole copy" if missing else None,
             "parts nested deeper than 1,024 tags were not read" if is_cut else None,
-            describe_images(text, images),
         )
-        return ParsedDocument(
-            text=text,
-            title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
-            updated_at=properties.updated_at,
-            tags=properties.tags,
-            unread="; ".join(filter(None, notes)) or None,
-        )
+        properties = package.parse(main).find(f"{_OPF}metadata")
+        return compose_document(uri, text, properties, images, notes=notes, place="in its chapters")
 
 
 def _refuse_rights(package: Package) -> None:

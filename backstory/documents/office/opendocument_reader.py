@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.chunking.outline import outline_markdown
+from backstory.documents.office.composition import compose_document
 from backstory.documents.office.opendocument_text import DRAW, OFFICE, PRESENTATION, write_blocks
 from backstory.documents.office.package import Package, damaged, open_package
-from backstory.documents.office.properties import read_properties
 from backstory.documents.office.slide_reader import PAGE_BREAK, find_starts
-from backstory.documents.office.unread_images import describe_images, mention_images
 from backstory.documents.parsed_document import ParsedDocument
-from backstory.errors import EmptyDocumentError
 
 _CONTENT: Final = "content.xml"
 _BLOCK_BREAK: Final = "\n\n"
@@ -73,16 +70,5 @@ def _write_slide(page: Element) -> str:
 
 
 def _compose(package: Package, text: str, starts: tuple[int, ...]) -> ParsedDocument:
-    images = package.count_images("Pictures/")
-    if not text.strip():
-        raise EmptyDocumentError(f"{package.uri}: there is no text in it{mention_images(images)}")
-    properties = read_properties(package.parse_optional("meta.xml"))
-    return ParsedDocument(
-        text=text,
-        title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
-        updated_at=properties.updated_at,
-        tags=properties.tags,
-        page_starts=starts,
-        chunker="page" if starts else "markdown",
-        unread=describe_images(text, images),
-    )
+    properties = package.parse_optional("meta.xml")
+    return compose_document(package.uri, text, properties, package.count_images("Pictures/"), starts=starts)

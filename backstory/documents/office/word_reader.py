@@ -9,15 +9,13 @@ and its HTML keeps headings, lists, tables, notes, and insertions as accepted. I
 from __future__ import annotations
 
 from typing import Final
+from xml.parsers.expat import ExpatError
 
-from backstory.chunking.outline import outline_markdown
 from backstory.documents.html_markdown import convert_html
+from backstory.documents.office.composition import compose_document
 from backstory.documents.office.missing import require_office
-from backstory.documents.office.package import damaged, open_package
-from backstory.documents.office.properties import read_properties
-from backstory.documents.office.unread_images import describe_images, mention_images
+from backstory.documents.office.package import Package, damaged, open_package
 from backstory.documents.parsed_document import ParsedDocument
-from backstory.errors import EmptyDocumentError
 
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
@@ -26,6 +24,9 @@ p[style-name='Quote'] => blockquote > p:fresh
 p[style-name='Intense Quote'] => blockquote > p:fresh
 p[style-name='HTML Preformatted'] => pre:separator('\\n')
 """
+
+_UNREADABLE: Final = (ExpatError, ValueError, LookupError, TypeError, AttributeError, OSError)
+"""What mammoth raises for parts that are no XML, or that lack what the format asks for."""
 
 
 class WordReader:
@@ -41,20 +42,28 @@ class WordReader:
         """Read one file; see :class:`backstory.documents.DocumentReader`. No file is a draft."""
         package = open_package(content, uri, "a Word document (DOCX)")
         require_office(uri, "a Word document")
-        from mammoth import convert_to_html
-
         if not any(name.startswith("word/") for name in package.parts):
             raise damaged(uri, "it holds no Word document")
-        html = convert_to_html(package.rewrite(), style_map=_STYLES, convert_image=lambda _: []).value
-        text, unread = convert_html(html)
+        text, unread = convert_html(_convert(package))
+        properties = package.parse_optional("docProps/core.xml")
         images = package.count_images("word/media/")
-        if not text.strip():
-            raise EmptyDocumentError(f"{uri}: there is no text in it{mention_images(images)}")
-        properties = read_properties(package.parse_optional("docProps/core.xml"))
-        return ParsedDocument(
-            text=text,
-            title=properties.title or next(filter(None, outline_markdown(text).heading_paths()), None),
-            updated_at=properties.updated_at,
-            tags=properties.tags,
-            unread=unread or describe_images(text, images),
-        )
+        return compose_document(uri, text, properties, images, notes=[unread])
+
+
+def _convert(package: Package) -> str:
+    """Convert a document to HTML.
+
+    Raises:
+        DocumentError: One of its parts is damaged.
+    """
+    from mammoth import convert_to_html
+
+    content = package.rewrite()
+    try:
+        converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
+    except _UNREADABLE as error:
+        for name in package.parts:
+            if name.endswith((".xml", ".rels")):
+                package.parse(name)  # a part that is no XML is named
+        raise damaged(package.uri, "its parts do not fit together as those of a Word document") from error
+    return converted

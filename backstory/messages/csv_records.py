@@ -1,0 +1,53 @@
+"""The records of a CSV table, one after another; a damaged one costs only its first line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRecord:
+    """One record of a table.
+
+    Attributes:
+        begin: Place of its first line, from 0.
+        end: Place after its last line.
+        fields: Its fields; empty for an empty line, and if it is damaged.
+        damage: What is wrong with it; None if nothing is.
+    """
+
+    begin: int
+    end: int
+    fields: Sequence[str]
+    damage: str | None = None
+
+
+def split_records(
+    lines: Sequence[str], delimiter: str, *, begin: int = 0, width: int | None = None
+) -> Iterator[CsvRecord]:
+    """Split lines into records; after a damaged one, reading continues at its second line.
+
+    Args:
+        lines: The lines of the table without their ends; a quoted field may hold several.
+        delimiter: What stands between two fields.
+        begin: Place of the first line to read.
+        width: Number of fields without which a record is damaged, unless it is empty; None for any number.
+    """
+    while begin < len(lines):
+        start = begin
+        reader = csv.reader(
+            (f"{lines[position]}\n" for position in range(start, len(lines))),
+            delimiter=delimiter,
+            strict=True,
+        )
+        try:
+            for fields in reader:
+                if width is not None and len(fields) not in (0, width):
+                    raise csv.Error(f"{len(fields)} fields instead of {width}")
+                yield CsvRecord(begin, start + reader.line_num, fields)
+                begin = start + reader.line_num
+        except csv.Error as error:
+            yield CsvRecord(begin, begin + 1, (), str(error))
+            begin += 1
