@@ -46,9 +46,11 @@ class QueryResult(Result):
     """The chunks that answer a query."""
 
     status: Literal["success", "no_documents", "fallback"] = Field(
-        description="success; no_documents: nothing is indexed or found; fallback: no chunk is similar enough to count."
+        description="success; no_documents: nothing is indexed or found; fallback: the nearest chunks, no evidence."
     )
-    message: str = Field(description="What was found, and whether the result was cut.")
+    message: str = Field(
+        description="What was found, how many chunks are no evidence, and whether the result was cut."
+    )
     chunks: tuple[FoundChunk, ...] = Field(description="The chunks, best first.")
     num_chunks: int = Field(description="Number of chunks that were found.")
     search_keys_used: tuple[str, ...] = Field(description="The search keys, the query first.")
@@ -101,13 +103,14 @@ class IndexedDocument(Result):
     from_cache: bool = Field(description="Whether nothing had to be embedded.")
     already_indexed: bool = Field(description="Whether the same content was indexed before.")
     reindexed: bool = Field(description="Whether an earlier content of the file was indexed before.")
+    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
 
 
 class FileReason(Result):
-    """A file that was not indexed."""
+    """A file of which something must be known."""
 
     file: str = Field(description="Path of the file.")
-    reason: str = Field(description="Why, and what to do.")
+    reason: str = Field(description="Why it was not read, or not all of it, and what to do.")
 
 
 class IndexedDirectory(Result):
@@ -120,6 +123,9 @@ class IndexedDirectory(Result):
     failed_files: tuple[FileReason, ...] = Field(description="Files that could not be read.")
     skipped_files: tuple[FileReason, ...] = Field(
         description="Files that had not changed, or are no documents."
+    )
+    noted_files: tuple[FileReason, ...] = Field(
+        description="Files that were read, now or before, with what of them was not, or is not sure."
     )
     message: str = Field(description="The counts in words, and whether the lists were cut.")
 
@@ -135,6 +141,7 @@ class ListedDocument(Result):
     )
     num_pages: int | None = Field(description="Number of pages; null for a document without pages.")
     num_chunks: int = Field(description="Number of its chunks.")
+    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
 
 
 class ListedDocuments(Result):
@@ -171,7 +178,7 @@ class DumpedDocument(Result):
     output_path: str = Field(description="Absolute path of the file.")
     text_length: int = Field(description="Number of characters.")
     num_pages: int | None = Field(description="Number of pages; null for a document without pages.")
-    message: str = Field(description="What was written.")
+    message: str = Field(description="What was written, and what of the document was not read.")
 
 
 class RagStatus(Result):

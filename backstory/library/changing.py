@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from backstory.library.exclusions import exclude_document, require_excludable
 from backstory.library.given_paths import resolve_path
 from backstory.library.indexing import Indexing, Named, make_corpus, revisions_of
 from backstory.library.results import FileOutcome, IndexReport
-from backstory.sources import Source, add_source, list_sources, remove_source
+from backstory.sources import Source, add_source, list_sources, readmit, remove_source
 from backstory.sources.roots import find_covering, require_apart
 from backstory.workspace import Workspace
 
@@ -46,6 +46,9 @@ class Change:
         further = [path for path in places if find_covering(self.workspace, path) is None]
         for path in further:
             require_apart(self.workspace, path)
+        if recursive:
+            for source in self._list_flat(places):
+                readmit(self.workspace, source.name, _ONLY_ITS_FILES)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
         return self._make(Named(places))
@@ -93,6 +96,16 @@ class Change:
             return _Removal(file=path)
         require_excludable(self.workspace, row["uri"])
         return _Removal(uri=row["uri"], file=path)
+
+    def _list_flat(self, places: Collection[Path]) -> list[Source]:
+        """List the sources among some places of which only the files are read, and not the folders in them."""
+        return [
+            source
+            for source in list_sources(self.workspace)
+            if source.is_added
+            and source.root.resolve() in places
+            and set(_ONLY_ITS_FILES) <= set(source.settings.exclude)
+        ]
 
     def _find_source(self, name: str) -> Source | None:
         try:

@@ -141,7 +141,7 @@ def add_writing_tools(server: MCPServer[Any], library: Library) -> None:
         done = await work(
             context, partial(document_answers.index_folder, library, directory_path, recursive=recursive)
         )
-        for rows in ("skipped_files", "indexed_files", "failed_files"):
+        for rows in ("skipped_files", "indexed_files", "noted_files", "failed_files"):
             done = cut_list(done, rows, max_tokens, told_in="message", remedy="the counts are of all files")
         return done
 

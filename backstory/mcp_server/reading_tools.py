@@ -106,13 +106,14 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
     entry = found.document
     if start and start >= len(found.text):
         raise InputError(
-            f"start {start} is behind the end of {entry.uri}; it has {len(found.text)} characters"
+            f"start {start} is behind the end of {entry.uri}, whose text has {len(found.text)} characters; give a "
+            "smaller start"
         )
 
     def make(text: str) -> Fetched:
         end = start + len(text)
         rest = None if end >= len(found.text) else end
-        note = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
+        cut = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
         return Fetched(
             id=entry.document_id,
             title=entry.title,
@@ -127,7 +128,8 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
                 characters=len(found.text),
                 start=start,
                 next_start=rest,
-                cut=note,
+                note=entry.note,
+                cut=cut,
             ),
         )
 

@@ -89,6 +89,7 @@ class FetchedMetadata(Result):
     characters: int = Field(description="Characters of the whole text.")
     start: int = Field(description="Character of the whole text at which this text begins.")
     next_start: int | None = Field(description="Start of the rest; null if this is the end.")
+    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
     cut: str | None = Cut
 
 

@@ -10,6 +10,7 @@ import pytest
 from backstory.agents import DocumentTools
 from backstory.library import Library
 from tests.documents.pdf_files import make_pdf, write_lines
+from tests.library.conftest import SETTINGS
 
 
 class Agent(DocumentTools):
@@ -79,6 +80,36 @@ def test_a_query_without_evidence_is_a_fallback_and_without_an_index_nothing(
     assert (nothing["status"], nothing["num_chunks"], nothing["chunks"]) == ("no_documents", 0, [])
 
 
+def test_where_nothing_is_indexed_no_document_is_listed_and_every_error_says_so(
+    make_library: Callable[..., Library],
+) -> None:
+    empty = Agent(make_library())
+    listed = empty.list_indexed_documents()
+    assert (listed["documents"], listed["total_indexed_files"]) == ([], 0)
+    assert "nothing is indexed" in listed["message"]
+    for failure in (
+        empty.search_indexed_chunks("train"),
+        empty.evaluate_retrieval("What train?", "The night train."),
+        empty.summarize_document("night-train.md"),
+        empty.dump_document("night-train.md"),
+    ):
+        assert_failure(failure, "no_index")
+
+
+def test_a_chunk_that_shares_a_word_is_evidence_and_the_others_are_counted(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(SETTINGS + "rag: {min_similarity: 0.9}\n")
+    library.index()
+    answer = library.search("starter", expand=True)
+    assert 0 < answer.weak < len(answer.hits)
+    assert not any(hit.above_threshold for hit in answer.hits)
+    found = Agent(library).query_documents("starter")
+    assert found["status"] == "success"
+    assert f"{answer.weak} of them are not similar enough" in found["message"]
+    assert "none of them" in Agent(library).query_documents("xylophone zygote")["message"]
+
+
 def test_one_file_is_searched_by_a_whole_name_only(reader: Agent) -> None:
     assert reader.query_specific_file("later.md", "starter")["source_files"] == ["later.md"]
     for part in ("late", "train.md", "night", ".md", "sour"):
@@ -118,7 +149,7 @@ def test_a_changed_file_is_indexed_again_and_an_unchanged_one_is_not(agent: Agen
     unchanged = agent.index_document("posts/night-train.md")
     assert set(unchanged) == {
         "file_name", "file_type", "file_size_mb", "num_pages", "num_chunks", "total_indexed_files", "total_chunks",
-        "from_cache", "already_indexed", "reindexed",
+        "from_cache", "already_indexed", "reindexed", "note",
     }  # fmt: skip
     assert (unchanged["already_indexed"], unchanged["reindexed"], unchanged["from_cache"]) == (
         True,
@@ -164,6 +195,62 @@ def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
     assert {each["file"]: each["reason"] for each in deep["skipped_files"]}["posts/more/pear.md"].startswith(
         "it was"
     )
+
+
+def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "quince.md").write_text("Quinces ripen late.", encoding="utf-8")
+    agent.library.index(tmp_path / "notes")
+    for document in agent.list_indexed_documents()["documents"]:
+        assert agent.index_document(document["source_file"])["already_indexed"]
+
+
+def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_later(
+    agent: Agent, tmp_path: Path
+) -> None:
+    deep = tmp_path / "notes" / "deep"
+    deep.mkdir(parents=True)
+    (tmp_path / "notes" / "top.md").write_text("Quinces.", encoding="utf-8")
+    (deep / "low.md").write_text("Medlars.", encoding="utf-8")
+    allowed = allow(agent.library, tmp_path / "notes")
+    flat = allowed.index_directory(str(tmp_path / "notes"))
+    assert (flat["indexed_files"], flat["skipped"]) == (["notes://top.md"], 1)
+    refused = allowed.index_document(str(deep / "low.md"))
+    assert_failure(refused, "document", "notes://deep/", "left out")
+    assert "recursively" in refused["hint"]
+    whole = allowed.index_directory(str(tmp_path / "notes"), recursive=True)
+    assert whole["indexed_files"] == ["notes://deep/low.md"]
+    assert allowed.query_documents("medlars")["source_files"][0] == "notes://deep/low.md"
+
+
+def test_links_that_leave_a_folder_are_told_with_it(agent: Agent, tmp_path: Path) -> None:
+    folder = agent.library.workspace.posts / "more"
+    folder.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "secret.md").write_text("secret quince", encoding="utf-8")
+    (folder / "pear.md").write_text("Pears.", encoding="utf-8")
+    (folder / "link.md").symlink_to(tmp_path / "secret.md")
+    (folder / "folder").symlink_to(tmp_path / "elsewhere")
+    told = agent.index_directory("posts/more", recursive=True)
+    assert told["indexed_files"] == ["posts/more/pear.md"]
+    reasons = {each["file"]: each["reason"] for each in told["failed_files"]}
+    assert set(reasons) == {"posts/more/link.md", "posts/more/folder/"}
+    assert all("link" in reason for reason in reasons.values())
+
+
+def test_what_of_a_file_was_not_read_is_told_wherever_it_is_named(agent: Agent) -> None:
+    posts = agent.library.workspace.posts
+    (posts / "more").mkdir()
+    (posts / "more" / "cafe.md").write_bytes("Le café est fermé.".encode("latin-1"))
+    note = agent.index_document("posts/more/cafe.md")["note"]
+    assert "not UTF-8" in note
+    assert agent.index_directory("posts/more")["noted_files"] == [
+        {"file": "posts/more/cafe.md", "reason": note}
+    ]
+    notes = {each["source_file"]: each["note"] for each in agent.list_indexed_documents()["documents"]}
+    assert (notes["more/cafe.md"], notes["night-train.md"]) == (note, None)
+    assert note in agent.dump_document("more/cafe.md")["message"]
+    assert note in agent.summarize_document("more/cafe.md")["message"]
 
 
 def test_the_right_page_where_a_chunk_spans_two(agent: Agent) -> None:

@@ -27,7 +27,7 @@ def test_a_folder_without_chats_is_indexed_and_searched(make_library: Callable[.
     assert library.status().state == "idle"
     with pytest.raises(NoIndexError):
         library.search("night train")
-    with pytest.raises(InputError, match="nothing is indexed"):
+    with pytest.raises(NoIndexError, match="nothing is indexed"):
         library.documents()
     report = library.index()
     assert (report.indexed, report.unchanged, report.failed, report.skipped) == (6, 0, 0, 0)
@@ -91,6 +91,7 @@ def test_a_folder_may_be_read_without_its_folders(library: Library, tmp_path: Pa
     report = library.index(tmp_path / "flat", recursive=False)
     assert report.indexed == 1
     assert library.text("top.md").text.startswith("Top")
+    assert outcomes(library.index(tmp_path / "flat"))["flat://below/low.md"] == "indexed"
 
 
 def test_no_place_for_documents_is_an_error_and_nothing_is_recorded(library: Library, tmp_path: Path) -> None:
