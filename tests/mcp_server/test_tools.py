@@ -164,6 +164,28 @@ def test_indexing_tells_its_progress(make_library: Callable[..., Library]) -> No
     assert told[-1][0] == told[-1][1]
 
 
+def test_summarizing_tells_its_progress(library: Library) -> None:
+    library.add([" ".join(f"Sentence {number} tells of pears." for number in range(100))], ["long"])
+    told: list[tuple[float, str | None]] = []
+
+    async def keep(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 1
+        told.append((progress, message))
+
+    async def steps(client: Client) -> None:
+        result = await client.call_tool(
+            "summarize_document",
+            {"file_path": "long", "max_words_per_section": 100},
+            progress_callback=keep,
+        )
+        assert not result.is_error
+
+    use(make_server(library), steps)
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[0][1] == f"summarizing sections: 1 of {len(told)}"
+
+
 def test_a_cancelled_indexing_stops_at_its_next_step(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
