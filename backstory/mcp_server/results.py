@@ -24,9 +24,14 @@ class Coverage(Result):
     """What the documents hold on a text or a window, part by part, and what nothing serves."""
 
     window_id: str | None = Field(description="The window; null for a text.")
-    verdict: str = Field(description="sufficient, insufficient, or unknown for this embedder or language.")
+    verdict: str = Field(
+        description="sufficient: at least half of the topics are probably covered, so see `uncovered`, too; insufficient; "
+        "or unknown for this embedder or language."
+    )
     confidence: float | None = Field(description="Probability that the context suffices; null if unknown.")
-    recommendation: str = Field(description="What would cover more.")
+    recommendation: str = Field(
+        description="What would cover more. Of uncovered parts, say that the documents do not tell."
+    )
     part_count: int = Field(description="Number of parts that were searched for.")
     uncovered: tuple[UncoveredPart, ...] = Field(description="The parts that nothing serves.")
     documents: tuple[ContextDocument, ...] = Field(
