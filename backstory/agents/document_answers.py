@@ -76,7 +76,6 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
 def search_pattern(library: Library, pattern: str, *, regex: bool = False, offset: int = 0) -> PatternResult:
     """Find the places that a text or a regular expression matches, a hundred at a time."""
     answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
-    more = f"; give offset {answer.next_offset} for more" if answer.next_offset is not None else ""
     return PatternResult(
         pattern=pattern,
         matches=tuple(
@@ -87,8 +86,9 @@ def search_pattern(library: Library, pattern: str, *, regex: bool = False, offse
         showing=len(answer.matches),
         message=(
             f"{_count(answer.count, 'place')} in {_count(answer.documents, 'document')}, "
-            f"{len(answer.matches)} given{more}"
+            f"{len(answer.matches)} given from offset {offset} on"
         ),
+        next_offset=answer.next_offset,
     )
 
 

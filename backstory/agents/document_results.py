@@ -75,7 +75,8 @@ class PatternResult(Result):
     matches: tuple[FoundPlace, ...] = Field(description="Matches by document and place, at most 100.")
     count: int = Field(description="Number of all matches.")
     showing: int = Field(description="Number of matches that are given.")
-    message: str = Field(description="What was found, and how to get more.")
+    next_offset: int | None = Field(description="Offset that gives the next ones; null if there are none.")
+    message: str = Field(description="What was found, and whether the result was cut.")
 
 
 class RetrievalJudgement(Result):

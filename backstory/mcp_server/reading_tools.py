@@ -11,7 +11,14 @@ from backstory.errors import InputError
 from backstory.library import Library
 from backstory.library.results import GrepAnswer, LibraryStatus
 from backstory.mcp_server.annotations import READS
-from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text
+from backstory.mcp_server.limits import (
+    DEFAULT_TOKENS,
+    NEXT_OFFSET,
+    MaxTokens,
+    count_tokens,
+    cut_list,
+    cut_text,
+)
 from backstory.mcp_server.results import (
     DocumentPage,
     Fetched,
@@ -30,7 +37,10 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
 
     @server.tool(title="Search (connectors)", annotations=READS)
     def search(query: str) -> FoundDocuments:
-        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool."""
+        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool.
+
+        The nearest documents are given, best first, also where none of them is near.
+        """
         answer = library.search(query, expand=True)
         found = {hit.document_id: hit.title for hit in reversed(answer.hits)}
         return FoundDocuments(
@@ -56,16 +66,12 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         ignore_case: bool = True,
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
         offset: Annotated[int, Field(ge=0)] = 0,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> GrepAnswer:
         """Find every place that a text, or a regular expression, matches, each with the string to cite it by."""
-        answer = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
-        while len(answer.matches) > 1 and count_tokens(answer) > DEFAULT_TOKENS:
-            shown = len(answer.matches) // 2
-            note = f"cut at {DEFAULT_TOKENS} tokens: {shown} matches are given; go on at next_offset"
-            answer = answer.model_copy(
-                update={"matches": answer.matches[:shown], "next_offset": offset + shown, "notes": (note,)}
-            )
-        return answer
+        found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
+        cut = cut_list(found, "matches", max_tokens, told_in="notes", remedy=NEXT_OFFSET)
+        return cut if cut is found else cut.model_copy(update={"next_offset": offset + len(cut.matches)})
 
     @server.tool(title="Documents, and what was not read", annotations=READS)
     def documents(

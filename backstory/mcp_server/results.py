@@ -25,8 +25,8 @@ class Coverage(Result):
 
     window_id: str | None = Field(description="The window; null for a text.")
     verdict: str = Field(
-        description="sufficient: at least half of the topics are probably covered, so see `uncovered`, too; insufficient; "
-        "or unknown for this embedder or language."
+        description="sufficient: at least half of the topics are probably covered, so see `uncovered`, too; "
+        "insufficient; or unknown for this embedder or language."
     )
     confidence: float | None = Field(description="Probability that the context suffices; null if unknown.")
     recommendation: str = Field(

@@ -37,6 +37,8 @@ class LibraryServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; an error is a result that says so, whose text is a :class:`Failure` as JSON."""
+        if refusal := self._refuse_unknown(name, arguments):
+            return _fail(refusal)
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -45,6 +47,22 @@ class LibraryServer(MCPServer[Any]):
             # The SDK indents the text, which would not be within the limit of the result.
             return result.model_copy(update={"content": [_write(result.structured_content)]})
         return result
+
+    def take_only_named_arguments(self) -> None:
+        """Say in the schemas of all tools that an argument of another name is an error, not one to pass over."""
+        for tool in self._tool_manager.list_tools():
+            tool.parameters["additionalProperties"] = False
+
+    def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
+        tool = self._tool_manager.get_tool(name)
+        known = tool.parameters["properties"] if tool else arguments
+        unknown = ", ".join(argument for argument in arguments if argument not in known)
+        if not unknown:
+            return None
+        taken = ", ".join(known) or "none"
+        return Failure(
+            code="input", message=f"{name} has no argument {unknown}", hint=f"its arguments are: {taken}"
+        )
 
 
 def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer:
@@ -70,6 +88,7 @@ def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer
     add_document_tools(server, library)
     if allow_write:
         add_writing_tools(server, library)
+    server.take_only_named_arguments()
     add_resources(server, library)
     add_prompts(server, library)
     return server

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 
 from backstory.chunking.tokens import estimate_tokens
@@ -88,6 +88,7 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("query_documents", {"query": "quince pear"}, "message"),
         ("search_indexed_chunks", {"pattern": "quince"}, "message"),
+        ("grep", {"pattern": "quince", "limit": 100}, "notes"),
         ("list_indexed_documents", {}, "message"),
         ("documents", {}, "cut"),
         ("summarize_document", {"file_path": "long", "max_words_per_section": 60}, "message"),
@@ -100,17 +101,54 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
                 assert not result.is_error
                 assert estimate_tokens([text_of(result)])[0] <= limit
                 assert isinstance(result.structured_content, dict)
-                assert f"cut at {limit} tokens" in result.structured_content[told]
+                assert f"cut at {limit} tokens" in str(result.structured_content[told])
             whole = await client.call_tool(tool, {**arguments, "max_tokens": 20_000})
             assert estimate_tokens([text_of(whole)])[0] <= 20_000
-        grepped = await client.call_tool("grep", {"pattern": "quince", "limit": 100})
-        assert estimate_tokens([text_of(grepped)])[0] <= 8000
-        assert isinstance(grepped.structured_content, dict)
-        assert grepped.structured_content["next_offset"] == len(grepped.structured_content["matches"])
 
     use(server, steps)
     for wrong in (0, 499, 20_001):
         assert fail(server, "query_documents", query="quince", max_tokens=wrong)["code"] == "input"
+
+
+@pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
+def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) -> None:
+    library.add(["\n".join(f"row {number} quince {'pear ' * 20}" for number in range(1, 131))], ["rows"])
+    server, lines, offset = make_server(library), [], 0
+    while offset is not None:
+        page = call(server, tool, pattern="quince", offset=offset, max_tokens=2000)
+        assert (page["count"], bool(page["matches"])) == (130, True)
+        lines += [match["line"] for match in page["matches"]]
+        offset = page["next_offset"]
+    assert lines == sorted(set(lines))
+    assert len(lines) == 130
+
+
+def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
+    failure = fail(server, "query_documents", query="night train", top_k=3)
+    assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
+    assert failure["hint"] == "its arguments are: query, debug, max_tokens"
+    for tool in use(server, lambda client: client.list_tools()).tools:
+        assert tool.input_schema["additionalProperties"] is False
+
+
+def test_resources_and_prompts_tell_errors_in_the_same_shape(server: LibraryServer) -> None:
+    asked: list[Callable[[Client], Any]] = [
+        lambda client: client.read_resource("backstory://document/absent"),
+        lambda client: client.read_resource("backstory://window/latest"),
+        lambda client: client.get_prompt("write_post", {"window": "latest"}),
+        lambda client: client.get_prompt("answer_with_citations", {"question": " "}),
+    ]
+
+    async def steps(client: Client) -> None:
+        for ask in asked:
+            with pytest.raises(MCPError) as raised:
+                await ask(client)
+            data = raised.value.data
+            assert set(data) == {"status", "code", "message", "hint"}
+            assert (data["status"], data["code"]) == ("error", "input")
+            assert raised.value.message.startswith(data["message"])
+
+    use(server, steps)
 
 
 def test_every_error_has_one_shape(server: LibraryServer, make_library: Callable[..., Library]) -> None:
