@@ -59,6 +59,7 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
             FoundChunk(
                 chunk_id=hit.chunk_id,
                 page=hit.page_start,
+                page_end=hit.page_end,
                 content=hit.text,
                 relevance_score=hit.score,
                 source_file=hit.uri,

@@ -26,6 +26,7 @@ class FoundChunk(Result):
 
     chunk_id: str = Field(description="Id of the chunk.")
     page: int | None = Field(description="Page on which the chunk begins; null for a document without pages.")
+    page_end: int | None = Field(description="Page on which it ends; null for a document without pages.")
     content: str = Field(description="Text of the chunk.")
     relevance_score: float = Field(description="Score that orders the chunks.")
     source_file: str = Field(description="Path of the document.")

@@ -258,7 +258,7 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
     before = pl.col("window_id").replace_strict(dict(zip(apart["window_id"], starts, strict=False)))
     return windows, chunks.with_columns(
         window_id=pl.lit(window_id),
-        chunk_index=pl.int_range(pl.len(), dtype=chunks.schema["chunk_index"]),
+        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
         first_message=(pl.col("first_message") + before).cast(chunks.schema["first_message"]),
         last_message=(pl.col("last_message") + before).cast(chunks.schema["last_message"]),
     )

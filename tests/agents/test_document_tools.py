@@ -54,7 +54,9 @@ def test_a_query_gives_the_documented_keys(reader: Agent) -> None:
     }  # fmt: skip
     assert (found["status"], found["debug_info"]) == ("success", None)
     assert found["num_chunks"] == len(found["chunks"])
-    assert set(found["chunks"][0]) == {"chunk_id", "page", "content", "relevance_score", "source_file"}
+    assert set(found["chunks"][0]) == {
+        "chunk_id", "page", "page_end", "content", "relevance_score", "source_file",
+    }  # fmt: skip
     assert found["chunks"][0]["source_file"] == found["source_files"][0] == "night-train.md"
     assert found["search_keys_used"][0] == "What is the night train?"
     json.dumps(found)
@@ -257,20 +259,22 @@ def test_what_of_a_file_was_not_read_is_told_wherever_it_is_named(agent: Agent) 
     assert note in agent.summarize_document("more/cafe.md")["message"]
 
 
-def test_the_right_page_where_a_chunk_spans_two(agent: Agent) -> None:
-    posts = agent.library.workspace.posts
-    (posts / "pages.pdf").write_bytes(
+@pytest.mark.parametrize(("chunker", "spans"), [("page", [(1, 1), (2, 2)]), ("character", [(1, 2)])])
+def test_the_right_pages_where_a_chunk_spans_two(
+    make_library: Callable[..., Library], chunker: str, spans: list[tuple[int, int]]
+) -> None:
+    agent = Agent(make_library(f"{SETTINGS}chunks: {{chunkers: {{pdf: {chunker}}}}}\n"))
+    (agent.library.workspace.posts / "pages.pdf").write_bytes(
         make_pdf([write_lines("Apples of autumn"), write_lines("Quinces of winter")])
     )
     assert agent.index_document("posts/pages.pdf")["num_pages"] == 2
-    [match] = agent.search_indexed_chunks("Quinces of")["matches"]
-    assert (match["file"], match["page"]) == ("pages.pdf", 2)
-    [match] = agent.search_indexed_chunks("Apples")["matches"]
-    assert match["page"] == 1
-    for chunk in agent.query_specific_file("pages.pdf", "quinces of winter")["chunks"]:
-        first = chunk["content"].split()[0]
-        [begins] = agent.search_indexed_chunks(first)["matches"]
-        assert chunk["page"] == begins["page"]
+    places = (
+        agent.search_indexed_chunks("Quinces of")["matches"]
+        + agent.search_indexed_chunks("Apples")["matches"]
+    )
+    assert [(place["file"], place["page"]) for place in places] == [("pages.pdf", 2), ("pages.pdf", 1)]
+    found = agent.query_specific_file("pages.pdf", "quinces of winter")["chunks"]
+    assert sorted((chunk["page"], chunk["page_end"]) for chunk in found) == spans
 
 
 def test_the_lists_and_the_state_are_those_of_the_library(reader: Agent) -> None:

@@ -113,7 +113,8 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
 @pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
 def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) -> None:
     library.add(["\n".join(f"row {number} quince {'pear ' * 20}" for number in range(1, 131))], ["rows"])
-    server, lines, offset = make_server(library), [], 0
+    server, lines = make_server(library), list[int]()
+    offset: int | None = 0
     while offset is not None:
         page = call(server, tool, pattern="quince", offset=offset, max_tokens=2000)
         assert (page["count"], bool(page["matches"])) == (130, True)
