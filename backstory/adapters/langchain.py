@@ -83,7 +83,8 @@ class BackstoryRetriever(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Any
     ) -> list[Document]:
         search = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **asked)
-        return await run_in_executor(None, search)
+        found: list[Document] = await run_in_executor(None, search)
+        return found
 
 
 def _make_document(hit: Hit) -> Document:

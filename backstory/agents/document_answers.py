@@ -22,7 +22,6 @@ from backstory.agents.document_results import (
     PatternResult,
     QueryResult,
     RagStatus,
-    RetrievalJudgement,
     SummarizedDocument,
 )
 from backstory.agents.roots import list_readable, list_writable, require_inside
@@ -32,7 +31,7 @@ from backstory.library import Library
 from backstory.library.corpus import is_made
 from backstory.library.filters import SearchFilters
 from backstory.library.listing import make_locator
-from backstory.library.results import DocumentEntry, FileOutcome, IndexReport, SearchAnswer, Style
+from backstory.library.results import DocumentEntry, FileOutcome, IndexReport, Judgement, SearchAnswer, Style
 
 MOST_MATCHES: Final = 100
 _MEGABYTE: Final = 1_000_000
@@ -93,11 +92,10 @@ def search_pattern(library: Library, pattern: str, *, regex: bool = False, offse
     )
 
 
-def judge_retrieval(library: Library, question: str, retrieved: str) -> RetrievalJudgement:
+def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgement:
     """Judge whether a text answers a question."""
     judged = library.evaluate(question, retrieved)
-    names = ("sufficient", "confidence", "keyword_overlap", "recommendation", "issues")
-    return RetrievalJudgement(**{name: getattr(judged, name) for name in names})
+    return Judgement(**{name: getattr(judged, name) for name in Judgement.model_fields})
 
 
 def index_file(library: Library, path: str | Path) -> IndexedDocument:

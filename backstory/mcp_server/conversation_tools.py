@@ -13,7 +13,7 @@ from backstory.errors import InputError
 from backstory.inspection.windows import list_windows as read_windows
 from backstory.library import Library
 from backstory.library.filters import SearchFilters
-from backstory.library.results import ContextAnswer, ContextPart, Explanation
+from backstory.library.results import ContextAnswer, ContextPart, Explanation, Verdict
 from backstory.mcp_server.annotations import READS
 from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.mcp_server.quoting import FORMAT, quote_passages
@@ -121,10 +121,8 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
 def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
     """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
     coverage = Coverage(
+        **{name: getattr(answer, name) for name in Verdict.model_fields},
         window_id=window_id,
-        verdict=answer.verdict,
-        confidence=answer.confidence,
-        recommendation=answer.recommendation,
         part_count=len(answer.parts),
         uncovered=tuple(
             UncoveredPart(part=part.part, text=_shorten(part.text)) for part in _list_uncovered(answer.parts)
@@ -132,8 +130,6 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         documents=answer.documents,
         parts=tuple(part.model_copy(update={"text": _shorten(part.text)}) for part in answer.parts),
         context=quote_passages(answer),
-        index_version=answer.index_version,
-        notes=answer.notes,
     )
     for rows in ("parts", "documents", "uncovered"):
         coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)

@@ -17,11 +17,10 @@ from backstory.agents.document_results import (
     PatternResult,
     QueryResult,
     RagStatus,
-    RetrievalJudgement,
     SummarizedDocument,
 )
 from backstory.library import Library
-from backstory.library.results import Style
+from backstory.library.results import Judgement, Style
 from backstory.mcp_server.annotations import ASKS, INDEXES, READS, WRITES
 from backstory.mcp_server.limits import (
     DEFAULT_TOKENS,
@@ -78,7 +77,7 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         return cut.model_copy(update={"showing": given, "next_offset": offset + given})
 
     @server.tool(title="Judge retrieved text", annotations=READS)
-    def evaluate_retrieval(question: str, retrieved_info: str) -> RetrievalJudgement:
+    def evaluate_retrieval(question: str, retrieved_info: str) -> Judgement:
         """Judge, without a language model, whether retrieved text answers a question, before answering from it."""
         return document_answers.judge_retrieval(library, question, retrieved_info)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from backstory.errors import InputError
 from backstory.library import Library
-from backstory.library.results import GrepAnswer, LibraryStatus
+from backstory.library.results import DocumentFacts, GrepAnswer, LibraryStatus
 from backstory.mcp_server.annotations import READS
 from backstory.mcp_server.limits import (
     DEFAULT_TOKENS,
@@ -126,15 +126,9 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
             text=text,
             url=address(entry.document_id),
             metadata=FetchedMetadata(
-                uri=entry.uri,
-                kind=entry.kind,
-                tags=entry.tags,
-                date=entry.date,
-                revision=entry.revision,
-                characters=len(found.text),
+                **{name: getattr(entry, name) for name in DocumentFacts.model_fields},
                 start=start,
                 next_start=rest,
-                note=entry.note,
                 cut=cut,
             ),
         )
