@@ -110,7 +110,12 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
     outcome = _find_outcome(library, report, file)
     if outcome.document_id is None or outcome.status == "failed":
         raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
-    entry = library.document(outcome.document_id)
+    entry = next((each for each in _list_entries(library) if each.document_id == outcome.document_id), None)
+    if entry is None:
+        raise DocumentError(
+            f"{file} was indexed, but belongs to another tenant than the setting rag.tenant names; leave it to the "
+            "tools of that tenant"
+        )
     return IndexedDocument(
         file_name=file.name,
         file_type=_type_of(file.name),

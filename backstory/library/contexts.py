@@ -206,7 +206,7 @@ def _cover(
 
 def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
     """Put the filters and the number of chunks of a plan in the place of the settings."""
-    documents = snapshot.documents if plan.filters.names_documents else ()
+    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
     admitted = admit(plan.filters, rag, documents, keys=1)
     changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
     # An empty list of documents would admit all of them.

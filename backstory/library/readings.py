@@ -30,7 +30,7 @@ LIMIT_SECONDS: Final = 10.0
 
 
 class Readings:
-    """What is read from the tables of the documents."""
+    """What is read from the tables of the documents: of those of one tenant only, if the settings name it."""
 
     def __init__(self, workspace: Workspace) -> None:
         """Take an open workspace; nothing is read or made yet.
@@ -181,4 +181,4 @@ class Readings:
                 f"nothing is indexed in {self._workspace.root} yet; put files into "
                 f"{self._workspace.posts} and run `backstory add`, or with chats `backstory run`"
             )
-        return self._corpus.read()
+        return self._corpus.read_mine()

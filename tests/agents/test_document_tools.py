@@ -301,6 +301,29 @@ def test_a_summary_has_the_documented_keys_and_holds_its_limit(agent: Agent) -> 
     assert_failure(agent.summarize_document("long", "loud"), "input")  # type: ignore[arg-type]
 
 
+def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[..., Library]) -> None:
+    library = make_library(SETTINGS + "rag: {tenant: ana}\n")
+    posts = library.workspace.posts
+    for owner in ("ana", "bob"):
+        text = f"---\ntitle: Quince of {owner}\ntenant: {owner}\n---\nQuinces of {owner}."
+        (posts / f"{owner}.md").write_text(text, encoding="utf-8")
+    library.index()
+    agent = Agent(library)
+    assert agent.query_documents("quinces")["source_files"] == ["ana.md"]
+    assert [match["file"] for match in agent.search_indexed_chunks("quinces of")["matches"]] == ["ana.md"]
+    assert [each["source_file"] for each in agent.list_indexed_documents()["documents"]] == ["ana.md"]
+    assert agent.rag_status()["total_indexed_files"] == 1
+    for refused in (
+        agent.summarize_document("bob.md"),
+        agent.dump_document("bob.md"),
+        agent.query_specific_file("Quince of bob", "quinces"),
+    ):
+        assert_failure(refused, "input", "no document is called")
+        assert "bob" not in refused["hint"]
+    assert_failure(agent.index_document("posts/bob.md"), "document", "another tenant")
+    assert agent.index_document("posts/ana.md")["already_indexed"]
+
+
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:
     written = agent.dump_document("night-train.md")
     assert set(written) == {"output_path", "text_length", "num_pages", "message"}

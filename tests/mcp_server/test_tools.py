@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from backstory.library import Library
 from backstory.mcp_server.server import LibraryServer, make_server
 from backstory.progress import announce
 from tests.injections import INJECTIONS
+from tests.library.conftest import SETTINGS
 from tests.mcp_server.calling import call, fail, use
 
 WRITERS = ["index_document", "index_directory", "dump_document"]
@@ -286,6 +288,40 @@ def test_a_client_cannot_choose_the_tenant(server: LibraryServer) -> None:
     )
     failure = fail(server, "cover_conversation", text="night train", filters={"tenant": "ada"})
     assert failure["code"] == "input"
+
+
+def test_no_tool_and_no_resource_reads_the_documents_of_another_tenant(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(SETTINGS + "rag: {tenant: ana}\n")
+    texts, owners = ["Quinces of Ana.", "Quinces of Bob."], [{"tenant": "ana"}, {"tenant": "bob"}]
+    library.add(texts, ["one", "two"], owners)
+    [other] = [
+        each.document_id for each in library_of_all(library).documents().documents if each.tenant == "bob"
+    ]
+    server = make_server(library)
+    assert len(call(server, "search", query="quinces")["results"]) == 1
+    assert call(server, "grep", pattern="quinces")["count"] == 1
+    assert call(server, "documents")["count"] == call(server, "status")["documents"] == 1
+    assert fail(server, "fetch", id=other)["code"] == "input"
+    covered = call(server, "cover_conversation", text="Quinces of Bob.")
+    assert [each["uri"] for each in covered["documents"]] == ["added/one.md"]
+
+    async def steps(client: Client) -> str:
+        with pytest.raises(MCPError, match="no document is called"):
+            await client.read_resource(f"backstory://document/{other}")
+        return str((await client.read_resource("backstory://documents")).contents)
+
+    assert other not in use(server, steps)
+
+
+def library_of_all(library: Library) -> Library:
+    """Give the same library without a tenant in its settings."""
+    workspace = library.workspace
+    settings = workspace.settings.model_copy(
+        update={"rag": workspace.settings.rag.model_copy(update={"tenant": None})}
+    )
+    return Library(replace(workspace, settings=settings))
 
 
 def test_a_part_of_a_name_picks_no_file(server: LibraryServer) -> None:
