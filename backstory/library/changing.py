@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from backstory.documents.sources import name_source
-from backstory.errors import InputError
+from backstory.errors import InputError, NoIndexError, SearchIndexError
+from backstory.index import open_index
 from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
 from backstory.library.corpus import Corpus, CorpusReader, is_made
 from backstory.library.exclusions import exclude_document, require_excludable
@@ -116,12 +117,22 @@ class Change:
         return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
 
     def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
-        before = revisions_of(self.reader.read() if is_made(self.workspace) else None)
+        before = self._list_searched()
         workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
         embedded, failures = make_corpus(workspace)
         if not is_made(self.workspace):
             raise InputError("; ".join(failures))
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
+
+    def _list_searched(self) -> dict[str, str]:
+        """Give the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
+        try:
+            with open_index(self.workspace.index) as index:
+                return dict(index.documents.select("uri", "revision").iter_rows())
+        except NoIndexError:
+            return {}
+        except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
+            return revisions_of(self.reader.read() if is_made(self.workspace) else None)
 
 
 @dataclass(frozen=True)
