@@ -29,7 +29,6 @@ from backstory.mcp_server.results import (
 
 _MOST_FOUND: Final = 10
 _MOST_UNREAD: Final = 50
-_MOST_PENDING: Final = 100
 
 
 def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
@@ -95,11 +94,8 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
     @server.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
         """Say how the library stands: its state with the reason, and the files that have changed since."""
-        found = library.status()
-        pending = found.pending
-        if len(pending) > _MOST_PENDING:
-            pending = (*pending[:_MOST_PENDING], f"and {len(pending) - _MOST_PENDING} more")
-        return found.model_copy(update={"pending": pending})
+        remedy = "indexing reads them all"
+        return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
 
 
 def address(document_id: str) -> str:

@@ -112,6 +112,16 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
         assert fail(server, "query_documents", query="quince", max_tokens=wrong)["code"] == "input"
 
 
+def test_files_that_wait_are_listed_as_far_as_there_is_room(library: Library) -> None:
+    for number in range(400):
+        (library.workspace.posts / f"{'pear-' * 20}{number}.md").write_text("Pears.", encoding="utf-8")
+    told = call(make_server(library), "status")
+    assert 0 < len(told["pending"]) < 400
+    assert set(told["pending"]) <= set(library.status().pending)
+    assert f"{len(told['pending'])} of 400 pending are given" in told["reason"]
+    assert estimate_tokens([json.dumps(told)])[0] <= 8000
+
+
 @pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
 def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) -> None:
     library.add(["\n".join(f"row {number} quince {'pear ' * 20}" for number in range(1, 131))], ["rows"])
