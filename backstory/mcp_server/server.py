@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pydantic_core
@@ -75,14 +77,15 @@ def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer
     Returns:
         The server. Its tools are always in the same order.
     """
-    server = LibraryServer(
-        "backstory",
-        title="Backstory",
-        instructions=_INSTRUCTIONS,
-        version=VERSION,
-        log_level="WARNING",
-        subscriptions=False,
-    )
+    with _leaving_the_log():
+        server = LibraryServer(
+            "backstory",
+            title="Backstory",
+            instructions=_INSTRUCTIONS,
+            version=VERSION,
+            log_level="WARNING",
+            subscriptions=False,
+        )
     add_conversation_tools(server, library)
     add_reading_tools(server, library)
     add_document_tools(server, library)
@@ -92,6 +95,19 @@ def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer
     add_resources(server, library)
     add_prompts(server, library)
     return server
+
+
+@contextmanager
+def _leaving_the_log() -> Iterator[None]:
+    """Undo that the SDK sends the log of the whole process to a handler of its own, beside those that it has."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        for handler in [each for each in root.handlers if each not in handlers]:
+            root.removeHandler(handler)
 
 
 def _describe(name: str, error: ToolError) -> Failure:

@@ -1,6 +1,7 @@
 """The tools over documents: results, limits, errors, progress and cancellation."""
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,16 @@ def test_tools_that_write_are_offered_only_where_they_are_allowed(indexed_once: 
         assert tool.annotations.read_only_hint is (tool.name not in WRITERS)
         assert tool.output_schema
         assert tool.description
+
+
+def test_the_log_of_the_process_is_left_as_it_was(
+    indexed_once: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    level = root.level
+    make_server(indexed_once)
+    assert (root.handlers, root.level) == ([], level)
 
 
 def test_the_text_of_a_result_is_its_structure(server: LibraryServer) -> None:
