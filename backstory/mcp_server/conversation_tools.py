@@ -54,9 +54,10 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
         """Divide a whole message, chat or draft into its parts, and say which documents serve which part.
 
         Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
-        part. The answer holds passages to quote, the documents with the parts that each serves, and in `uncovered` the
-        parts that nothing serves: for those, say that the documents do not tell. k is the number of passages. as_of, a
-        time with a zone, hides documents that were published later.
+        part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
+        with the parts that each serves, and in `uncovered` the parts that nothing serves: for those, say that the
+        documents do not tell. k is the number of passages. as_of, a time with a zone, hides documents that were
+        published later.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
