@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,17 @@ from backstory.extras import require_extra
 
 require_extra("langchain", "backstory.adapters.langchain", "use `backstory.Library` itself")
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun  # noqa: E402
+from langchain_core.callbacks import (  # noqa: E402
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document  # noqa: E402
 from langchain_core.retrievers import BaseRetriever  # noqa: E402
+from langchain_core.runnables.config import run_in_executor  # noqa: E402
 from pydantic import ConfigDict  # noqa: E402
 
 from backstory.library import Library  # noqa: E402
+from backstory.library.depth import Depth  # noqa: E402
 from backstory.library.filters import SearchFilters  # noqa: E402
 from backstory.library.results import Hit, Mode  # noqa: E402
 
@@ -23,18 +29,21 @@ logger = logging.getLogger(__name__)
 
 
 class BackstoryRetriever(BaseRetriever):
-    """Searches a library. Its asynchronous methods are LangChain's own: the search runs in a thread.
+    """Searches a library. Asynchronously, the search runs in a thread.
+
+    ``invoke`` and ``ainvoke`` take the same arguments for one question: ``retriever.invoke("night train", top_k=3)``.
 
     Attributes:
         library: The library.
-        top_k: Most documents; None for the library's policy of depth.
+        top_k: Most documents; None for ``depth``.
         filters: Which documents and pages may be found.
         mode: How hits are ordered; None for the setting of the workspace.
         expand: Whether further search keys are made of a question.
         rerank: Whether the reranker of the settings orders the hits.
+        depth: How many documents there are without ``top_k``.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     library: Library
     top_k: int | None = None
@@ -42,6 +51,7 @@ class BackstoryRetriever(BaseRetriever):
     mode: Mode | None = None
     expand: bool = False
     rerank: bool = False
+    depth: Depth = Depth()
 
     @classmethod
     def open(cls, path: str | Path | None = None, **options: Any) -> BackstoryRetriever:
@@ -58,18 +68,23 @@ class BackstoryRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - part of the interface
+        **asked: Any,
     ) -> list[Document]:
-        answer = self.library.search(
-            query,
-            top_k=self.top_k,
-            filters=self.filters,
-            mode=self.mode,
-            expand=self.expand,
-            rerank=self.rerank,
-        )
+        usual = {
+            name: getattr(self, name) for name in ("top_k", "filters", "mode", "expand", "rerank", "depth")
+        }
+        answer = self.library.search(query, **{**usual, **asked})
         for note in answer.notes:
             logger.warning("%s: %s", self.library.workspace.root, note)
         return [_make_document(hit) for hit in answer.hits]
+
+    # LangChain's own passes no arguments on.
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Any
+    ) -> list[Document]:
+        search = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **asked)
+        found: list[Document] = await run_in_executor(None, search)
+        return found
 
 
 def _make_document(hit: Hit) -> Document:

@@ -20,10 +20,12 @@ from llama_index.core.schema import (  # noqa: E402
 )
 
 from backstory.library import Library  # noqa: E402
+from backstory.library.depth import Depth  # noqa: E402
 from backstory.library.filters import SearchFilters  # noqa: E402
 from backstory.library.results import Hit, Mode  # noqa: E402
 
 _NO_FILTERS = SearchFilters()
+_DEPTH = Depth()
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +42,19 @@ class BackstoryRetriever(BaseRetriever):
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
+        depth: Depth = _DEPTH,
         **options: Any,
     ) -> None:
         """Take an open library.
 
         Args:
             library: The library.
-            top_k: Most nodes; None for the library's policy of depth.
+            top_k: Most nodes; None for ``depth``.
             filters: Which documents and pages may be found.
             mode: How hits are ordered; None for the setting of the workspace.
             expand: Whether further search keys are made of a question.
             rerank: Whether the reranker of the settings orders the hits.
+            depth: How many nodes there are without ``top_k``.
             **options: Arguments of the base class.
         """
         super().__init__(**options)
@@ -61,6 +65,7 @@ class BackstoryRetriever(BaseRetriever):
             "mode": mode,
             "expand": expand,
             "rerank": rerank,
+            "depth": depth,
         }
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -80,10 +81,17 @@ class VectorStoreConfig:
                 f"vector_store.collection_name {self.collection_name!r} names a folder: letters, digits, and . _ - "
                 "after the first character"
             )
-        if self.provider == "mcp" and not (self.mcp_tool and self.server):
+        if self.provider == "mcp" and not (self.mcp_tool and self.server.strip()):
             raise SettingsError(
                 "vector_store.provider mcp needs mcp_server (an address or a command) and mcp_tool"
             )
+        if self.provider == "mcp" and not self.has_address:
+            try:
+                shlex.split(self.server)
+            except ValueError as error:
+                raise SettingsError(
+                    f"vector_store.mcp_server {self.server!r} is no command line ({error}); close its quotation marks"
+                ) from error
         without_use = [name for name in ("url", "api_key", "mcp_server", "mcp_tool") if getattr(self, name)]
         if self.provider == "backstory" and without_use:
             raise SettingsError(
@@ -119,7 +127,7 @@ class RAGConfig:
         chunk_overlap: Most characters that a chunk repeats from the one before.
 
     Raises:
-        SettingsError: A number is out of its range.
+        SettingsError: A number is out of its range, or the provider is none.
     """
 
     enabled: bool = False
@@ -129,6 +137,16 @@ class RAGConfig:
     chunk_overlap: int = 200
 
     def __post_init__(self) -> None:
+        if not isinstance(self.embedding_provider, str | Mapping | BaseEmbeddingProvider):
+            raise SettingsError(
+                f"embedding_provider is {self.embedding_provider!r}; pass the name of a provider, a table of its "
+                "settings, or an instance of a subclass of BaseEmbeddingProvider"
+            )
+        for name in ("chunk_size", "chunk_overlap"):
+            if not isinstance(getattr(self, name), int):
+                raise SettingsError(
+                    f"{name} is {getattr(self, name)!r}; it must be a whole number of characters"
+                )
         if self.chunk_size < _LEAST_CHUNK:
             raise SettingsError(f"chunk_size {self.chunk_size} must be at least {_LEAST_CHUNK} characters")
         if not 0 <= self.chunk_overlap < self.chunk_size:

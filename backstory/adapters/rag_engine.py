@@ -128,8 +128,12 @@ class RAGEngine:
         if self.config.enabled:
             place = self._locate(path)
             texts = [one.text_id for one in self._added if self._path_of(one) == place]
-            is_file = str(place) in {one.path for one in self._documents if not one.added}
-            self._remove([*texts, *([str(place)] if is_file or not texts else [])])
+            files = [one.path for one in self._documents if not one.added and one.path == str(place)]
+            if not texts and not files:
+                raise InputError(
+                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists what was"
+                )
+            self._remove([*texts, *files])
 
     def get_all_indexed_paths(self) -> list[str]:
         """List the paths of all documents, sorted: relative to the base folder, absolute outside of it."""

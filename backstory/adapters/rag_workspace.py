@@ -18,7 +18,7 @@ from backstory.documents.reader import READERS
 from backstory.documents.sources import name_source
 from backstory.documents.written import SOURCE_MARK
 from backstory.embeddings.protocol import Embedder
-from backstory.errors import InputError, SearchIndexError
+from backstory.errors import InputError, SearchIndexError, SettingsError
 from backstory.library import Library
 from backstory.library.added_texts import AddedText, read_text
 from backstory.library.corpus import ADDED_FOLDER, is_made
@@ -62,13 +62,20 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
         base: Base folder of the engine.
 
     Raises:
-        InputError: A workspace of a person is in its place.
+        InputError: The base folder is absent, or a workspace of a person is in the collection's place.
         SettingsError: The settings of the embedding provider are invalid.
     """
+    if not base.is_dir():
+        raise InputError(f"base_dir {base} is no folder; make it, or name one that is there")
     root = base.resolve() / ".rag" / config.vector_store.collection_name
     (root / "posts").mkdir(mode=0o700, parents=True, exist_ok=True)
     _write_settings(root / SETTINGS_FILE, _MARK + _render_settings(config))
-    opened = open_workspace(root)
+    try:
+        opened = open_workspace(root)
+    except SettingsError as error:
+        raise SettingsError(
+            f"embedding_provider is not right: {error}; correct the RAGConfig, from which this file is written"
+        ) from error
     given = config.embedding_provider
     provider = given if isinstance(given, BaseEmbeddingProvider) else None
     return Library(GivenModelWorkspace(opened.root, opened.settings, provider=provider))

@@ -22,16 +22,16 @@ from backstory.agents.document_results import (
     PatternResult,
     QueryResult,
     RagStatus,
-    RetrievalJudgement,
     SummarizedDocument,
 )
 from backstory.agents.roots import list_readable, list_writable, require_inside
+from backstory.documents.written import SOURCE_MARK
 from backstory.errors import DocumentError, InputError, NoIndexError, SearchIndexError
 from backstory.library import Library
 from backstory.library.corpus import is_made
 from backstory.library.filters import SearchFilters
 from backstory.library.listing import make_locator
-from backstory.library.results import FileOutcome, IndexReport, SearchAnswer, Style
+from backstory.library.results import DocumentEntry, FileOutcome, IndexReport, Judgement, SearchAnswer, Style
 
 MOST_MATCHES: Final = 100
 _MEGABYTE: Final = 1_000_000
@@ -50,16 +50,15 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
     if not answer.hits:
         return _find_nothing(text, f"no chunk was found: {answer.reason}", answer.keys)
     found = len(answer.hits)
-    is_evidence = any(hit.above_threshold for hit in answer.hits)
-    weak = "" if is_evidence else "; none is similar enough to be evidence, so these are the nearest only"
-    left_out = f"; {answer.left_out} more were left out" if answer.left_out else ""
+    left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
     return QueryResult(
-        status="success" if is_evidence else "fallback",
-        message="; ".join([f"{found} chunks were found{weak}{left_out}", *answer.notes]),
+        status="success" if answer.weak < found else "fallback",
+        message="; ".join([f"{_count(found, 'chunk')} found", *_tell_weak(answer), *left_out, *answer.notes]),
         chunks=tuple(
             FoundChunk(
                 chunk_id=hit.chunk_id,
                 page=hit.page_start,
+                page_end=hit.page_end,
                 content=hit.text,
                 relevance_score=hit.score,
                 source_file=hit.uri,
@@ -77,7 +76,6 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
 def search_pattern(library: Library, pattern: str, *, regex: bool = False, offset: int = 0) -> PatternResult:
     """Find the places that a text or a regular expression matches, a hundred at a time."""
     answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
-    more = f"; give offset {answer.next_offset} for more" if answer.next_offset is not None else ""
     return PatternResult(
         pattern=pattern,
         matches=tuple(
@@ -86,29 +84,38 @@ def search_pattern(library: Library, pattern: str, *, regex: bool = False, offse
         ),
         count=answer.count,
         showing=len(answer.matches),
-        message=f"{answer.count} matches in {answer.documents} documents, {len(answer.matches)} are given{more}",
+        message=(
+            f"{_count(answer.count, 'place')} in {_count(answer.documents, 'document')}, "
+            f"{len(answer.matches)} given from offset {offset} on"
+        ),
+        next_offset=answer.next_offset,
     )
 
 
-def judge_retrieval(library: Library, question: str, retrieved: str) -> RetrievalJudgement:
+def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgement:
     """Judge whether a text answers a question."""
     judged = library.evaluate(question, retrieved)
-    names = ("sufficient", "confidence", "keyword_overlap", "recommendation", "issues")
-    return RetrievalJudgement(**{name: getattr(judged, name) for name in names})
+    return Judgement(**{name: getattr(judged, name) for name in Judgement.model_fields})
 
 
 def index_file(library: Library, path: str | Path) -> IndexedDocument:
     """Index one file; one that has changed is indexed again."""
     workspace = library.workspace
-    file = require_inside(path, list_readable(workspace), workspace.root)
+    before = {entry.uri: entry.path for entry in _list_entries(library)}
+    # The path that the other tools name a document by is not always one of a file.
+    file = require_inside(before.get(str(path), path), list_readable(workspace), workspace.root)
     if not file.is_file():
         raise InputError(f"{file} is no file; name a file, or index its folder")
-    before = {entry.path for entry in library.documents().documents} if is_made(workspace) else set()
     report = _index(library, file, recursive=True)
     outcome = _find_outcome(library, report, file)
     if outcome.document_id is None or outcome.status == "failed":
         raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
-    entry = library.document(outcome.document_id)
+    entry = next((each for each in _list_entries(library) if each.document_id == outcome.document_id), None)
+    if entry is None:
+        raise DocumentError(
+            f"{file} was indexed, but belongs to another tenant than the setting rag.tenant names; leave it to the "
+            "tools of that tenant"
+        )
     return IndexedDocument(
         file_name=file.name,
         file_type=_type_of(file.name),
@@ -119,7 +126,8 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
         total_chunks=report.chunks,
         from_cache=report.embedded == 0,
         already_indexed=outcome.status == "unchanged",
-        reindexed=outcome.status == "indexed" and str(file) in before,
+        reindexed=outcome.status == "indexed" and str(file) in before.values(),
+        note=outcome.reason,
     )
 
 
@@ -136,6 +144,9 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
         if file.is_relative_to(folder) and (recursive or file.parent == folder)
     ]
     indexed = tuple(outcome.path for _, outcome in mine if outcome.status == "indexed")
+    noted = _tell_reasons(
+        outcome for _, outcome in mine if outcome.reason and outcome.status in ("indexed", "unchanged")
+    )
     failed = _tell_reasons(outcome for _, outcome in mine if outcome.status == "failed")
     skipped = _tell_reasons(
         outcome for _, outcome in mine if outcome.status in ("unchanged", "skipped", "excluded")
@@ -147,12 +158,20 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
         indexed_files=indexed,
         failed_files=failed,
         skipped_files=skipped,
-        message=f"{len(indexed)} files were indexed, {len(failed)} could not be read, {len(skipped)} were skipped",
+        noted_files=noted,
+        message=(
+            f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped"
+            + (f"; {len(noted)} of those that were read have a note" if noted else "")
+        ),
     )
 
 
 def list_indexed(library: Library) -> ListedDocuments:
-    """List the documents."""
+    """List the documents; none where nothing is indexed yet."""
+    if not is_made(library.workspace):
+        return ListedDocuments(
+            documents=(), total_indexed_files=0, total_chunks=0, not_read=0, message="nothing is indexed yet"
+        )
     listed = library.documents()
     return ListedDocuments(
         documents=tuple(
@@ -163,20 +182,23 @@ def list_indexed(library: Library) -> ListedDocuments:
                 file_size_mb=None if entry.size is None else entry.size / _MEGABYTE,
                 num_pages=entry.pages,
                 num_chunks=entry.chunks,
+                note=entry.note,
             )
             for entry in listed.documents
         ),
         total_indexed_files=listed.count,
         total_chunks=listed.chunks,
         not_read=len(listed.unread),
-        message=f"{listed.count} documents are indexed, {len(listed.unread)} files were not read",
+        message=f"{_count(listed.count, 'document')} indexed, {_count(len(listed.unread), 'file')} not read",
     )
 
 
 def summarize(library: Library, name: str, style: Style, max_words_per_section: int) -> SummarizedDocument:
     """Summarize a document, section by section."""
     made = library.summarize(name, style, max_words_per_section)
-    sections = f"{made.sections_processed} of {made.sections} sections were summarized by {made.model}"
+    is_extractive = library.workspace.settings.summaries.provider == "extractive"
+    how = "by sentences chosen from it" if is_extractive else f"by {made.model}"
+    sections = f"{made.sections_processed} of {_count(made.sections, 'section')} summarized {how}"
     return SummarizedDocument(
         status=made.status,
         message="; ".join([sections, *made.reasons, *made.notes]),
@@ -207,7 +229,12 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
         output_path=written.output_path,
         text_length=written.characters,
         num_pages=written.pages,
-        message=f"{written.characters} characters of {written.document.uri} were written",
+        message="; ".join(
+            [
+                f"{_count(written.characters, 'character')} of {written.document.uri} written",
+                *filter(None, [written.document.note]),
+            ]
+        ),
     )
 
 
@@ -239,6 +266,22 @@ def _find_nothing(text: str, reason: str, keys: Sequence[str] = ()) -> QueryResu
     )
 
 
+def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
+    """Say how many hits are no evidence, which are given since nothing nearer was found."""
+    if not answer.weak:
+        return ()
+    who = "none of them is" if answer.weak == len(answer.hits) else f"{answer.weak} of them are not"
+    return (f"{who} similar enough to the question, or shares a word with it, to count as evidence",)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_entries(library: Library) -> Sequence[DocumentEntry]:
+    return library.documents().documents if is_made(library.workspace) else ()
+
+
 def _debug(library: Library, answer: SearchAnswer, filters: SearchFilters) -> DebugInfo:
     """Search for each key by itself, and count what joins and what repeats."""
     found = library.search(list(answer.keys), top_k=answer.depth, filters=filters)
@@ -262,27 +305,37 @@ def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
 
 
 def _place_outcomes(library: Library, report: IndexReport) -> list[tuple[Path, FileOutcome]]:
-    """Give each outcome with the absolute path of its file."""
+    """Give each outcome with the absolute path of its file, which may itself be a link to elsewhere."""
     root, locate_file = library.workspace.root, make_locator(library.workspace)
-    return [
-        ((locate_file(outcome.path) if "://" in outcome.path else root / outcome.path).resolve(), outcome)
+    places = [
+        locate_file(outcome.path) if SOURCE_MARK in outcome.path else root / outcome.path
         for outcome in report.files
+    ]
+    return [
+        (place.parent.resolve() / place.name, outcome)
+        for place, outcome in zip(places, report.files, strict=True)
     ]
 
 
 def _find_outcome(library: Library, report: IndexReport, file: Path) -> FileOutcome:
-    found = next((outcome for place, outcome in _place_outcomes(library, report) if place == file), None)
-    if found is None:
+    placed = dict(_place_outcomes(library, report))
+    if found := placed.get(file):
+        return found
+    around = next((placed[folder] for folder in file.parents if folder in placed), None)
+    if around is not None:
         raise DocumentError(
-            f"{file} was not indexed: no rule reads it; see the settings documents.pattern and sources"
+            f"{file} was not indexed, as its folder {around.path} is left out: {around.reason}; index a folder that "
+            "holds both, recursively, or have that rule taken out"
         )
-    return found
+    raise DocumentError(
+        f"{file} was not indexed: no rule reads it; see the settings documents.pattern and sources"
+    )
 
 
 def _tell_reasons(outcomes: Iterable[FileOutcome]) -> tuple[FileReason, ...]:
     return tuple(
         FileReason(
-            file=each.path, reason=_UNCHANGED if each.status == "unchanged" else each.reason or each.status
+            file=each.path, reason=each.reason or (_UNCHANGED if each.status == "unchanged" else each.status)
         )
         for each in outcomes
     )

@@ -38,7 +38,7 @@ def require_inside(path: str | Path, roots: Sequence[Path], base: Path) -> Path:
         InputError: It lies outside of all roots, or no path can be so written; the message lists the roots.
     """
     found = resolve_path(path, base)
-    resolved = [root.resolve() for root in roots]
+    resolved = list(dict.fromkeys(root.resolve() for root in roots))
     if not any(found.is_relative_to(root) for root in resolved):
         raise InputError(
             f"{found} lies outside of the roots {', '.join(map(str, resolved))}; name a path in one of them, or "

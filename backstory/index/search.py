@@ -157,7 +157,7 @@ class SearchIndex:
 
     @cached_property
     def documents(self) -> pl.DataFrame:
-        """The documents of the snapshot by uri: ``document_id``, ``revision``, ``uri``, ``title`` and ``slug``."""
+        """The documents by uri: ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant``."""
         return self._database.read_documents()
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:

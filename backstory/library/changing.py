@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from backstory.documents.sources import name_source
-from backstory.errors import InputError
+from backstory.errors import InputError, NoIndexError, SearchIndexError
+from backstory.index import open_index
 from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
 from backstory.library.corpus import Corpus, CorpusReader, is_made
 from backstory.library.exclusions import exclude_document, require_excludable
 from backstory.library.given_paths import resolve_path
 from backstory.library.indexing import Indexing, Named, make_corpus, revisions_of
 from backstory.library.results import FileOutcome, IndexReport
-from backstory.sources import Source, add_source, list_sources, remove_source
+from backstory.sources import Source, add_source, list_sources, readmit, remove_source
 from backstory.sources.roots import find_covering, require_apart
 from backstory.workspace import Workspace
 
@@ -46,6 +47,9 @@ class Change:
         further = [path for path in places if find_covering(self.workspace, path) is None]
         for path in further:
             require_apart(self.workspace, path)
+        if recursive:
+            for source in self._list_flat(places):
+                readmit(self.workspace, source.name, _ONLY_ITS_FILES)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
         return self._make(Named(places))
@@ -94,6 +98,16 @@ class Change:
         require_excludable(self.workspace, row["uri"])
         return _Removal(uri=row["uri"], file=path)
 
+    def _list_flat(self, places: Collection[Path]) -> list[Source]:
+        """List the sources among some places of which only the files are read, and not the folders in them."""
+        return [
+            source
+            for source in list_sources(self.workspace)
+            if source.is_added
+            and source.root.resolve() in places
+            and set(_ONLY_ITS_FILES) <= set(source.settings.exclude)
+        ]
+
     def _find_source(self, name: str) -> Source | None:
         try:
             place = resolve_path(name)
@@ -103,12 +117,22 @@ class Change:
         return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
 
     def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
-        before = revisions_of(self.reader.read() if is_made(self.workspace) else None)
+        before = self._list_searched()
         workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
         embedded, failures = make_corpus(workspace)
         if not is_made(self.workspace):
             raise InputError("; ".join(failures))
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
+
+    def _list_searched(self) -> dict[str, str]:
+        """Give the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
+        try:
+            with open_index(self.workspace.index) as index:
+                return dict(index.documents.select("uri", "revision").iter_rows())
+        except NoIndexError:
+            return {}
+        except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
+            return revisions_of(self.reader.read() if is_made(self.workspace) else None)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate, pairwise
 from typing import Final
 
 import polars as pl
 
 from backstory.assessment import evaluate_retrieval
 from backstory.calibration import find_threshold
-from backstory.chunking.tokens import estimate_tokens
+from backstory.chunking.tokens import CountTokens, estimate_tokens
 from backstory.chunking.units import split_sentences
 from backstory.contexts import add_budget_of_posts
 from backstory.embeddings import embed_texts
@@ -29,6 +31,9 @@ from backstory.window_chunks import cut_window_chunks
 
 _LONGEST_QUESTION: Final = 300
 """Characters up to which a text is one question, and is not divided into parts."""
+_LEAST_PARAGRAPH: Final = 8
+"""Tokens of the shortest paragraph that is searched for by itself: a greeting or a heading is no subject."""
+_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
 
@@ -63,7 +68,8 @@ class ContextPlan:
         if self.top_k is not None and self.top_k < 1:
             raise InputError(f"top_k {self.top_k} must be at least 1")
         if self.as_of is not None and self.as_of.tzinfo is None:
-            raise InputError(f"as_of {self.as_of} has no time zone; pass an aware time, such as UTC")
+            stated = self.as_of.isoformat()
+            raise InputError(f"as_of {stated} has no time zone; write {stated}Z if it is UTC")
         if self.filters.pages is not None or self.filters.as_of is not None:
             raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
 
@@ -73,8 +79,8 @@ def make_context(
 ) -> ContextAnswer:
     """Find the documents that serve a text, part by part, and write them as a context.
 
-    A text of more than 300 characters, or of several paragraphs, is divided into its sentences, which are joined into
-    query chunks as the messages of a window are.
+    A text of more than 300 characters, or of several paragraphs, is divided into its sentences. Those of a paragraph
+    are joined into query chunks as the messages of a window are; a paragraph of a few words goes with the next one.
 
     Args:
         snapshot: The open snapshot.
@@ -200,7 +206,7 @@ def _cover(
 
 def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
     """Put the filters and the number of chunks of a plan in the place of the settings."""
-    documents = snapshot.documents if plan.filters.names_documents else ()
+    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
     admitted = admit(plan.filters, rag, documents, keys=1)
     changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
     # An empty list of documents would admit all of them.
@@ -214,7 +220,9 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
     """Make the tables ``windows`` and ``window_chunks`` of one text, whose sentences are its messages."""
     workspace = snapshot.workspace
     is_question = len(text) <= _LONGEST_QUESTION and "\n\n" not in text.strip()
-    parts = [text] if is_question else _split(text)
+    embedder = workspace.embedder
+    paragraphs = [[text]] if is_question else _split(text, embedder.count_tokens)
+    parts = [sentence for paragraph in paragraphs for sentence in paragraph]
     window_id = digest([text], length=16)
     ids = [f"{window_id}-{number}" for number in range(len(parts))]
     moment = as_of or datetime.now(UTC)
@@ -229,21 +237,50 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
         }
     )
     messages = pl.DataFrame({"message_id": ids, "text": parts, "kind": ["message"] * len(parts)})
+    # Cut as windows of their own, so that no chunk holds the end of one paragraph and the beginning of another.
+    starts = [0, *accumulate(map(len, paragraphs))]
+    apart = pl.DataFrame(
+        {
+            "window_id": [f"{window_id}-{number}" for number in range(len(paragraphs))],
+            "message_ids": [ids[start:end] for start, end in pairwise(starts)],
+        }
+    )
     chunks = cut_window_chunks(
-        windows,
+        apart,
         messages,
         workspace.settings.queries.model_copy(update={"granularities": (1,)}),
-        max_tokens=workspace.embedder.max_input_tokens,
-        count_tokens=workspace.embedder.count_tokens,
-        default_min_tokens=workspace.embedder.default_query_tokens,
+        max_tokens=embedder.max_input_tokens,
+        count_tokens=embedder.count_tokens,
+        default_min_tokens=embedder.default_query_tokens,
     )
     if chunks.is_empty():
         raise InputError("the text holds no visible character; give a question in words")
-    return windows, chunks
+    before = pl.col("window_id").replace_strict(dict(zip(apart["window_id"], starts, strict=False)))
+    return windows, chunks.with_columns(
+        window_id=pl.lit(window_id),
+        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
+        first_message=(pl.col("first_message") + before).cast(chunks.schema["first_message"]),
+        last_message=(pl.col("last_message") + before).cast(chunks.schema["last_message"]),
+    )
 
 
-def _split(text: str) -> list[str]:
-    return [text[start:end] for start, end in split_sentences(text, 0, len(text)) if text[start:end].strip()]
+def _split(text: str, count_tokens: CountTokens) -> list[list[str]]:
+    """Divide a text into its paragraphs, and these into sentences. A short paragraph is a part of the next one."""
+    paragraphs = [paragraph for paragraph in _BLANK.split(text) if paragraph.strip()]
+    found: list[list[str]] = []
+    is_short = False
+    for paragraph, tokens in zip(paragraphs, count_tokens(paragraphs).tolist(), strict=True):
+        bounds = split_sentences(paragraph, 0, len(paragraph))
+        sentences = [paragraph[start:end] for start, end in bounds if paragraph[start:end].strip()]
+        if is_short:
+            found[-1] += sentences
+        else:
+            found.append(sentences)
+        is_short = tokens < _LEAST_PARAGRAPH
+    if is_short and len(found) > 1:
+        last = found.pop()
+        found[-1] += last
+    return found
 
 
 def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[ContextDocument, ...]:

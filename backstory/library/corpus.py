@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -131,6 +131,14 @@ class Corpus:
             char_end=end,
         )
 
+    def of_tenant(self, tenant: str | None) -> Corpus:
+        """Give the documents of one tenant, as a search is restricted to them; all documents for None."""
+        if tenant is None:
+            return self
+        mine = self.documents.filter(pl.col("tenant") == tenant)
+        counts = {each: self.chunk_counts.get(each, 0) for each in mine["document_id"]}
+        return replace(self, documents=mine, chunk_counts=counts)
+
     @cached_property
     def _notes(self) -> dict[str, str]:
         told = self.sources.filter(pl.col("reason").is_not_null()).select("source", "reason")
@@ -144,7 +152,7 @@ class CorpusReader:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._state: Sequence[object] = ()
-        self._corpus: Corpus | None = None
+        self._corpora: tuple[Corpus, Corpus] | None = None
 
     def read(self) -> Corpus:
         """Give the documents as the tables have them now.
@@ -152,12 +160,25 @@ class CorpusReader:
         Raises:
             DamagedTableError: A table is not as it was written.
         """
+        return self._read()[0]
+
+    def read_mine(self) -> Corpus:
+        """Give the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
+
+        Raises:
+            DamagedTableError: A table is not as it was written.
+        """
+        return self._read()[1]
+
+    def _read(self) -> tuple[Corpus, Corpus]:
         with self._lock:
             ledger = self._workspace.ledger
             state = [ledger.read(table) for table in _TABLES]
-            if self._corpus is None or state != self._state:
-                self._corpus, self._state = _read_corpus(self._workspace), state
-            return self._corpus
+            if self._corpora is None or state != self._state:
+                corpus = _read_corpus(self._workspace)
+                self._corpora = corpus, corpus.of_tenant(self._workspace.settings.rag.tenant)
+                self._state = state
+            return self._corpora
 
 
 def is_made(workspace: Workspace) -> bool:

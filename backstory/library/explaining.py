@@ -93,7 +93,6 @@ def _explain_absence(entry: DocumentEntry, window: Mapping[str, Any], rag: RAGSe
     elif (
         (rag.kinds and entry.kind not in rag.kinds)
         or (rag.tags and not set(rag.tags) & set(entry.tags))
-        or (rag.tenant is not None and entry.tenant != rag.tenant)
         or (rag.document_ids and entry.document_id not in rag.document_ids)
         or (rag.undated == "hide" and entry.date is None)
     ):

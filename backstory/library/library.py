@@ -198,16 +198,15 @@ class Library(Upkeep):
 
         Args:
             window: Names the window; see :func:`backstory.inspection.windows.find_window`.
-            max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
-            format: Format of the context, as for :meth:`context`.
-            top_k: Most chunks in it; None for the setting ``rag.top_k``.
+            max_tokens: As for :meth:`context`.
+            format: As for :meth:`context`.
+            top_k: As for :meth:`context`.
             as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
                 the setting ``rag.as_of`` says so.
-            filters: Which documents may be in it, without pages and time.
+            filters: As for :meth:`context`.
 
         Raises:
-            InputError: There is no such window, a name in the filters fits no document or several, or an argument is
-                out of its range.
+            InputError: There is no such window, or an argument is wrong.
             NoIndexError: Nothing is indexed yet.
             ModelError: A model could not be used.
         """

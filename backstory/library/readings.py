@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backstory.errors import InputError
+from backstory.errors import NoIndexError
 from backstory.library.dumping import dump_text
 from backstory.library.results import (
     DocumentEntry,
@@ -30,7 +30,7 @@ LIMIT_SECONDS: Final = 10.0
 
 
 class Readings:
-    """What is read from the tables of the documents."""
+    """What is read from the tables of the documents: of those of one tenant only, if the settings name it."""
 
     def __init__(self, workspace: Workspace) -> None:
         """Take an open workspace; nothing is read or made yet.
@@ -67,7 +67,7 @@ class Readings:
 
         Raises:
             InputError: The pattern is no regular expression or takes too long, or an argument is out of its range.
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
         """
         from backstory.library.grepping import grep
 
@@ -85,7 +85,7 @@ class Readings:
         """List the documents that are searched, and the files that were not read, with the reasons.
 
         Raises:
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
         """
         return self._read_corpus().list_all()
 
@@ -98,7 +98,7 @@ class Readings:
 
         Raises:
             InputError: No document has this name, or several have it; the message lists them.
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
         """
         corpus = self._read_corpus()
         return corpus.describe(corpus.find(name))
@@ -112,7 +112,7 @@ class Readings:
 
         Raises:
             InputError: No document has this name, several have it, or it does not have these pages.
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
@@ -135,7 +135,7 @@ class Readings:
 
         Raises:
             InputError: No document has this name or several have it, or an argument is out of its range.
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
             ModelError: The model could not be used at all.
             BudgetExhaustedError: A budget is used up, and no section was summarized.
         """
@@ -163,7 +163,7 @@ class Readings:
 
         Raises:
             InputError: No document has this name or several have it, or the file cannot be written there.
-            WorkspaceError: Nothing is indexed yet.
+            NoIndexError: Nothing is indexed yet.
         """
         return dump_text(self.text(document, pages), Path(path), roots=roots, replace=replace)
 
@@ -177,8 +177,8 @@ class Readings:
         from backstory.library.corpus import is_made
 
         if not is_made(self._workspace):
-            raise InputError(
+            raise NoIndexError(
                 f"nothing is indexed in {self._workspace.root} yet; put files into "
-                f"{self._workspace.posts} and run `backstory add`, or `backstory run` with chats"
+                f"{self._workspace.posts} and run `backstory add`, or with chats `backstory run`"
             )
-        return self._corpus.read()
+        return self._corpus.read_mine()

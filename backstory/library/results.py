@@ -73,7 +73,24 @@ class SearchAnswer(Result):
     )
 
 
-class ContextAnswer(Result):
+class Verdict(Result):
+    """Whether the documents cover a text."""
+
+    verdict: str = Field(
+        description="sufficient: at least half of its topics are probably covered, though single parts may not be; "
+        "insufficient; or unknown for this embedder or language."
+    )
+    confidence: float | None = Field(
+        description="Estimated probability that the context suffices; null if unknown."
+    )
+    recommendation: str = Field(
+        description="What would cover more. Of parts that nothing serves, say that the documents do not tell."
+    )
+    index_version: str = Field(description="Snapshot that was searched.")
+    notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
+
+
+class ContextAnswer(Verdict):
     """A text for a prompt: what the documents hold on a question or a longer text, part by part."""
 
     query: str = Field(description="The question or the text.")
@@ -83,13 +100,6 @@ class ContextAnswer(Result):
     max_tokens: int = Field(description="Most tokens that were allowed.")
     parts: tuple[ContextPart, ...] = Field(description="The parts of the text that were searched for.")
     documents: tuple[ContextDocument, ...] = Field(description="The cited documents, best first.")
-    verdict: str = Field(description="sufficient, insufficient, or unknown for this embedder or language.")
-    confidence: float | None = Field(
-        description="Estimated probability that the context suffices; null if unknown."
-    )
-    recommendation: str = Field(description="What would cover more.")
-    index_version: str = Field(description="Snapshot that was searched.")
-    notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
 
 
 class ContextPart(Result):
@@ -114,26 +124,31 @@ class ContextDocument(Result):
     serves: tuple[int, ...] = Field(description="Numbers of the parts that it serves.")
 
 
-class DocumentEntry(Result):
-    """One document of the library."""
+class DocumentFacts(Result):
+    """What is known of one document."""
 
-    document_id: str = Field(description="Id of the document, stable across edits.")
     uri: str = Field(description="Path of the document, as the table documents has it.")
-    path: str = Field(description="Absolute path of its file.")
-    title: str = Field(description="Title.")
-    slug: str = Field(description="Slug.")
     kind: str = Field(description="Kind, such as post.")
-    tenant: str = Field(description="Owner; empty for none.")
     tags: tuple[str, ...] = Field(description="Tags.")
     date: datetime | None = Field(description="Date that the document states, UTC; null if it states none.")
     revision: str = Field(description="Id of the content that is searched.")
-    characters: int = Field(description="Characters of its text.")
+    characters: int = Field(description="Characters of its whole text.")
+    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
+
+
+class DocumentEntry(DocumentFacts):
+    """One document of the library."""
+
+    document_id: str = Field(description="Id of the document, stable across edits.")
+    path: str = Field(description="Absolute path of its file.")
+    title: str = Field(description="Title.")
+    slug: str = Field(description="Slug.")
+    tenant: str = Field(description="Owner; empty for none.")
     words: int = Field(description="Words of its text, separated by white space.")
     pages: int | None = Field(description="Number of pages; null for a document without pages.")
     chunks: int = Field(description="Number of chunks that are searched.")
     size: int | None = Field(description="Size of its file in bytes; null if the file is not there now.")
     added: bool = Field(description="Whether it is a text that was added through the library.")
-    note: str | None = Field(description="What of the file was not read, and why; null if all was read.")
 
 
 class DocumentList(Result):
@@ -298,19 +313,24 @@ class LibraryStatus(Result):
     watching: bool = Field(description="Whether this library watches its folders.")
 
 
-class Evaluation(Result):
-    """Whether retrieved text answers a question, judged without a language model."""
+class Judgement(Result):
+    """Whether retrieved text answers a question."""
 
-    question: str = Field(description="The question.")
-    sufficient: bool = Field(description="Whether the text seems to answer it.")
+    sufficient: bool = Field(description="Whether the text seems to answer the question.")
     confidence: Confidence = Field(description="How sure that judgement is.")
     keyword_overlap: float = Field(
         ge=0, le=1, description="Share of the question's content words in the text."
     )
-    similarity: float | None = Field(description="Best cosine of the question and a passage of the text.")
-    missing: tuple[str, ...] = Field(description="Content words of the question that the text does not hold.")
     recommendation: str = Field(description="What to do next.")
     issues: tuple[str, ...] = Field(description="What speaks against the text; empty if nothing does.")
+
+
+class Evaluation(Judgement):
+    """Whether retrieved text answers a question, judged without a language model, and by what."""
+
+    question: str = Field(description="The question.")
+    similarity: float | None = Field(description="Best cosine of the question and a passage of the text.")
+    missing: tuple[str, ...] = Field(description="Content words of the question that the text does not hold.")
 
 
 class ExplainedDocument(Result):

@@ -77,7 +77,7 @@ def search(
     keys = [list_keys(snapshot.index, question, expand=plan.expand) for question in questions]
     together = [key for some in keys for key in some]
     settings = snapshot.workspace.settings.rag
-    documents = snapshot.documents if plan.filters.names_documents else ()
+    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
     filters = admit(plan.filters, settings, documents, len(together))
     searched = _Searched(snapshot, plan, [*notes, *filter(None, [snapshot.served.degraded])])
     if filters is None or not snapshot.index.rows:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import polars as pl
+
 from backstory.errors import StaleIndexWarning
 from backstory.index import SearchIndex, current_version
 from backstory.inspection.serving import Served, open_served
@@ -63,9 +65,19 @@ class OpenSnapshot:
                 self.described.update({row["chunk_id"]: row for row in rows})
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
+    def name_documents(self, tenant: str | None) -> list[NamedDocument]:
+        """Give the documents by all their names.
+
+        Args:
+            tenant: Only those of this tenant; None for the setting ``rag.tenant``, which may be none.
+        """
+        wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
+        if wanted is None:
+            return self._documents
+        return name_documents(self.workspace, self.index.documents.filter(pl.col("tenant") == wanted))
+
     @cached_property
-    def documents(self) -> list[NamedDocument]:
-        """The documents of the snapshot by all their names."""
+    def _documents(self) -> list[NamedDocument]:
         return name_documents(self.workspace, self.index.documents)
 
 

@@ -28,10 +28,10 @@ def read_status(
         watcher: What keeps the index in step with the files; None if nothing does.
     """
     version = current_version(workspace.index) or None
-    corpus = None
+    corpus = mine = None
     reason = "; ".join(failures) or (watcher.error if watcher else None)
     try:
-        corpus = reader.read() if is_made(workspace) else None
+        corpus, mine = (reader.read(), reader.read_mine()) if is_made(workspace) else (None, None)
         pending = find_pending(workspace, corpus)
     except BackstoryError as error:
         reason, pending = str(error), []
@@ -50,8 +50,8 @@ def read_status(
         reason=reason,
         root=str(workspace.root),
         folder=str(workspace.posts),
-        documents=0 if corpus is None else corpus.documents.height,
-        chunks=0 if corpus is None else sum(corpus.chunk_counts.values()),
+        documents=0 if mine is None else mine.documents.height,
+        chunks=0 if mine is None else sum(mine.chunk_counts.values()),
         pending=tuple(pending),
         unread=0 if corpus is None else len(corpus.list_unread()),
         index_version=version,

@@ -13,7 +13,7 @@ from backstory.errors import InputError
 from backstory.inspection.windows import list_windows as read_windows
 from backstory.library import Library
 from backstory.library.filters import SearchFilters
-from backstory.library.results import ContextAnswer, ContextPart, Explanation
+from backstory.library.results import ContextAnswer, ContextPart, Explanation, Verdict
 from backstory.mcp_server.annotations import READS
 from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.mcp_server.quoting import FORMAT, quote_passages
@@ -54,9 +54,10 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
         """Divide a whole message, chat or draft into its parts, and say which documents serve which part.
 
         Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
-        part. The answer holds passages to quote, the documents with the parts that each serves, and in `uncovered` the
-        parts that nothing serves: for those, say that the documents do not tell. k is the number of passages. as_of, a
-        time with a zone, hides documents that were published later.
+        part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
+        with the parts that each serves, and in `uncovered` the parts that nothing serves: for those, say that the
+        documents do not tell. k is the number of passages. as_of, a time with a zone, hides documents that were
+        published later.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
@@ -121,10 +122,8 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
 def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
     """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
     coverage = Coverage(
+        **{name: getattr(answer, name) for name in Verdict.model_fields},
         window_id=window_id,
-        verdict=answer.verdict,
-        confidence=answer.confidence,
-        recommendation=answer.recommendation,
         part_count=len(answer.parts),
         uncovered=tuple(
             UncoveredPart(part=part.part, text=_shorten(part.text)) for part in _list_uncovered(answer.parts)
@@ -132,8 +131,6 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         documents=answer.documents,
         parts=tuple(part.model_copy(update={"text": _shorten(part.text)}) for part in answer.parts),
         context=quote_passages(answer),
-        index_version=answer.index_version,
-        notes=answer.notes,
     )
     for rows in ("parts", "documents", "uncovered"):
         coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)

@@ -17,13 +17,19 @@ from backstory.agents.document_results import (
     PatternResult,
     QueryResult,
     RagStatus,
-    RetrievalJudgement,
     SummarizedDocument,
 )
 from backstory.library import Library
-from backstory.library.results import Style
+from backstory.library.results import Judgement, Style
 from backstory.mcp_server.annotations import ASKS, INDEXES, READS, WRITES
-from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text
+from backstory.mcp_server.limits import (
+    DEFAULT_TOKENS,
+    NEXT_OFFSET,
+    MaxTokens,
+    count_tokens,
+    cut_list,
+    cut_text,
+)
 from backstory.mcp_server.long_work import work
 from backstory.settings.summaries import MAX_WORDS
 
@@ -64,13 +70,14 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         At most 100 matches are given at a time; count is the number of all.
         """
         found = document_answers.search_pattern(library, pattern, regex=regex, offset=offset)
-        cut = cut_list(
-            found, "matches", max_tokens, told_in="message", remedy="offset passes over those that were given"
-        )
-        return cut.model_copy(update={"showing": len(cut.matches)})
+        cut = cut_list(found, "matches", max_tokens, told_in="message", remedy=NEXT_OFFSET)
+        if cut is found:
+            return found
+        given = len(cut.matches)
+        return cut.model_copy(update={"showing": given, "next_offset": offset + given})
 
     @server.tool(title="Judge retrieved text", annotations=READS)
-    def evaluate_retrieval(question: str, retrieved_info: str) -> RetrievalJudgement:
+    def evaluate_retrieval(question: str, retrieved_info: str) -> Judgement:
         """Judge, without a language model, whether retrieved text answers a question, before answering from it."""
         return document_answers.judge_retrieval(library, question, retrieved_info)
 
@@ -141,7 +148,7 @@ def add_writing_tools(server: MCPServer[Any], library: Library) -> None:
         done = await work(
             context, partial(document_answers.index_folder, library, directory_path, recursive=recursive)
         )
-        for rows in ("skipped_files", "indexed_files", "failed_files"):
+        for rows in ("skipped_files", "indexed_files", "noted_files", "failed_files"):
             done = cut_list(done, rows, max_tokens, told_in="message", remedy="the counts are of all files")
         return done
 

@@ -14,6 +14,8 @@ from backstory.library.results import Result
 DEFAULT_TOKENS: Final = 8_000
 MOST_TOKENS: Final = 20_000
 LEAST_TOKENS: Final = 500
+NEXT_OFFSET: Final = "next_offset gives the others, or a larger max_tokens more at a time"
+"""What to do where a list of places was cut."""
 _ROOM: Final = 150
 """Tokens of the sentence that tells a cut, and of commas between rows."""
 
@@ -36,7 +38,7 @@ def cut_list(result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: st
         result: The result.
         rows: Name of the list.
         max_tokens: Most tokens of the result, by :func:`backstory.chunking.tokens.estimate_tokens`.
-        told_in: Name of the text, or of a text that may be null, which says that the list was cut.
+        told_in: Name of what says that the list was cut: a text, one that may be null, or a tuple of texts.
         remedy: What to do to get the rest.
 
     Returns:
@@ -51,7 +53,11 @@ def cut_list(result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: st
         return result
     note = f"cut at {max_tokens} tokens: {shown} of {len(listed)} {rows} are given; {remedy}"
     before = getattr(result, told_in)
-    return result.model_copy(update={rows: listed[:shown], told_in: f"{before}; {note}" if before else note})
+    if isinstance(before, tuple):
+        told: object = (*before, note)
+    else:
+        told = f"{before}; {note}" if before else note
+    return result.model_copy(update={rows: listed[:shown], told_in: told})
 
 
 def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Final, ParamSpec
+from typing import Any, Final
 
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
 
-from backstory.errors import BackstoryError
 from backstory.inspection.windows import find_window
 from backstory.library import Library
+from backstory.mcp_server.protocol_errors import answering
 from backstory.mcp_server.quoting import FORMAT, quote_passages
 from backstory.pipeline.writer_material import read_material
 from backstory.prompt_escaping import escape_block
 from backstory.writing.prompt import load_prompt
-
-_P = ParamSpec("_P")
 
 _ANSWER: Final = (
     "Answer the question at the end from the documents only. Cite after every claim the number of its document in "
@@ -33,7 +27,7 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     """Offer the prompts."""
 
     @server.prompt(title="Write the post for a window")
-    @_prompting
+    @answering
     def write_post(window: str = "latest") -> list[dict[str, str]]:
         """The prompt by which Backstory itself has a model write the post for a window of a chat."""
         workspace = library.workspace
@@ -49,7 +43,7 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
         return [_say(text) for text in (messages.system, messages.user) if text]
 
     @server.prompt(title="Answer with citations")
-    @_prompting
+    @answering
     def answer_with_citations(question: str) -> list[dict[str, str]]:
         """A question, with the passages that answer it, numbered to cite."""
         passages = quote_passages(library.context(question, format=FORMAT))
@@ -61,16 +55,3 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
 
 def _say(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
-
-
-def _prompting(function: Callable[_P, list[dict[str, str]]]) -> Callable[_P, list[dict[str, str]]]:
-    """Turn an error of the library into one of the protocol with the same message."""
-
-    @wraps(function)
-    def fill_in(*arguments: _P.args, **options: _P.kwargs) -> list[dict[str, str]]:
-        try:
-            return function(*arguments, **options)
-        except BackstoryError as error:
-            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-
-    return fill_in

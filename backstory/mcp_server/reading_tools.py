@@ -9,9 +9,16 @@ from pydantic import Field
 
 from backstory.errors import InputError
 from backstory.library import Library
-from backstory.library.results import GrepAnswer, LibraryStatus
+from backstory.library.results import DocumentFacts, GrepAnswer, LibraryStatus
 from backstory.mcp_server.annotations import READS
-from backstory.mcp_server.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text
+from backstory.mcp_server.limits import (
+    DEFAULT_TOKENS,
+    NEXT_OFFSET,
+    MaxTokens,
+    count_tokens,
+    cut_list,
+    cut_text,
+)
 from backstory.mcp_server.results import (
     DocumentPage,
     Fetched,
@@ -22,7 +29,6 @@ from backstory.mcp_server.results import (
 
 _MOST_FOUND: Final = 10
 _MOST_UNREAD: Final = 50
-_MOST_PENDING: Final = 100
 
 
 def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
@@ -30,7 +36,10 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
 
     @server.tool(title="Search (connectors)", annotations=READS)
     def search(query: str) -> FoundDocuments:
-        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool."""
+        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool.
+
+        The nearest documents are given, best first, also where none of them is near.
+        """
         answer = library.search(query, expand=True)
         found = {hit.document_id: hit.title for hit in reversed(answer.hits)}
         return FoundDocuments(
@@ -56,16 +65,12 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         ignore_case: bool = True,
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
         offset: Annotated[int, Field(ge=0)] = 0,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> GrepAnswer:
         """Find every place that a text, or a regular expression, matches, each with the string to cite it by."""
-        answer = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
-        while len(answer.matches) > 1 and count_tokens(answer) > DEFAULT_TOKENS:
-            shown = len(answer.matches) // 2
-            note = f"cut at {DEFAULT_TOKENS} tokens: {shown} matches are given; go on at next_offset"
-            answer = answer.model_copy(
-                update={"matches": answer.matches[:shown], "next_offset": offset + shown, "notes": (note,)}
-            )
-        return answer
+        found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
+        cut = cut_list(found, "matches", max_tokens, told_in="notes", remedy=NEXT_OFFSET)
+        return cut if cut is found else cut.model_copy(update={"next_offset": offset + len(cut.matches)})
 
     @server.tool(title="Documents, and what was not read", annotations=READS)
     def documents(
@@ -89,11 +94,8 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
     @server.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
         """Say how the library stands: its state with the reason, and the files that have changed since."""
-        found = library.status()
-        pending = found.pending
-        if len(pending) > _MOST_PENDING:
-            pending = (*pending[:_MOST_PENDING], f"and {len(pending) - _MOST_PENDING} more")
-        return found.model_copy(update={"pending": pending})
+        remedy = "indexing reads them all"
+        return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
 
 
 def address(document_id: str) -> str:
@@ -106,28 +108,24 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
     entry = found.document
     if start and start >= len(found.text):
         raise InputError(
-            f"start {start} is behind the end of {entry.uri}; it has {len(found.text)} characters"
+            f"start {start} is behind the end of {entry.uri}, whose text has {len(found.text)} characters; give a "
+            "smaller start"
         )
 
     def make(text: str) -> Fetched:
         end = start + len(text)
         rest = None if end >= len(found.text) else end
-        note = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
+        cut = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
         return Fetched(
             id=entry.document_id,
             title=entry.title,
             text=text,
             url=address(entry.document_id),
             metadata=FetchedMetadata(
-                uri=entry.uri,
-                kind=entry.kind,
-                tags=entry.tags,
-                date=entry.date,
-                revision=entry.revision,
-                characters=len(found.text),
+                **{name: getattr(entry, name) for name in DocumentFacts.model_fields},
                 start=start,
                 next_start=rest,
-                cut=note,
+                cut=cut,
             ),
         )
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
-from backstory.errors import BackstoryError, InputError
 from backstory.inspection.windows import list_windows, read_window_context
 from backstory.library import Library
+from backstory.mcp_server.protocol_errors import answering
 from backstory.mcp_server.reading_tools import address
-
-_P = ParamSpec("_P")
 
 
 def add_resources(server: MCPServer[Any], library: Library) -> None:
     """Offer the resources. A text is data; a context is escaped, so that no document forges its structure."""
 
     @server.resource("backstory://documents", title="The documents", mime_type="application/json")
-    @_reading
+    @answering
     def documents() -> str:
         """The documents that are searched, with the addresses of their texts."""
         return json.dumps(
@@ -34,7 +29,7 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
         )
 
     @server.resource("backstory://windows", title="The windows", mime_type="application/json")
-    @_reading
+    @answering
     def windows() -> str:
         """The windows of the chats, with the addresses of their contexts."""
         rows = list_windows(library.workspace)
@@ -49,28 +44,13 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
         )
 
     @server.resource("backstory://document/{document_id}", title="A document", mime_type="text/plain")
-    @_reading
+    @answering
     def document(document_id: str) -> str:
         """The text of a document."""
         return library.text(document_id).text
 
     @server.resource("backstory://window/{window_id}", title="A window's context", mime_type="text/markdown")
-    @_reading
+    @answering
     def window(window_id: str) -> str:
         """The context of a window, with quoted passages and numbers to cite."""
         return str(read_window_context(library.workspace, window_id)["cited_text"])
-
-
-def _reading(function: Callable[_P, str]) -> Callable[_P, str]:
-    """Turn an error of the library into one of the protocol with the same message."""
-
-    @wraps(function)
-    def read(*arguments: _P.args, **options: _P.kwargs) -> str:
-        try:
-            return function(*arguments, **options)
-        except InputError as error:
-            raise ResourceNotFoundError(str(error)) from error
-        except BackstoryError as error:
-            raise ResourceError(str(error)) from error
-
-    return read

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pydantic_core
@@ -37,6 +39,8 @@ class LibraryServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; an error is a result that says so, whose text is a :class:`Failure` as JSON."""
+        if refusal := self._refuse_unknown(name, arguments):
+            return _fail(refusal)
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -45,6 +49,22 @@ class LibraryServer(MCPServer[Any]):
             # The SDK indents the text, which would not be within the limit of the result.
             return result.model_copy(update={"content": [_write(result.structured_content)]})
         return result
+
+    def take_only_named_arguments(self) -> None:
+        """Say in the schemas of all tools that an argument of another name is an error, not one to pass over."""
+        for tool in self._tool_manager.list_tools():
+            tool.parameters["additionalProperties"] = False
+
+    def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
+        tool = self._tool_manager.get_tool(name)
+        known = tool.parameters["properties"] if tool else arguments
+        unknown = ", ".join(argument for argument in arguments if argument not in known)
+        if not unknown:
+            return None
+        taken = ", ".join(known) or "none"
+        return Failure(
+            code="input", message=f"{name} has no argument {unknown}", hint=f"its arguments are: {taken}"
+        )
 
 
 def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer:
@@ -57,22 +77,37 @@ def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer
     Returns:
         The server. Its tools are always in the same order.
     """
-    server = LibraryServer(
-        "backstory",
-        title="Backstory",
-        instructions=_INSTRUCTIONS,
-        version=VERSION,
-        log_level="WARNING",
-        subscriptions=False,
-    )
+    with _leaving_the_log():
+        server = LibraryServer(
+            "backstory",
+            title="Backstory",
+            instructions=_INSTRUCTIONS,
+            version=VERSION,
+            log_level="WARNING",
+            subscriptions=False,
+        )
     add_conversation_tools(server, library)
     add_reading_tools(server, library)
     add_document_tools(server, library)
     if allow_write:
         add_writing_tools(server, library)
+    server.take_only_named_arguments()
     add_resources(server, library)
     add_prompts(server, library)
     return server
+
+
+@contextmanager
+def _leaving_the_log() -> Iterator[None]:
+    """Undo that the SDK sends the log of the whole process to a handler of its own, beside those that it has."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        for handler in [each for each in root.handlers if each not in handlers]:
+            root.removeHandler(handler)
 
 
 def _describe(name: str, error: ToolError) -> Failure:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from backstory.settings.addresses import OPENAI_ADDRESS, clean_address, is_openai, require_protected
-from backstory.settings.group import SettingsGroup
+from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
+from backstory.settings.services import ServiceSettings
 
 LOCAL_MODELS: Final = MappingProxyType(
     {"english": "granite-embedding-30m-english, the default", "multilingual": "multilingual-e5-small"}
@@ -20,15 +21,17 @@ TEXTS_PER_MINUTE: Final = MappingProxyType({"gemini": 100, "openai": 50_000})
 TOKENS_PER_MINUTE: Final = MappingProxyType({"gemini": 30_000, "openai": 1_000_000})
 """Most tokens per minute if the settings name no limit."""
 
-_GEMINI_MODEL: Final = "gemini-embedding-001"
 _GEMINI_LARGEST: Final = 3072
 # Most models that people serve themselves read 512 tokens, and many services cut a longer text without a word.
 _OPENAI_TOKENS: Final = 8191
 _COMMON_TOKENS: Final = 512
 
 
-class EmbeddingSettings(SettingsGroup):
+class EmbeddingSettings(ServiceSettings):
     """Which model turns text into vectors, and its limits."""
+
+    default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-embedding-001"})
+    example_model: ClassVar[str] = "text-embedding-3-small"
 
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
     """`local`: no key, no network; `gemini`: needs a key; `openai`: any server with that API; `hashing`: dry runs."""
@@ -52,12 +55,8 @@ class EmbeddingSettings(SettingsGroup):
     """Most tokens that a model of `openai` reads of a text; null: 8191 at OpenAI itself, else 512."""
     base_url: str | None = None
     """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the provider."""
-    allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
     timeout_seconds: float = Field(default=60.0, gt=0)
     """Time-out of one call of a service."""
-    max_attempts: int = Field(default=6, ge=1)
-    """Most attempts of one call, the first included."""
     texts_per_minute: int | None = Field(default=None, ge=1)
     """Most texts sent per minute, which Gemini's quota counts; null: 100 for `gemini`, 50000 for `openai`."""
     tokens_per_minute: int | None = Field(default=None, ge=1)
@@ -70,13 +69,6 @@ class EmbeddingSettings(SettingsGroup):
     """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
 
     @property
-    def paid_model(self) -> str | None:
-        """The model of a service that is asked: that of the settings, else the default; None without a service."""
-        if self.provider not in ("gemini", "openai"):
-            return None
-        return self.model or _GEMINI_MODEL
-
-    @property
     def input_limit(self) -> int:
         """Most tokens that a model behind OpenAI's API reads of a text."""
         common = _OPENAI_TOKENS if is_openai(self.base_url or OPENAI_ADDRESS) else _COMMON_TOKENS
@@ -86,11 +78,6 @@ class EmbeddingSettings(SettingsGroup):
     def is_shipped_model(self) -> bool:
         """Whether the model is the one that is installed with the package."""
         return self.provider == "local" and self.model_dir is None and self.model in (None, "english")
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)
 
     @field_validator("languages")
     @classmethod
@@ -107,8 +94,6 @@ class EmbeddingSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _names_a_model(self) -> Self:
-        if self.provider == "openai" and self.model is None:
-            raise ValueError("provider: openai needs model, such as `model: text-embedding-3-small`")
         if self.provider != "local" or self.model is None:
             return self
         if self.model_dir is not None:
@@ -132,7 +117,6 @@ class EmbeddingSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _within_the_provider(self) -> Self:
-        require_protected(self.base_url, allow_http=self.allow_http, sent="chats, documents and key")
         if self.batch and self.provider != "gemini":
             raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
         if self.provider == "gemini" and (self.dimension or 0) > _GEMINI_LARGEST:

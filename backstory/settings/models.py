@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from backstory.settings.addresses import clean_address, require_protected
 from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.group import SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.services import LanguageModelSettings
 from backstory.settings.summaries import SummarySettings
-from backstory.settings.writers import DEFAULT_MODELS, WriterSettings
+from backstory.settings.writers import WriterSettings
 
 SETTINGS_FILE = "backstory.yaml"
 
@@ -198,7 +198,7 @@ class RAGSettings(SettingsGroup):
     """Only documents of this tenant; null for all."""
 
 
-class RerankSettings(SettingsGroup):
+class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
 
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
@@ -213,43 +213,10 @@ class RerankSettings(SettingsGroup):
     """Folder of `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`, relative to the workspace."""
     max_tokens: int = Field(default=512, ge=8)
     """Most tokens of a query chunk and a candidate together for `cross_encoder`; the longer text is cut first."""
-    model: str | None = None
-    """Name of the model; null: gemini-2.5-flash for `gemini`. `openai` needs one."""
-    base_url: str | None = None
-    """Address of the API; null for the public one of the provider."""
-    allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Randomness of a language model; null for its own default, which some models insist on."""
-    timeout_seconds: float = Field(default=120.0, gt=0)
-    """Time-out of one call."""
-    max_attempts: int = Field(default=6, ge=1)
-    """Most attempts of one call, the first included."""
-    requests_per_minute: int = Field(default=10, ge=1)
-    """Most calls per minute."""
-    tokens_per_minute: int = Field(default=250_000, ge=1)
-    """Most tokens sent per minute."""
     threads: int = Field(default=4, ge=1)
     """Most calls at once; as many partitions are finished before any is written."""
-
-    @property
-    def paid_model(self) -> str | None:
-        """The model of a service that is asked: that of the settings, else the default; None without a service."""
-        if self.provider not in ("gemini", "openai"):
-            return None
-        return self.model or DEFAULT_MODELS.get(self.provider)
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.provider == "openai" and self.model is None:
-            raise ValueError("provider: openai needs model, such as `model: gpt-4.1-mini`")
-        require_protected(self.base_url, allow_http=self.allow_http, sent="chats, documents and key")
-        return self
 
 
 class ContextSettings(SettingsGroup):

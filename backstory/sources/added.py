@@ -122,5 +122,28 @@ def remove_source(workspace: Workspace, name: str | Path) -> SourceSettings:
     return found.settings
 
 
+def readmit(workspace: Workspace, name: str, patterns: Sequence[str]) -> None:
+    """Take patterns out of what a source leaves out; the next run reads what they named.
+
+    Args:
+        workspace: An open workspace.
+        name: Name of a source that was added by command.
+        patterns: The patterns.
+
+    Raises:
+        WorkspaceError: The recorded list is damaged.
+    """
+
+    def take_out(recorded: Recorded) -> list[SourceSettings]:
+        return [
+            each.model_copy(update={"exclude": tuple(one for one in each.exclude if one not in patterns)})
+            if each.label == name
+            else each
+            for each in recorded
+        ]
+
+    change_record(workspace.added_sources, take_out)
+
+
 def _is_same(known: SourceSettings, wanted: SourceSettings, name: str) -> bool:
     return known.model_copy(update={"name": ""}) == wanted and name in ("", known.name)

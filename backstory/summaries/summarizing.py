@@ -14,6 +14,7 @@ from backstory.errors import (
     ModelError,
     QuotaExhaustedError,
 )
+from backstory.progress import announce, show_progress
 from backstory.prompt_escaping import escape_line
 from backstory.prompt_text import cut_snippet, name_pages
 from backstory.providers.failures import TransientError
@@ -36,6 +37,8 @@ _ACCOUNT: Final = (AuthenticationError, QuotaExhaustedError, BudgetExhaustedErro
 """What concerns every section alike: nothing is asked any more."""
 
 _SHOWN_REASON: Final = 300
+
+_STEP: Final = "summarizing sections"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def summarize(source: Source, summarizer: Summarizer, style: Style, max_words: i
         QuotaExhaustedError: A quota is used up, and no section was summarized.
         BudgetExhaustedError: A budget is used up, and no section was summarized.
         CacheFileError: The file of the drafts cannot be used.
+        StoppedError: Whoever listens to the progress has stopped it; what was written is kept.
     """
     sections = divide_sections(source.text, source.pages, max_words)
     words = count_words(source.text)
@@ -96,8 +100,7 @@ def summarize(source: Source, summarizer: Summarizer, style: Style, max_words: i
         )
         for section in sections
     ]
-    with ThreadPoolExecutor(max_workers=summarizer.threads, thread_name_prefix="summarizing") as pool:
-        outcomes = tuple(pool.map(calls.summarize, requests))
+    outcomes = _ask_all(calls, requests, summarizer.threads)
     written = [outcome.summary for outcome in outcomes if outcome.summary is not None]
     if not written:
         calls.raise_end()
@@ -117,6 +120,22 @@ def name_section(section: Section) -> str:
     """Name a section for a person, such as ``section 2, Watering > In winter, pages 3-4``."""
     parts = [f"section {section.number}", escape_line(section.heading), _name_pages(section)]
     return ", ".join(part for part in parts if part)
+
+
+def _ask_all(calls: _Calls, requests: Sequence[SectionRequest], threads: int) -> tuple[SectionOutcome, ...]:
+    """Summarize the sections, and announce each. What stops the work also takes back what was not begun."""
+    outcomes: list[SectionOutcome] = []
+    with (
+        show_progress(_STEP) as report,
+        ThreadPoolExecutor(max_workers=threads, thread_name_prefix="summarizing") as pool,
+    ):
+        try:
+            for outcome in pool.map(calls.summarize, requests):
+                outcomes.append(outcome)
+                report(len(outcomes), len(requests))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return tuple(outcomes)
 
 
 class _Calls:
@@ -178,6 +197,7 @@ def _condense(
         groups = _group(left, max_words)
         if len(groups) == len(left):
             return None, f"no two of the {len(left)} summaries have at most {max_words} words together"
+        announce(_STEP, 1, 1)  # so that a call that was cancelled pays for no further one
         length = most if len(groups) == 1 else max(min(most, max_words // 4), 1)
         try:
             left = [

@@ -27,6 +27,8 @@ PRINTED: Final = {"printed": True}
 """``extra`` of a warning that the summary of ``backstory run`` prints, too; the text format leaves it out."""
 
 _LOGGERS: Final = ("backstory", "pipelines", "opentelemetry")
+_SERVING: Final = ("mcp", "uvicorn")
+"""Libraries of servers, of which only warnings are shown."""
 _PLACEHOLDER = re.compile(r"%%|(?:(\w+)=)?%[-+ #0]*\d*(?:\.\d+)?[sdrfgexi]")
 _SENTENCE: Final = "message"
 
@@ -34,7 +36,7 @@ _SENTENCE: Final = "message"
 def configure_logs(chosen: LogFormat | None = None) -> None:
     """Send the log records of this process to standard error.
 
-    Text shows warnings, except the :data:`PRINTED` ones. JSON shows every event at level INFO and above.
+    Text shows warnings, except the :data:`PRINTED` ones. JSON shows every event of Backstory at level INFO and above.
 
     Args:
         chosen: The format; None takes that of ``BACKSTORY_LOG_FORMAT``, else text.
@@ -48,13 +50,13 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
     handler.setFormatter(JsonLines() if chosen == "json" else _TextLines("%(message)s"))
     if chosen == "text":
         handler.addFilter(lambda record: not getattr(record, "printed", False))
-    for name in _LOGGERS:
+    for name in (*_LOGGERS, *_SERVING):
         logger = logging.getLogger(name)
         for earlier in [known for known in logger.handlers if isinstance(known, _StandardError)]:
             logger.removeHandler(earlier)
         logger.addHandler(handler)
         if chosen == "json":
-            logger.setLevel(logging.INFO)
+            logger.setLevel(logging.INFO if name in _LOGGERS else logging.WARNING)
 
 
 def _read_format() -> LogFormat:

@@ -48,6 +48,11 @@ def test_a_configuration_is_read_from_toml(tmp_path: Path) -> None:
             '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = "run"\napi_key = "key-of-mine"',
             "a command takes none",
         ),
+        (
+            '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = "run \'notes"',
+            "no command line",
+        ),
+        ('[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = " "', "needs mcp_server"),
         ("[rag]\nembedding_provider = 5", "must be of type str or dict"),
         ("[rag", "cannot be read as TOML"),
     ],

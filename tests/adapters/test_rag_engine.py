@@ -9,7 +9,7 @@ import pytest
 
 from backstory import Library
 from backstory.adapters.rag_engine import BaseEmbeddingProvider, RAGConfig, RAGEngine
-from backstory.errors import EmbeddingError, InputError, SearchIndexError
+from backstory.errors import EmbeddingError, InputError, SearchIndexError, SettingsError
 from backstory.index import current_version
 from tests.adapters.recording_provider import RecordingProvider
 from tests.library.conftest import SETTINGS
@@ -47,7 +47,7 @@ def test_files_are_indexed_searched_and_deleted(base: Path) -> None:
     assert engine.get_all_indexed_paths() == ["notes/train.md"]
     assert (base / "notes" / "bread.md").is_file()
     assert engine.index_file("notes/bread.md") == 1
-    with pytest.raises(InputError, match="no document is called"):
+    with pytest.raises(InputError, match="nothing was indexed under the path"):
         engine.delete_documents_by_path("notes/other.md")
 
 
@@ -206,6 +206,23 @@ def test_a_workspace_of_a_person_is_not_taken(base: Path) -> None:
     with pytest.raises(InputError, match="another collection_name"):
         RAGEngine(HASHING, base).index_file("notes/bread.md")
     assert (folder / "backstory.yaml").read_text(encoding="utf-8") == SETTINGS
+
+
+def test_a_provider_that_is_none_never_means_the_default(base: Path) -> None:
+    for wrong in (RecordingProvider, 5, None):
+        with pytest.raises(SettingsError, match="pass the name of a provider"):
+            RAGConfig(enabled=True, embedding_provider=wrong)  # type: ignore[arg-type]
+    for named in ("nonsense", {"provider": "openai"}):
+        with pytest.raises(SettingsError, match="correct the RAGConfig"):
+            RAGEngine(RAGConfig(enabled=True, embedding_provider=named), base).search("rye")
+    with pytest.raises(SettingsError, match="whole number"):
+        RAGConfig(chunk_size="large")  # type: ignore[arg-type]
+
+
+def test_a_base_folder_that_is_not_there_is_an_error_and_is_not_made(base: Path) -> None:
+    with pytest.raises(InputError, match="is no folder"):
+        RAGEngine(HASHING, base / "nots").search("rye bread")
+    assert not (base / "nots").exists()
 
 
 DISABLED = """

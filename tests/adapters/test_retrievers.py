@@ -33,6 +33,15 @@ retriever = BackstoryRetriever.open(sys.argv[1], top_k=2)
 found = retriever.invoke("night train")
 assert asyncio.run(retriever.ainvoke("night train")) == found
 assert retriever.batch(["night train"])[0] == found
+assert retriever.invoke("night train", None, top_k=1) == found[:1]
+assert asyncio.run(retriever.ainvoke("night train", None, top_k=1)) == found[:1]
+for wrong in (lambda: retriever.invoke("night train", k=1), lambda: BackstoryRetriever.open(sys.argv[1], topk=1)):
+    try:
+        wrong()
+    except (TypeError, ValueError) as error:
+        assert "k" in str(error)
+    else:
+        raise AssertionError("an unknown argument was passed over")
 chain = retriever | RunnableLambda(lambda documents: documents[0].metadata["cite"]) | StrOutputParser()
 cited = chain.invoke("night train")
 narrow = BackstoryRetriever.open(sys.argv[1], filters=SearchFilters(paths=["sourdough*"]))

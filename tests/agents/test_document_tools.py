@@ -10,6 +10,7 @@ import pytest
 from backstory.agents import DocumentTools
 from backstory.library import Library
 from tests.documents.pdf_files import make_pdf, write_lines
+from tests.library.conftest import SETTINGS
 
 
 class Agent(DocumentTools):
@@ -53,7 +54,9 @@ def test_a_query_gives_the_documented_keys(reader: Agent) -> None:
     }  # fmt: skip
     assert (found["status"], found["debug_info"]) == ("success", None)
     assert found["num_chunks"] == len(found["chunks"])
-    assert set(found["chunks"][0]) == {"chunk_id", "page", "content", "relevance_score", "source_file"}
+    assert set(found["chunks"][0]) == {
+        "chunk_id", "page", "page_end", "content", "relevance_score", "source_file",
+    }  # fmt: skip
     assert found["chunks"][0]["source_file"] == found["source_files"][0] == "night-train.md"
     assert found["search_keys_used"][0] == "What is the night train?"
     json.dumps(found)
@@ -79,6 +82,36 @@ def test_a_query_without_evidence_is_a_fallback_and_without_an_index_nothing(
     assert (nothing["status"], nothing["num_chunks"], nothing["chunks"]) == ("no_documents", 0, [])
 
 
+def test_where_nothing_is_indexed_no_document_is_listed_and_every_error_says_so(
+    make_library: Callable[..., Library],
+) -> None:
+    empty = Agent(make_library())
+    listed = empty.list_indexed_documents()
+    assert (listed["documents"], listed["total_indexed_files"]) == ([], 0)
+    assert "nothing is indexed" in listed["message"]
+    for failure in (
+        empty.search_indexed_chunks("train"),
+        empty.evaluate_retrieval("What train?", "The night train."),
+        empty.summarize_document("night-train.md"),
+        empty.dump_document("night-train.md"),
+    ):
+        assert_failure(failure, "no_index")
+
+
+def test_a_chunk_that_shares_a_word_is_evidence_and_the_others_are_counted(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(SETTINGS + "rag: {min_similarity: 0.9}\n")
+    library.index()
+    answer = library.search("starter", expand=True)
+    assert 0 < answer.weak < len(answer.hits)
+    assert not any(hit.above_threshold for hit in answer.hits)
+    found = Agent(library).query_documents("starter")
+    assert found["status"] == "success"
+    assert f"{answer.weak} of them are not similar enough" in found["message"]
+    assert "none of them" in Agent(library).query_documents("xylophone zygote")["message"]
+
+
 def test_one_file_is_searched_by_a_whole_name_only(reader: Agent) -> None:
     assert reader.query_specific_file("later.md", "starter")["source_files"] == ["later.md"]
     for part in ("late", "train.md", "night", ".md", "sour"):
@@ -88,15 +121,19 @@ def test_one_file_is_searched_by_a_whole_name_only(reader: Agent) -> None:
 def test_matches_are_counted_truly_and_shown_by_the_hundred(agent: Agent) -> None:
     agent.library.add(["\n".join(f"row {number} quince" for number in range(1, 251))], ["rows"])
     first = agent.search_indexed_chunks("quince")
-    assert set(first) == {"pattern", "matches", "count", "showing", "message"}
-    assert (first["count"], first["showing"], len(first["matches"])) == (250, 100, 100)
+    assert set(first) == {"pattern", "matches", "count", "showing", "next_offset", "message"}
+    assert (first["count"], first["showing"], len(first["matches"]), first["next_offset"]) == (
+        250,
+        100,
+        100,
+        100,
+    )
     last = agent.search_indexed_chunks("quince", offset=200)
-    assert (last["count"], last["showing"]) == (250, 50)
+    assert (last["count"], last["showing"], last["next_offset"]) == (250, 50, None)
     lines = [match["line"] for match in [*first["matches"], *last["matches"]]]
     text = agent.library.text("rows").text.split("\n")
     assert all("quince" in text[line - 1] for line in lines)
     assert set(first["matches"][0]) == {"file", "page", "line", "text"}
-    assert "offset 100" in first["message"]
 
 
 @pytest.mark.parametrize("mark", ["", "?", "!!", "…", " ?\n"])
@@ -118,7 +155,7 @@ def test_a_changed_file_is_indexed_again_and_an_unchanged_one_is_not(agent: Agen
     unchanged = agent.index_document("posts/night-train.md")
     assert set(unchanged) == {
         "file_name", "file_type", "file_size_mb", "num_pages", "num_chunks", "total_indexed_files", "total_chunks",
-        "from_cache", "already_indexed", "reindexed",
+        "from_cache", "already_indexed", "reindexed", "note",
     }  # fmt: skip
     assert (unchanged["already_indexed"], unchanged["reindexed"], unchanged["from_cache"]) == (
         True,
@@ -166,20 +203,78 @@ def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
     )
 
 
-def test_the_right_page_where_a_chunk_spans_two(agent: Agent) -> None:
+def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "quince.md").write_text("Quinces ripen late.", encoding="utf-8")
+    agent.library.index(tmp_path / "notes")
+    for document in agent.list_indexed_documents()["documents"]:
+        assert agent.index_document(document["source_file"])["already_indexed"]
+
+
+def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_later(
+    agent: Agent, tmp_path: Path
+) -> None:
+    deep = tmp_path / "notes" / "deep"
+    deep.mkdir(parents=True)
+    (tmp_path / "notes" / "top.md").write_text("Quinces.", encoding="utf-8")
+    (deep / "low.md").write_text("Medlars.", encoding="utf-8")
+    allowed = allow(agent.library, tmp_path / "notes")
+    flat = allowed.index_directory(str(tmp_path / "notes"))
+    assert (flat["indexed_files"], flat["skipped"]) == (["notes://top.md"], 1)
+    refused = allowed.index_document(str(deep / "low.md"))
+    assert_failure(refused, "document", "notes://deep/", "left out")
+    assert "recursively" in refused["hint"]
+    whole = allowed.index_directory(str(tmp_path / "notes"), recursive=True)
+    assert whole["indexed_files"] == ["notes://deep/low.md"]
+    assert allowed.query_documents("medlars")["source_files"][0] == "notes://deep/low.md"
+
+
+def test_links_that_leave_a_folder_are_told_with_it(agent: Agent, tmp_path: Path) -> None:
+    folder = agent.library.workspace.posts / "more"
+    folder.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "secret.md").write_text("secret quince", encoding="utf-8")
+    (folder / "pear.md").write_text("Pears.", encoding="utf-8")
+    (folder / "link.md").symlink_to(tmp_path / "secret.md")
+    (folder / "folder").symlink_to(tmp_path / "elsewhere")
+    told = agent.index_directory("posts/more", recursive=True)
+    assert told["indexed_files"] == ["posts/more/pear.md"]
+    reasons = {each["file"]: each["reason"] for each in told["failed_files"]}
+    assert set(reasons) == {"posts/more/link.md", "posts/more/folder/"}
+    assert all("link" in reason for reason in reasons.values())
+
+
+def test_what_of_a_file_was_not_read_is_told_wherever_it_is_named(agent: Agent) -> None:
     posts = agent.library.workspace.posts
-    (posts / "pages.pdf").write_bytes(
+    (posts / "more").mkdir()
+    (posts / "more" / "cafe.md").write_bytes("Le café est fermé.".encode("latin-1"))
+    note = agent.index_document("posts/more/cafe.md")["note"]
+    assert "not UTF-8" in note
+    assert agent.index_directory("posts/more")["noted_files"] == [
+        {"file": "posts/more/cafe.md", "reason": note}
+    ]
+    notes = {each["source_file"]: each["note"] for each in agent.list_indexed_documents()["documents"]}
+    assert (notes["more/cafe.md"], notes["night-train.md"]) == (note, None)
+    assert note in agent.dump_document("more/cafe.md")["message"]
+    assert note in agent.summarize_document("more/cafe.md")["message"]
+
+
+@pytest.mark.parametrize(("chunker", "spans"), [("page", [(1, 1), (2, 2)]), ("character", [(1, 2)])])
+def test_the_right_pages_where_a_chunk_spans_two(
+    make_library: Callable[..., Library], chunker: str, spans: list[tuple[int, int]]
+) -> None:
+    agent = Agent(make_library(f"{SETTINGS}chunks: {{chunkers: {{pdf: {chunker}}}}}\n"))
+    (agent.library.workspace.posts / "pages.pdf").write_bytes(
         make_pdf([write_lines("Apples of autumn"), write_lines("Quinces of winter")])
     )
     assert agent.index_document("posts/pages.pdf")["num_pages"] == 2
-    [match] = agent.search_indexed_chunks("Quinces of")["matches"]
-    assert (match["file"], match["page"]) == ("pages.pdf", 2)
-    [match] = agent.search_indexed_chunks("Apples")["matches"]
-    assert match["page"] == 1
-    for chunk in agent.query_specific_file("pages.pdf", "quinces of winter")["chunks"]:
-        first = chunk["content"].split()[0]
-        [begins] = agent.search_indexed_chunks(first)["matches"]
-        assert chunk["page"] == begins["page"]
+    places = (
+        agent.search_indexed_chunks("Quinces of")["matches"]
+        + agent.search_indexed_chunks("Apples")["matches"]
+    )
+    assert [(place["file"], place["page"]) for place in places] == [("pages.pdf", 2), ("pages.pdf", 1)]
+    found = agent.query_specific_file("pages.pdf", "quinces of winter")["chunks"]
+    assert sorted((chunk["page"], chunk["page_end"]) for chunk in found) == spans
 
 
 def test_the_lists_and_the_state_are_those_of_the_library(reader: Agent) -> None:
@@ -204,6 +299,29 @@ def test_a_summary_has_the_documented_keys_and_holds_its_limit(agent: Agent) -> 
     assert all(section["words"] <= 100 for section in made["section_summaries"])
     assert_failure(agent.summarize_document("absent.md"), "input", "absent.md")
     assert_failure(agent.summarize_document("long", "loud"), "input")  # type: ignore[arg-type]
+
+
+def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[..., Library]) -> None:
+    library = make_library(SETTINGS + "rag: {tenant: ana}\n")
+    posts = library.workspace.posts
+    for owner in ("ana", "bob"):
+        text = f"---\ntitle: Quince of {owner}\ntenant: {owner}\n---\nQuinces of {owner}."
+        (posts / f"{owner}.md").write_text(text, encoding="utf-8")
+    library.index()
+    agent = Agent(library)
+    assert agent.query_documents("quinces")["source_files"] == ["ana.md"]
+    assert [match["file"] for match in agent.search_indexed_chunks("quinces of")["matches"]] == ["ana.md"]
+    assert [each["source_file"] for each in agent.list_indexed_documents()["documents"]] == ["ana.md"]
+    assert agent.rag_status()["total_indexed_files"] == 1
+    for refused in (
+        agent.summarize_document("bob.md"),
+        agent.dump_document("bob.md"),
+        agent.query_specific_file("Quince of bob", "quinces"),
+    ):
+        assert_failure(refused, "input", "no document is called")
+        assert "bob" not in refused["hint"]
+    assert_failure(agent.index_document("posts/bob.md"), "document", "another tenant")
+    assert agent.index_document("posts/ana.md")["already_indexed"]
 
 
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backstory.errors import InputError, NoIndexError
+from backstory.errors import InputError, NoIndexError, StoppedError
 from backstory.library import Library
 from backstory.library.results import FileOutcome, IndexReport
+from backstory.progress import listening
 
 
 def outcomes(report: IndexReport) -> dict[str, str]:
@@ -27,7 +28,7 @@ def test_a_folder_without_chats_is_indexed_and_searched(make_library: Callable[.
     assert library.status().state == "idle"
     with pytest.raises(NoIndexError):
         library.search("night train")
-    with pytest.raises(InputError, match="nothing is indexed"):
+    with pytest.raises(NoIndexError, match="nothing is indexed"):
         library.documents()
     report = library.index()
     assert (report.indexed, report.unchanged, report.failed, report.skipped) == (6, 0, 0, 0)
@@ -35,6 +36,23 @@ def test_a_folder_without_chats_is_indexed_and_searched(make_library: Callable[.
     assert library.search("night train").hits[0].title == "Night train"
     status = library.status()
     assert (status.state, status.documents, status.pending) == ("ready", 6, ())
+
+
+def test_what_a_stopped_indexing_has_read_counts_as_indexed_by_the_next_one(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library()
+
+    def stop(step: str, done: int, total: int) -> None:  # noqa: ARG001
+        if step == "embedding documents":
+            raise StoppedError("enough; go on later")
+
+    with listening(stop):
+        stopped = library.index()
+    assert (stopped.success, stopped.index_version) == (False, None)
+    report = library.index()
+    assert (report.indexed, report.unchanged) == (6, 0)
+    assert library.index().unchanged == 6
 
 
 def test_only_what_changed_is_read_and_embedded_again(library: Library) -> None:
@@ -91,6 +109,7 @@ def test_a_folder_may_be_read_without_its_folders(library: Library, tmp_path: Pa
     report = library.index(tmp_path / "flat", recursive=False)
     assert report.indexed == 1
     assert library.text("top.md").text.startswith("Top")
+    assert outcomes(library.index(tmp_path / "flat"))["flat://below/low.md"] == "indexed"
 
 
 def test_no_place_for_documents_is_an_error_and_nothing_is_recorded(library: Library, tmp_path: Path) -> None:

@@ -107,6 +107,22 @@ def test_a_context_says_which_parts_nothing_serves(indexed_once: Library) -> Non
         )
 
 
+def test_a_paragraph_is_a_part_unless_it_is_a_few_words(indexed_once: Library) -> None:
+    train = "Night train, Lisbon, seat reservation, early booking, summer."
+    quarks = "Gluons, quarks, muon, lepton, fermion, chromodynamics, asymptotic confinement."
+    starter = "Sluggish sourdough starter, flour, water, warm bread, twice daily."
+    answer = indexed_once.context("\n\n".join(["Hi all,", train, quarks, f"{starter} \n \nThanks!"]))
+    assert [part.text.split("\n\n") for part in answer.parts] == [
+        ["Hi all,", train],
+        [quarks],
+        [starter, "Thanks!"],
+    ]
+    served = {document.title: document.serves for document in answer.documents}
+    assert (served["Night train"], served["Sourdough starter"]) == ((1,), (3,))
+    assert answer.parts[1].citations == ()
+    assert len(indexed_once.context("Hi\n\nAna").parts) == 1
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: ContextFormat) -> None:
     answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)

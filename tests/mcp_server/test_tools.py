@@ -1,12 +1,14 @@
 """The tools over documents: results, limits, errors, progress and cancellation."""
 
 import json
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 
 from backstory.chunking.tokens import estimate_tokens
@@ -14,6 +16,7 @@ from backstory.library import Library
 from backstory.mcp_server.server import LibraryServer, make_server
 from backstory.progress import announce
 from tests.injections import INJECTIONS
+from tests.library.conftest import SETTINGS
 from tests.mcp_server.calling import call, fail, use
 
 WRITERS = ["index_document", "index_directory", "dump_document"]
@@ -44,6 +47,16 @@ def test_tools_that_write_are_offered_only_where_they_are_allowed(indexed_once: 
         assert tool.annotations.read_only_hint is (tool.name not in WRITERS)
         assert tool.output_schema
         assert tool.description
+
+
+def test_the_log_of_the_process_is_left_as_it_was(
+    indexed_once: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    level = root.level
+    make_server(indexed_once)
+    assert (root.handlers, root.level) == ([], level)
 
 
 def test_the_text_of_a_result_is_its_structure(server: LibraryServer) -> None:
@@ -88,6 +101,7 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("query_documents", {"query": "quince pear"}, "message"),
         ("search_indexed_chunks", {"pattern": "quince"}, "message"),
+        ("grep", {"pattern": "quince", "limit": 100}, "notes"),
         ("list_indexed_documents", {}, "message"),
         ("documents", {}, "cut"),
         ("summarize_document", {"file_path": "long", "max_words_per_section": 60}, "message"),
@@ -100,17 +114,65 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
                 assert not result.is_error
                 assert estimate_tokens([text_of(result)])[0] <= limit
                 assert isinstance(result.structured_content, dict)
-                assert f"cut at {limit} tokens" in result.structured_content[told]
+                assert f"cut at {limit} tokens" in str(result.structured_content[told])
             whole = await client.call_tool(tool, {**arguments, "max_tokens": 20_000})
             assert estimate_tokens([text_of(whole)])[0] <= 20_000
-        grepped = await client.call_tool("grep", {"pattern": "quince", "limit": 100})
-        assert estimate_tokens([text_of(grepped)])[0] <= 8000
-        assert isinstance(grepped.structured_content, dict)
-        assert grepped.structured_content["next_offset"] == len(grepped.structured_content["matches"])
 
     use(server, steps)
     for wrong in (0, 499, 20_001):
         assert fail(server, "query_documents", query="quince", max_tokens=wrong)["code"] == "input"
+
+
+def test_files_that_wait_are_listed_as_far_as_there_is_room(library: Library) -> None:
+    for number in range(400):
+        (library.workspace.posts / f"{'pear-' * 20}{number}.md").write_text("Pears.", encoding="utf-8")
+    told = call(make_server(library), "status")
+    assert 0 < len(told["pending"]) < 400
+    assert set(told["pending"]) <= set(library.status().pending)
+    assert f"{len(told['pending'])} of 400 pending are given" in told["reason"]
+    assert estimate_tokens([json.dumps(told)])[0] <= 8000
+
+
+@pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
+def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) -> None:
+    library.add(["\n".join(f"row {number} quince {'pear ' * 20}" for number in range(1, 131))], ["rows"])
+    server, lines = make_server(library), list[int]()
+    offset: int | None = 0
+    while offset is not None:
+        page = call(server, tool, pattern="quince", offset=offset, max_tokens=2000)
+        assert (page["count"], bool(page["matches"])) == (130, True)
+        lines += [match["line"] for match in page["matches"]]
+        offset = page["next_offset"]
+    assert lines == sorted(set(lines))
+    assert len(lines) == 130
+
+
+def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
+    failure = fail(server, "query_documents", query="night train", top_k=3)
+    assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
+    assert failure["hint"] == "its arguments are: query, debug, max_tokens"
+    for tool in use(server, lambda client: client.list_tools()).tools:
+        assert tool.input_schema["additionalProperties"] is False
+
+
+def test_resources_and_prompts_tell_errors_in_the_same_shape(server: LibraryServer) -> None:
+    asked: list[Callable[[Client], Any]] = [
+        lambda client: client.read_resource("backstory://document/absent"),
+        lambda client: client.read_resource("backstory://window/latest"),
+        lambda client: client.get_prompt("write_post", {"window": "latest"}),
+        lambda client: client.get_prompt("answer_with_citations", {"question": " "}),
+    ]
+
+    async def steps(client: Client) -> None:
+        for ask in asked:
+            with pytest.raises(MCPError) as raised:
+                await ask(client)
+            data = raised.value.data
+            assert set(data) == {"status", "code", "message", "hint"}
+            assert (data["status"], data["code"]) == ("error", "input")
+            assert raised.value.message.startswith(data["message"])
+
+    use(server, steps)
 
 
 def test_every_error_has_one_shape(server: LibraryServer, make_library: Callable[..., Library]) -> None:
@@ -162,6 +224,28 @@ def test_indexing_tells_its_progress(make_library: Callable[..., Library]) -> No
     places = [place for place, _ in told]
     assert places == sorted(set(places))
     assert told[-1][0] == told[-1][1]
+
+
+def test_summarizing_tells_its_progress(library: Library) -> None:
+    library.add([" ".join(f"Sentence {number} tells of pears." for number in range(100))], ["long"])
+    told: list[tuple[float, str | None]] = []
+
+    async def keep(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 1
+        told.append((progress, message))
+
+    async def steps(client: Client) -> None:
+        result = await client.call_tool(
+            "summarize_document",
+            {"file_path": "long", "max_words_per_section": 100},
+            progress_callback=keep,
+        )
+        assert not result.is_error
+
+    use(make_server(library), steps)
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[0][1] == f"summarizing sections: 1 of {len(told)}"
 
 
 def test_a_cancelled_indexing_stops_at_its_next_step(
@@ -225,6 +309,40 @@ def test_a_client_cannot_choose_the_tenant(server: LibraryServer) -> None:
     )
     failure = fail(server, "cover_conversation", text="night train", filters={"tenant": "ada"})
     assert failure["code"] == "input"
+
+
+def test_no_tool_and_no_resource_reads_the_documents_of_another_tenant(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(SETTINGS + "rag: {tenant: ana}\n")
+    texts, owners = ["Quinces of Ana.", "Quinces of Bob."], [{"tenant": "ana"}, {"tenant": "bob"}]
+    library.add(texts, ["one", "two"], owners)
+    [other] = [
+        each.document_id for each in library_of_all(library).documents().documents if each.tenant == "bob"
+    ]
+    server = make_server(library)
+    assert len(call(server, "search", query="quinces")["results"]) == 1
+    assert call(server, "grep", pattern="quinces")["count"] == 1
+    assert call(server, "documents")["count"] == call(server, "status")["documents"] == 1
+    assert fail(server, "fetch", id=other)["code"] == "input"
+    covered = call(server, "cover_conversation", text="Quinces of Bob.")
+    assert [each["uri"] for each in covered["documents"]] == ["added/one.md"]
+
+    async def steps(client: Client) -> str:
+        with pytest.raises(MCPError, match="no document is called"):
+            await client.read_resource(f"backstory://document/{other}")
+        return str((await client.read_resource("backstory://documents")).contents)
+
+    assert other not in use(server, steps)
+
+
+def library_of_all(library: Library) -> Library:
+    """Give the same library without a tenant in its settings."""
+    workspace = library.workspace
+    settings = workspace.settings.model_copy(
+        update={"rag": workspace.settings.rag.model_copy(update={"tenant": None})}
+    )
+    return Library(replace(workspace, settings=settings))
 
 
 def test_a_part_of_a_name_picks_no_file(server: LibraryServer) -> None:

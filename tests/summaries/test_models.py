@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backstory.errors import AuthenticationError, BudgetExhaustedError, QuotaExhaustedError, WriterError
+from backstory.errors import (
+    AuthenticationError,
+    BudgetExhaustedError,
+    QuotaExhaustedError,
+    StoppedError,
+    WriterError,
+)
+from backstory.progress import listening
 from backstory.providers.connection import ServiceAccess
 from backstory.providers.gemini_client import GeminiAccess
 from backstory.providers.metering import Settle, Usage
@@ -200,6 +207,35 @@ def test_a_service_that_is_down_is_not_asked_about_every_section(
     assert len(chat.requests) == 3
     assert [outcome.reason is None for outcome in made.sections] == [True, False, False]
     assert (made.sections[2].reason or "").startswith("not asked: ")
+
+
+def test_who_listens_is_told_of_each_section_and_may_stop_the_rest(
+    chat: ChatServer, ask: Callable[..., DocumentSummary]
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def hear(_: str, done: int, total: int) -> None:
+        told.append((done, total))
+
+    with listening(hear):
+        ask()
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+    def stop(_: str, done: int, total: int) -> None:  # noqa: ARG001
+        raise StoppedError("the call was cancelled")
+
+    before = len(chat.requests)
+    with listening(stop), pytest.raises(StoppedError, match="cancelled"):
+        ask(limit=15)
+    assert len(chat.requests) <= before + 2  # the first section, and the next one, which had begun
+
+    def stop_at_the_end(_: str, done: int, total: int) -> None:
+        if done == total:
+            raise StoppedError("the call was cancelled")
+
+    with listening(stop_at_the_end), pytest.raises(StoppedError, match="cancelled"):
+        ask(style="brief")
+    assert not any("of whose sections" in request.body["messages"][0]["content"] for request in chat.requests)
 
 
 def test_if_all_sections_fail_there_is_no_summary(

@@ -151,10 +151,10 @@ class Database:
         return [document_id for (document_id,) in rows]
 
     def read_documents(self) -> pl.DataFrame:
-        """Read ``document_id``, ``revision``, ``uri``, ``title`` and ``slug`` of all documents, by uri."""
+        """Read ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant`` of all documents, by uri."""
         with self.lock:
             return self.connection.execute(
-                "SELECT document_id, revision, uri, title, slug FROM documents ORDER BY uri, document_id"
+                "SELECT document_id, revision, uri, title, slug, tenant FROM documents ORDER BY uri, document_id"
             ).pl()
 
     def read_pages(self) -> pl.DataFrame:
