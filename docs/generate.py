@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +119,12 @@ def write_configuration_page() -> str:
     schema = Settings.model_json_schema()
     for name in Settings.model_fields:
         stage = schema["$defs"][schema["properties"][name]["$ref"].rpartition("/")[2]]
-        defaults = getattr(Settings(), name).model_dump(mode="json")
-        rows = [_setting_row(key, facts, defaults[key]) for key, facts in stage["properties"].items()]
+        group = getattr(Settings(), name)
+        defaults, described = group.model_dump(mode="json"), _read_docstrings(type(group))
+        rows = [
+            _setting_row(key, facts, defaults[key], described[key])
+            for key, facts in stage["properties"].items()
+        ]
         summary = " ".join(stage["description"].replace("``", "`").split())
         header = ["| setting | default | allowed | what |", "|---|---|---|---|"]
         parts += [f"## {name}", summary, "\n".join([*header, *rows])]
@@ -125,7 +132,18 @@ def write_configuration_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _setting_row(name: str, facts: dict[str, Any], default: object) -> str:
+def _read_docstrings(group: type) -> dict[str, str]:
+    """Read the text below each field in the source of a class."""
+    [found] = ast.parse(inspect.getsource(group)).body
+    described = {}
+    for field, below in pairwise(getattr(found, "body", ())):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                described[name] = inspect.cleandoc(text)
+    return described
+
+
+def _setting_row(name: str, facts: dict[str, Any], default: object, description: str) -> str:
     variants = [facts, *facts.get("anyOf", [])]
     choices = [f"`{choice}`" for variant in variants for choice in variant.get("enum", [])]
     limits = [
@@ -136,7 +154,7 @@ def _setting_row(name: str, facts: dict[str, Any], default: object) -> str:
     ]
     allowed = " ".join(choices) or ", ".join(limits)
     shown = "(empty)" if default == "" else json.dumps(default)
-    return f"| `{name}` | {shown.strip(chr(34))} | {allowed} | {facts['description']} |"
+    return f"| `{name}` | {shown.strip(chr(34))} | {allowed} | {description} |"
 
 
 def write_graph_page() -> str:
