@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
+from typing import Final
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+_NAME_OF_GROUP: Final = re.compile(r"\(\?P<\w+>")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,11 @@ class Patterns:
 
     lines: tuple[str, ...] = ()
 
+    @cached_property
+    def keeps_any(self) -> bool:
+        """Whether any pattern keeps what it matches."""
+        return any(line.startswith("!") for line in self.lines)
+
     def find(self, path: str) -> tuple[bool, str] | None:
         """Find the pattern that decides on a path.
 
@@ -30,6 +39,8 @@ class Patterns:
         Returns:
             Whether the path matches, and the pattern; None if no pattern says anything of it.
         """
+        if self._any.search(path.removeprefix("/" if path.startswith("/") else "./")) is None:
+            return None
         found = self._spec.check_file(path)
         if found.include is None or found.index is None:
             return None
@@ -39,6 +50,11 @@ class Patterns:
     def _spec(self) -> GitIgnoreSpec:
         return compile_patterns(self.lines)
 
+    @cached_property
+    def _any(self) -> re.Pattern[str]:
+        """What any pattern matches, so that most paths are compared once and not with every pattern."""
+        return _join(self.lines)
+
 
 @lru_cache(maxsize=256)
 def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
@@ -47,14 +63,28 @@ def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
     Raises:
         ValueError: A line is no pattern.
     """
+    compiled = []
     for line in lines:
         try:
-            GitIgnoreSpec.from_lines([line])
+            compiled += GitIgnoreSpec.from_lines([line]).patterns
         except (ValueError, re.error) as error:
             raise ValueError(
                 f"{line!r} is not a pattern as in .gitignore, such as *.tmp or drafts/"
             ) from error
-    return GitIgnoreSpec.from_lines(lines)
+    return GitIgnoreSpec(compiled)
+
+
+@lru_cache(maxsize=256)
+def _join(lines: tuple[str, ...]) -> re.Pattern[str]:
+    try:
+        expressions = [GitIgnoreSpecPattern.pattern_to_regex(line)[0] for line in lines if line]
+        # A name may stand only once in an expression. Without any pattern, nothing matches.
+        return re.compile(
+            "|".join(_NAME_OF_GROUP.sub("(?:", each) for each in expressions if each) or r"(?!)"
+        )
+    except (ValueError, re.error):
+        compile_patterns(lines)  # names the line
+        raise
 
 
 def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from posixpath import splitext
 from typing import IO, Final
 
 from backstory.documents.opening import open_inside
@@ -126,7 +127,7 @@ def _name_member(info: zipfile.ZipInfo) -> str:
 
 def is_archive(name: str) -> bool:
     """Return whether a file is an archive by its name."""
-    return PurePosixPath(name).suffix.lower() == ARCHIVE_SUFFIX
+    return splitext(name)[1].lower() == ARCHIVE_SUFFIX
 
 
 def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:

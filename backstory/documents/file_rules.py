@@ -43,7 +43,7 @@ class FileRules:
 
     def is_vetted(self, path: str) -> bool:
         """Return whether the settings say that a file may be read though it looks like a secret."""
-        found = self.secrets.find(path.lower())
+        found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
         return found is not None and not found[0]
 
     def explain_folder(self, path: str) -> str | None:

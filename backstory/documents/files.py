@@ -149,18 +149,18 @@ def list_files(
         ]
         folders[:] = [name for name in folders if name not in closed]
         for name in names:
-            path = relative / name
-            if root / path in elsewhere:
+            path, full = relative / name, here / name
+            if full in elsewhere:
                 continue
             reason = chosen.rule_for_file(path)
             if reason is None and is_archive(name):
-                looked_into.append(root / path)
-                members, others = _list_archive(root / path, root, chosen)
+                looked_into.append(full)
+                members, others = _list_archive(full, root, chosen)
                 files += members
                 left_out += others
             elif reason is None:
                 uri = _uri(path)
-                files.append(DocumentFile(uri, root / path, root, is_vetted=chosen.is_vetted(uri)))
+                files.append(DocumentFile(uri, full, root, is_vetted=chosen.is_vetted(uri)))
             else:
                 left_out.append(LeftOut(_uri(path), "ignored", reason))
     left_out += [
