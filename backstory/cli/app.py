@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from copy import copy
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from backstory.cli.alert import alert
 from backstory.cli.backup import backup, restore
@@ -83,4 +87,18 @@ app.command(name="eval-posts")(evaluate_written)
 
 def main() -> None:
     """Run the command line."""
-    run_command(app)
+    run_command(_assemble(sys.argv[1:]))
+
+
+def _assemble(arguments: Sequence[str]) -> typer.Typer:
+    """Give the command that is called by name alone; else all, for their help. Each takes a millisecond to assemble."""
+    called = [each for each in app.registered_commands if arguments and _name(each) == arguments[0]]
+    if not called:
+        return app
+    alone = copy(app)
+    alone.registered_commands = called
+    return alone
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or (command.callback.__name__ if command.callback else None)
