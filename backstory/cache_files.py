@@ -10,13 +10,14 @@ import hashlib
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.errors import CacheFileError
+from backstory.sqlite_connections import Connections
 from backstory.sqlite_files import BUSY_SECONDS, is_damage, name_aside, set_aside
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class CacheKind:
 
 
 class CacheFile:
-    """Opens the file of a cache for each act anew, so threads may share an object, and it survives a fork.
+    """Opens the file of a cache for each act, or once for many; threads may share an object, and it survives a fork.
 
     Attributes:
         path: The SQLite file.
@@ -81,6 +82,11 @@ class CacheFile:
         """Set the path. The first :meth:`write` creates the file."""
         self.path = path
         self.kind = kind
+        self._connections = Connections(path, self._connect)
+
+    def kept_open(self) -> AbstractContextManager[None]:
+        """Keep the file open from now on; see :meth:`backstory.sqlite_connections.Connections.kept_open`."""
+        return self._connections.kept_open()
 
     def read(self, act: Callable[[sqlite3.Connection], Result], absent: Result) -> Result:
         """Act on the file. If it is damaged, it is moved aside.
@@ -218,6 +224,7 @@ class CacheFile:
                 f"DELETE FROM {table} WHERE {column} NOT IN (SELECT value FROM kept)"  # noqa: S608
             ).rowcount
             connection.execute("COMMIT")
+            connection.execute("DROP TABLE kept")
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return deleted
@@ -277,14 +284,7 @@ class CacheFile:
     @contextmanager
     def _open(self, *, upgrade: bool = True) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(
-                sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            ) as connection:
-                connection.execute(f"PRAGMA synchronous = {'FULL' if self.kind.paid else 'NORMAL'}")
-                connection.execute("PRAGMA temp_store = MEMORY")
-                # Damage can make a text that is no UTF-8: its row then differs from its checksum.
-                connection.text_factory = _read_text
-                connection.create_function("checksum_of", -1, self.kind.checksum, deterministic=True)
+            with self._connections.connected() as connection:
                 if self._require_format(connection) < self.kind.format and upgrade:
                     self._upgrade(connection)
                 yield connection
@@ -292,6 +292,21 @@ class CacheFile:
             if is_damage(error):
                 raise _DamagedFileError(str(error)) from error
             raise CacheFileError(f"the {self.kind.name} {self.path} cannot be used: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        # Threads that share a connection use it one after another.
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        with ExitStack() as failed:
+            failed.callback(connection.close)
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self.kind.paid else 'NORMAL'}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            # Damage can make a text that is no UTF-8: its row then differs from its checksum.
+            connection.text_factory = _read_text
+            connection.create_function("checksum_of", -1, self.kind.checksum, deterministic=True)
+            failed.pop_all()
+        return connection
 
     def _create(self) -> None:
         """Make an empty database under a temporary name, so that no process sees one without tables."""

@@ -168,6 +168,10 @@ def _compute(
         require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
         return vectors
 
+    if len(batches) <= 1:  # a question, or only known texts, which need no other threads
+        for batch in batches:
+            yield batch, run(batch)
+        return
     with ThreadPoolExecutor(max_workers=embedder.workers, thread_name_prefix="embedding") as pool:
         while True:
             while failure is None and len(running) < embedder.workers:

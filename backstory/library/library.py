@@ -248,6 +248,5 @@ class Library(Upkeep):
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        revisions = dict(snapshot.index.documents.select("uri", "revision").iter_rows())
-        note = self._stale.tell(snapshot.index.version, revisions)
+        note = self._stale.tell(snapshot.index.version, snapshot.revisions)
         return [note] if note else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -91,13 +90,7 @@ def search(
         ]
     wanted = plan.top_k or plan.depth.count_hits(admitted)
     result = _search_keys(snapshot, together, plan, filters, wanted)
-    bounds = [0]
-    for some in keys:
-        bounds.append(bounds[-1] + len(some))
-    hits = [
-        _fuse(result.hits.filter(pl.col("query").is_between(first, last, closed="left")), together)
-        for first, last in pairwise(bounds)
-    ]
+    hits = _fuse(result.hits, keys)
     described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
     return [
         searched.answer(question, some, found, described, wanted, admitted, result)
@@ -138,16 +131,21 @@ def _search_keys(
     return snapshot.index.search(embedded.vectors, request, texts=list(keys))
 
 
-def _fuse(hits: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Give each chunk once, with the best score that any key has for it."""
-    best: dict[str, dict[str, Any]] = {}
+def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
+    """Give for each question its chunks, each once, with the best score that any of its keys has for it."""
+    owners = [(question, key) for question, some in enumerate(keys) for key in some]
+    best: list[dict[str, dict[str, Any]]] = [{} for _ in keys]
     for row in hits.iter_rows(named=True):
-        known = best.get(row["chunk_id"])
+        question, key = owners[row["query"]]
+        known = best[question].get(row["chunk_id"])
         if known is None or row["score"] > known["score"]:
-            best[row["chunk_id"]] = {**row, "key": keys[row["query"]]}
-    return sorted(
-        best.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
-    )
+            best[question][row["chunk_id"]] = {**row, "key": key}
+    return [
+        sorted(
+            found.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
+        )
+        for found in best
+    ]
 
 
 @dataclass(frozen=True)

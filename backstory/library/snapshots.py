@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import polars as pl
 
@@ -30,6 +30,7 @@ class OpenSnapshot:
     Attributes:
         served: The index, and the settings that fit it.
         published: Version that was published when it was opened.
+        held: Closes it, and what is kept open with it.
         readers: Number of those who read it now.
         is_retired: Whether the last reader closes it.
         described: Chunks that were described of late, by id.
@@ -38,10 +39,24 @@ class OpenSnapshot:
 
     served: Served
     published: str | None
+    held: ExitStack
     readers: int = field(default=0, init=False)
     is_retired: bool = field(default=False, init=False)
     described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @classmethod
+    def open(cls, workspace: Workspace, published: str | None) -> Self:
+        """Open the published snapshot, and keep the cache of vectors open with it.
+
+        Raises:
+            BackstoryError: See :func:`backstory.inspection.serving.open_served`.
+        """
+        served = open_served(workspace)
+        held = ExitStack()
+        held.callback(served.index.close)
+        held.enter_context(served.workspace.embeddings.kept_open())
+        return cls(served, published, held)
 
     @property
     def index(self) -> SearchIndex:
@@ -75,6 +90,11 @@ class OpenSnapshot:
         if wanted is None:
             return self._documents
         return name_documents(self.workspace, self.index.documents.filter(pl.col("tenant") == wanted))
+
+    @cached_property
+    def revisions(self) -> Mapping[str, str]:
+        """The revision of each document by its uri."""
+        return dict(self.index.documents.select("uri", "revision").iter_rows())
 
     @cached_property
     def _documents(self) -> list[NamedDocument]:
@@ -115,7 +135,7 @@ class Snapshots:
             if current is None or current.published != published or current.served.degraded is not None:
                 # The damage of a snapshot is told in every answer, not as a warning of the first one.
                 with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
-                    opened = OpenSnapshot(open_served(self._workspace), published)
+                    opened = OpenSnapshot.open(self._workspace, published)
                 self._retire()
                 self._current = current = opened
             current.readers += 1
@@ -125,11 +145,11 @@ class Snapshots:
         with self._lock:
             snapshot.readers -= 1
             if snapshot.is_retired and not snapshot.readers:
-                snapshot.index.close()
+                snapshot.held.close()
 
     def _retire(self) -> None:
         retired, self._current = self._current, None
         if retired is not None:
             retired.is_retired = True
             if not retired.readers:
-                retired.index.close()
+                retired.held.close()
