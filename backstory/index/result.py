@@ -36,7 +36,7 @@ class SearchResult:
 def tabulate(
     ranked: Matches,
     similarity: NDArray[np.float64],
-    keyword: Matches | None,
+    keyword: NDArray[np.float64] | None,
     request: SearchRequest,
     rows: pl.DataFrame,
     documents: pl.DataFrame,
@@ -46,7 +46,7 @@ def tabulate(
     Args:
         ranked: Candidates with the score of the ranking.
         similarity: Cosine similarity of each candidate.
-        keyword: Hits of the keyword search, or None if the ranking uses no keywords.
+        keyword: BM25 score of each candidate, 0 for one that keywords did not find; None if the ranking uses none.
         request: Threshold and number of hits.
         rows: chunk_id and document (position) of every row of the index.
         documents: document_id of every document.
@@ -56,23 +56,14 @@ def tabulate(
     """
     order = order_best(ranked, similarity, ranked.score, request.top_k, request.min_similarity)
     query, row = ranked.query[order], ranked.row[order]
+    found = np.full(len(order), np.nan) if keyword is None else keyword[order]
     columns: dict[str, Any] = {
         "query": query,
         "chunk_id": rows["chunk_id"][row],
         "document_id": documents["document_id"][rows["document"][row]],
         "similarity": similarity[order],
-        "keyword_score": [None] * len(query),
+        "keyword_score": pl.Series(np.where(found > 0, found, np.nan), nan_to_null=True),
         "score": ranked.score[order],
         "rank": rank_within(query) + 1,
     }
-    schema = {"query": pl.Int64, "keyword_score": pl.Float64, "rank": pl.Int64}
-    hits = pl.DataFrame(columns, schema_overrides=schema)
-    if keyword is None:
-        return hits
-    scores = pl.DataFrame({"query": keyword.query, "row": keyword.row, "keyword_score": keyword.score})
-    return (
-        hits.drop("keyword_score")
-        .with_columns(row=pl.Series(row, dtype=pl.Int64))
-        .join(scores, on=["query", "row"], how="left", maintain_order="left")
-        .select(hits.columns)
-    )
+    return pl.DataFrame(columns, schema_overrides={"query": pl.Int64, "rank": pl.Int64})

@@ -134,7 +134,7 @@ class SearchIndex:
             )
         scope = self._scope_of(request.filters, len(queries))
         engine, reason, ranked = self._find(queries, texts, request, scope)
-        keyword = None if request.ranking == "dense" else ranked.where(ranked.score > 0)
+        keyword = None if request.ranking == "dense" else ranked.score
         similarity = ranked.score
         if request.ranking != "dense":
             similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)

@@ -6,17 +6,19 @@ import threading
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import duckdb
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.settings import IndexSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VECTOR_INDEX = "chunks_vector"
 
@@ -24,7 +26,8 @@ VECTOR_INDEX = "chunks_vector"
 def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
     """Open DuckDB in memory, with or without the vss extension of the installed wheel; nothing is ever downloaded.
 
-    Loading the extension takes longer than opening a database, and only an HNSW index needs it.
+    Loading the extension takes longer than opening a database, and only an HNSW index needs it. Without it there is
+    one thread: reading a few rows takes a third less than with several, which wait for each other.
 
     Raises:
         SearchIndexError: The wheel for this version of DuckDB is not installed.
@@ -35,6 +38,7 @@ def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "temp_directory": "",
+            **({} if with_vss else {"threads": "1"}),
         },
     )
     if not with_vss:
@@ -54,6 +58,8 @@ def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
 
 def vector_table(vectors: Vectors, name: str) -> pa.Table:
     """View vectors as an Arrow table without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
+    import pyarrow as pa  # which a search without an HNSW index need not load
+
     values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
     return pa.table({name: pa.array(range(len(vectors)), pa.int64()), "vector": values})
 
@@ -152,15 +158,13 @@ class Database:
 
     def read_documents(self) -> pl.DataFrame:
         """Read ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant`` of all documents, by uri."""
-        with self.lock:
-            return self.connection.execute(
-                "SELECT document_id, revision, uri, title, slug, tenant FROM documents ORDER BY uri, document_id"
-            ).pl()
+        return self._read(
+            "SELECT document_id, revision, uri, title, slug, tenant FROM documents ORDER BY uri, document_id"
+        )
 
     def read_pages(self) -> pl.DataFrame:
         """Read ``page_start`` and ``page_end`` of all chunks, in the order of the rows."""
-        with self.lock:
-            return self.connection.execute("SELECT page_start, page_end FROM chunks ORDER BY row").pl()
+        return self._read("SELECT page_start, page_end FROM chunks ORDER BY row")
 
     def describe(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Read chunks without their vectors, with the metadata of their documents.
@@ -171,14 +175,13 @@ class Database:
         Returns:
             One row per position, in the order of ``rows``.
         """
-        with self.lock:
-            chunks = self.connection.execute(
-                # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
-                f"WITH {_name_rows(rows)}, "  # noqa: S608 - numbers only
-                "c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
-                "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
-                "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
-            ).pl()
+        chunks = self._read(
+            # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
+            f"WITH {_name_rows(rows)}, "  # noqa: S608 - numbers only
+            "c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
+            "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
+            "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
+        )
         return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
 
     def read_around(self, rows: NDArray[np.int64]) -> pl.DataFrame:
@@ -191,16 +194,20 @@ class Database:
             ``chunk_id`` of the asked chunk, ``char_start`` and ``text`` of the chunk or of one beside it on its
             pages.
         """
+        return self._read(
+            f"WITH {_name_rows(rows)} "  # noqa: S608 - numbers only
+            "SELECT c.chunk_id, n.char_start, n.text FROM wanted JOIN chunks c USING (row) "
+            "JOIN chunks n ON n.document_id = c.document_id AND n.revision = c.revision "
+            "AND n.chunk_index BETWEEN c.chunk_index - 1 AND c.chunk_index + 1 "
+            # A passage is cited by the pages of its chunk.
+            "AND (c.page_start IS NULL OR (n.page_start >= c.page_start AND n.page_end <= c.page_end)) "
+            "ORDER BY position, n.chunk_index"
+        )
+
+    def _read(self, query: str) -> pl.DataFrame:
+        """Run a query, and take its result by Arrow's interface between libraries, which loads no third one."""
         with self.lock:
-            return self.connection.execute(
-                f"WITH {_name_rows(rows)} "  # noqa: S608 - numbers only
-                "SELECT c.chunk_id, n.char_start, n.text FROM wanted JOIN chunks c USING (row) "
-                "JOIN chunks n ON n.document_id = c.document_id AND n.revision = c.revision "
-                "AND n.chunk_index BETWEEN c.chunk_index - 1 AND c.chunk_index + 1 "
-                # A passage is cited by the pages of its chunk.
-                "AND (c.page_start IS NULL OR (n.page_start >= c.page_start AND n.page_end <= c.page_end)) "
-                "ORDER BY position, n.chunk_index"
-            ).pl()
+            return pl.DataFrame(self.connection.sql(query))
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
