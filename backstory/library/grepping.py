@@ -44,7 +44,7 @@ def grep(
         ignore_case: Whether upper and lower case are the same.
         limit: Most matches that are given; all are counted.
         offset: Number of matches to pass over.
-        limit_seconds: Time that the search may take.
+        limit_seconds: Processor time that the process may take meanwhile, by which the package ``regex`` counts.
 
     Returns:
         The matches by path and place, without those that hold no character.
@@ -60,7 +60,7 @@ def grep(
     compiled = _compile(pattern, is_regex=is_regex, ignore_case=ignore_case)
     matches: list[Match] = []
     count, documents = 0, 0
-    deadline = time.monotonic() + limit_seconds
+    deadline = time.process_time() + limit_seconds
     for row in corpus.documents.iter_rows(named=True):
         placed, found = place_text(row), 0
         for start, end in _find(compiled, row["text"], deadline, pattern, limit_seconds):
@@ -118,7 +118,7 @@ def _find(
     compiled: regex.Pattern[str], text: str, deadline: float, pattern: str, limit_seconds: float
 ) -> Iterator[tuple[int, int]]:
     try:
-        left = deadline - time.monotonic()
+        left = deadline - time.process_time()
         if left <= 0:
             raise TimeoutError
         for found in compiled.finditer(text, timeout=left):
@@ -126,8 +126,8 @@ def _find(
                 yield found.span()
     except TimeoutError as error:
         raise InputError(
-            f"{pattern!r} takes more than {limit_seconds:g} seconds over the documents; write it so that fewer of its "
-            "parts can match the same characters"
+            f"{pattern!r} takes more than {limit_seconds:g} seconds of processor time over the documents; write it so "
+            "that fewer of its parts can match the same characters"
         ) from error
 
 

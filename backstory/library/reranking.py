@@ -20,7 +20,7 @@ def rerank_hits(
     question: str,
     found: Sequence[dict[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[dict[str, Any]], bool, str | None]:
     """Order hits by what the reranker of the settings judges; equal ones stay in their order.
 
     Args:
@@ -30,7 +30,8 @@ def rerank_hits(
         described: The description of each chunk, by its id.
 
     Returns:
-        The hits, and why their order was kept; None if the reranker ordered them.
+        The hits, whether the reranker ordered them, and what a reader must know if it did not; None where there is
+        nothing to order.
 
     Raises:
         InputError: The settings name no reranker.
@@ -42,7 +43,7 @@ def rerank_hits(
             "there is no reranker; set `rerank: {provider: ...}` in backstory.yaml, or search without reranking"
         )
     if len(found) < 2:
-        return list(found), None
+        return list(found), False, None
     settings = workspace.settings.rerank
     judged, left = list(found[: settings.candidates]), list(found[settings.candidates :])
     part = QueryChunk("question", cut_snippet(question, settings.query_characters))
@@ -63,7 +64,11 @@ def rerank_hits(
         if answer.note is None:
             workspace.judgements.put({request.window_id: (key[request.window_id], answer)})
     if answer.note is not None:
-        return list(found), f"the reranker's answer was {answer.note}; the order of the search was kept"
+        return (
+            list(found),
+            False,
+            f"the reranker's answer was {answer.note}; the order of the search was kept",
+        )
     values = np.nan_to_num(answer.values, nan=0.0).max(axis=0)
     order = np.argsort(-values, kind="stable").tolist()
-    return [*(judged[place] for place in order), *left], None
+    return [*(judged[place] for place in order), *left], True, None

@@ -166,11 +166,11 @@ class _Searched:
         admitted: int,
         result: SearchResult,
     ) -> SearchAnswer:
-        notes = list(self.notes)
+        notes, reranked = list(self.notes), False
         if self.plan.rerank:
             from backstory.library.reranking import rerank_hits  # loads models' clients
 
-            found, note = rerank_hits(self.snapshot.workspace, question, found, described)
+            found, reranked, note = rerank_hits(self.snapshot.workspace, question, found, described)
             notes += [note] if note else []
         found = found[:wanted]
         texts = [str(described[row["chunk_id"]]["text"]) for row in found]
@@ -192,7 +192,7 @@ class _Searched:
             min_similarity=threshold,
             engine=result.engine,
             reason=result.reason if found else "no chunk shares a word with the question",
-            reranked=self.plan.rerank and len(notes) == len(self.notes),
+            reranked=reranked,
             index_version=self.snapshot.index.version,
             notes=tuple(notes),
         )

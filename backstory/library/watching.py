@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from types import TracebackType
+from typing import Final, Self, TypeAlias
 
 from backstory.errors import BackstoryError
 from backstory.library.results import IndexReport
@@ -16,12 +17,16 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 0.5
 
+_EXPECTED: Final = (BackstoryError, OSError)
+
 Fingerprint: TypeAlias = Callable[[], str]
 """Gives a text that differs when a file was added, removed, renamed or changed."""
 
 
 class Watcher:
     """A thread that indexes when files have changed, and waits until a burst of changes has ended.
+
+    Whatever ends a look or an indexing, the watcher says why, and goes on at the next change.
 
     Attributes:
         busy: Whether it is indexing now.
@@ -92,11 +97,12 @@ class Watcher:
             self._stopping.wait(self._poll_seconds)
 
     def _look(self) -> str | None:
-        try:
-            return self._fingerprint()
-        except (BackstoryError, OSError) as error:
-            self._tell(str(error))
-            return None
+        state = None
+        with _Attempt() as attempt:
+            state = self._fingerprint()
+        if attempt.failure is not None:
+            self._tell(_describe(attempt.failure), attempt.failure)
+        return state
 
     def _settle(self, state: str) -> bool:
         """Wait until the files stay as they are; False if the watcher stops or they change again."""
@@ -104,22 +110,47 @@ class Watcher:
 
     def _sync(self, state: str) -> None:
         self.busy = True
-        try:
-            report = self._index()
-            error = "; ".join(report.failures) or None
-        except (BackstoryError, OSError) as failure:
-            error = str(failure)
-        finally:
-            self.busy = False
+        error = None
+        with _Attempt() as attempt:
+            error = "; ".join(self._index().failures) or None
+        if attempt.failure is not None:
+            error = _describe(attempt.failure)
+        self.busy = False
         # After a failure the same files are tried again when one of them changes.
         self._state = state
         if error is None:
             self.last_sync = datetime.now(UTC)
-        self._tell(error)
+        self._tell(error, attempt.failure)
 
-    def _tell(self, error: str | None) -> None:
+    def _tell(self, error: str | None, failure: Exception | None = None) -> None:
         if error is not None and error != self.error:
-            logger.warning("the watched documents could not be indexed: %s", error)
+            # A failure that nobody expected is one of the program, whose place must be known.
+            place = None if isinstance(failure, _EXPECTED) else failure
+            logger.warning("the watched documents could not be indexed: %s", error, exc_info=place)
         with self._synced:
             self.error = error
             self._synced.notify_all()
+
+
+class _Attempt:
+    """Takes the failure of a block, whatever its class: a thread that it ended could tell nobody.
+
+    Attributes:
+        failure: What the block raised; None if it ended well.
+    """
+
+    failure: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Exception):
+            self.failure = error
+        return self.failure is not None
+
+
+def _describe(failure: Exception) -> str:
+    return str(failure) if isinstance(failure, _EXPECTED) else f"{type(failure).__name__}: {failure}"

@@ -14,6 +14,7 @@ from backstory.library.depth import Depth
 from backstory.library.expansion import expand_question
 from backstory.library.filters import SearchFilters
 from backstory.library.results import Mode, Result, SearchAnswer
+from tests.library.conftest import SETTINGS
 
 
 def slugs(answer: SearchAnswer) -> list[str]:
@@ -190,6 +191,15 @@ def test_a_wrong_question_is_an_error(indexed_once: Library, question: str, top_
 def test_reranking_needs_a_reranker(indexed_once: Library) -> None:
     with pytest.raises(InputError, match="there is no reranker"):
         indexed_once.search("bread", rerank=True)
+
+
+def test_one_hit_is_not_said_to_be_reranked(make_library: Callable[..., Library]) -> None:
+    unused = "rerank: {provider: openai, base_url: 'http://127.0.0.1:9', model: none}\n"
+    library = make_library(f"{SETTINGS}{unused}")
+    library.index()
+    only = library.documents().documents[0].uri
+    answer = library.search("bread", filters=SearchFilters(documents=[only]), rerank=True)
+    assert (len(answer.hits), answer.reranked, answer.notes) == (1, False, ())
 
 
 def test_changed_files_are_said_in_every_answer(library: Library) -> None:

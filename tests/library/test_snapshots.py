@@ -9,7 +9,9 @@ import pytest
 
 from backstory.index import current_version
 from backstory.library import Library
-from backstory.library.results import SearchAnswer
+from backstory.library.results import IndexReport, SearchAnswer
+from backstory.library.standing import read_status
+from backstory.library.watching import Watcher
 from tests.recording_embedder import RecordingEmbedder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +118,30 @@ def test_a_watcher_says_why_it_cannot_index(library: Library) -> None:
     record.unlink()
     assert watcher.wait_for(lambda: watcher.error is None and watcher.last_sync is not None, 60)
     assert library.status().state == "ready"
+
+
+def test_a_watcher_goes_on_after_a_failure_that_nobody_expected(
+    library: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    report = library.index()
+    outcomes: list[IndexReport | Exception] = [KeyError("fault"), report]
+    states = ["before"]
+
+    def index() -> IndexReport:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    watcher = Watcher(lambda: states[-1], index, poll_seconds=0.01, settle_seconds=0.01)
+    watcher.start()
+    assert watcher.wait_for(lambda: watcher.error is not None, 60)
+    status = read_status(library.workspace, library._corpus, (), watcher)
+    assert (status.state, status.reason, status.watching) == ("error", "KeyError: 'fault'", True)
+    assert "in index" in caplog.text  # the place of the fault
+    states.append("after")
+    assert watcher.wait_for(lambda: watcher.error is None and watcher.last_sync is not None, 60)
+    watcher.stop()
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
