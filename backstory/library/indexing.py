@@ -74,6 +74,7 @@ def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int,
         naming_full_disk(workspace.root),
         running(workspace.tables),
         workspace.ledger.kept_open(),
+        workspace.embeddings.kept_open(),
     ):
         with workspace.runs.record(BY_LIBRARY_FACE, []) as finish:
             made = make_tables(workspace, [stage.table for stage in CORPUS], [], report)

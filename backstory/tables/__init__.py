@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backstory.tables.parquet import (
         WrittenPartition,
+        encode_rows,
         find_damaged_partitions,
         hash_partitions,
         hash_rows,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WrittenPartition",
+    "encode_rows",
     "find_damaged_partitions",
     "hash_partitions",
     "hash_rows",

@@ -355,9 +355,14 @@ def hash_rows(frame: pl.DataFrame) -> str:
     """Hash the file that a partition with these rows would have, as the ledger records it; empty for no rows."""
     if frame.is_empty():
         return ""
+    return hashlib.sha256(encode_rows(frame)).hexdigest()[:_HASH_DIGITS]
+
+
+def encode_rows(frame: pl.DataFrame) -> bytes:
+    """Give the content of the file that :func:`replace_file` writes of rows."""
     file = BytesIO()
     _write_rows(frame, file)
-    return hashlib.sha256(file.getbuffer()).hexdigest()[:_HASH_DIGITS]
+    return file.getvalue()
 
 
 def _write_rows(frame: pl.DataFrame, file: IO[bytes]) -> None:

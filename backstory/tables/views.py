@@ -6,6 +6,7 @@ import errno
 import glob
 import hashlib
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from backstory.atomic_files import exclusive_temporary, publish
 from backstory.errors import WorkspaceError
 from backstory.extras import require_extra
 from backstory.ids import digest
-from backstory.tables import replace_file
+from backstory.tables import encode_rows, replace_file
 from backstory.tables.contracts import polars_schema
 from backstory.tables.document_catalog import DOCUMENT_CATALOG, select_document_catalog
 from backstory.tables.history_schemas import SERVED_TABLES
@@ -163,8 +164,9 @@ def write_views(root: Path) -> Path:
         OSError: The disk is full.
         LedgerError: The ledger is damaged.
     """
-    for table, model in SERVED_TABLES.items():
-        replace_file(root / table / _SCHEMA_FILE, polars_schema(model).to_frame())
+    for table in SERVED_TABLES:
+        if _read_if_there(root / table / _SCHEMA_FILE) != _encode_schema(table):
+            replace_file(root / table / _SCHEMA_FILE, _make_empty(table))
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
@@ -186,6 +188,22 @@ def write_views(root: Path) -> Path:
             _remove_leftovers(building)
         ledger.record(_RECORDED, {VIEWS_FILE: Entry(inputs, _hash_file(path), len(views))})
     return path
+
+
+def _make_empty(table: str) -> pl.DataFrame:
+    return polars_schema(SERVED_TABLES[table]).to_frame()
+
+
+@cache
+def _encode_schema(table: str) -> bytes:
+    return encode_rows(_make_empty(table))
+
+
+def _read_if_there(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _remove_leftovers(building: Path) -> None:
@@ -226,7 +244,7 @@ def _view_sql(root: Path, table: str) -> str:
         files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
         return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
     with closing(duckdb.connect(":memory:")) as connection:
-        connection.register("absent", polars_schema(SERVED_TABLES[table]).to_frame().to_arrow())
+        connection.register("absent", _make_empty(table).to_arrow())
         columns = connection.execute("DESCRIBE absent").fetchall()
     nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
     return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
