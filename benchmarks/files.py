@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.files --files 1000`` writes Markdown files of words by Zipf's law. Every system indexes them in
 a process and an environment of its own, keeps its index on disk, and answers the same questions one by one; all have
-the same vectors. The systems take turns. The table has medians of the turns.
+the same vectors. The systems take turns. The table has medians of the turns, and below it what a search holds.
+``--only Backstory`` leaves the other systems out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,14 +46,17 @@ def write_files(folder: Path, count: int) -> None:
         )
 
 
-def measure(files: int, questions: int, turns: int, environments: Path) -> dict[str, list[dict[str, Any]]]:
-    """Run every system on the same files.
+def measure(
+    files: int, questions: int, turns: int, environments: Path, systems: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Run systems on the same files.
 
     Args:
         files: Number of files.
         questions: Number of measured questions.
         turns: How often each system is run.
         environments: Folder of the systems' environments.
+        systems: Names of the systems.
 
     Returns:
         The figures of each turn, by system.
@@ -61,18 +66,19 @@ def measure(files: int, questions: int, turns: int, environments: Path) -> dict[
         if name == "Backstory"
         else make_environment(module.split(".")[2], environments)
         for name, module in SYSTEMS.items()
+        if name in systems
     }
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in SYSTEMS}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory(prefix="backstory-files-") as scratch:
         place = Path(scratch)
         write_files(place / "files", files)
         asked = make_texts(questions + 1, WORDS_OF_A_QUESTION, seed=2).to_list()
         (place / "questions.json").write_text(json.dumps(asked), encoding="utf-8")
         for turn in range(turns):
-            for number, (name, module) in enumerate(SYSTEMS.items()):
+            for number, (name, python) in enumerate(pythons.items()):
                 out = place / f"{turn}-{number}.json"
                 store = out.with_suffix("")
-                run_module(pythons[name], module, place / "files", place / "questions.json", store, out)
+                run_module(python, SYSTEMS[name], place / "files", place / "questions.json", store, out)
                 found[name].append(json.loads(out.read_text(encoding="utf-8")))
     return found
 
@@ -99,7 +105,14 @@ def write_table(found: dict[str, list[dict[str, Any]]]) -> str:
             f"{package} {version}" for package, version in turns[0]["versions"].items() if package != "numpy"
         )
         lines.append(f"| {name}{f' ({versions})' if versions else ''} | {' | '.join(figures)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *(_describe_parts(name, turns) for name, turns in found.items())])
+
+
+def _describe_parts(name: str, turns: Sequence[dict[str, Any]]) -> str:
+    parts = [
+        f"{part} {median(turn['parts_ms'][part] for turn in turns):.2f} ms" for part in turns[0]["parts_ms"]
+    ]
+    return f"- {name}: {', '.join(parts)}"
 
 
 def main() -> None:
@@ -111,11 +124,12 @@ def main() -> None:
     parser.add_argument(
         "--environments", type=Path, metavar="DIR", help="folder of the environments (default: in the cache)"
     )
+    parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), help="systems to run")
     parser.add_argument("--json", action="store_true", help="print all figures instead of the table")
     given = parser.parse_args()
     before = os.getloadavg()[0]
     environments = given.environments or cache_folder() / "peer-environments"
-    found = measure(given.files, given.questions, given.turns, environments)
+    found = measure(given.files, given.questions, given.turns, environments, given.only)
     print(json.dumps(found) if given.json else write_table(found))
     print(
         f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after, on {os.cpu_count()} cores",

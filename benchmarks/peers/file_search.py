@@ -27,7 +27,11 @@ OVERLAP_CHARACTERS = 200
 
 
 class FileSearcher(Protocol):
-    """A system that is constructed with an empty folder for its index."""
+    """A system that is constructed with an empty folder for its index.
+
+    It may have a method ``measure_parts``, which takes further questions and gives milliseconds by name: of what only
+    this system does in a search, or of a search that does less.
+    """
 
     def __init__(self, store: Path) -> None: ...
 
@@ -74,12 +78,17 @@ def run(make_searcher: Callable[[Path], FileSearcher], packages: Sequence[str]) 
     searcher.search(questions[0])  # opens what is opened once
     worked = _cpu_seconds()
     search_ms = [_time(searcher, question) for question in questions[1:]]
+    search_cpu_ms = (_cpu_seconds() - worked) / len(search_ms) * 1000
+    parts = {"the vector of a question": float(np.median([_time_vector(question) for question in questions]))}
+    if hasattr(searcher, "measure_parts"):
+        parts |= searcher.measure_parts([f"{question} once more" for question in questions])
     figures = {
         "files": len(files),
         "chunks": chunks,
         "index": index,
         "search_ms": search_ms,
-        "search_cpu_ms": (_cpu_seconds() - worked) / len(search_ms) * 1000,
+        "search_cpu_ms": search_cpu_ms,
+        "parts_ms": parts,
         "peak_memory": peak_memory(),
         "versions": {name: version(name) for name in packages},
     }
@@ -93,6 +102,12 @@ def _time(searcher: FileSearcher, question: str) -> float:
     if found != HITS:
         raise RuntimeError(f"{found} hits instead of {HITS}")
     return elapsed * 1000
+
+
+def _time_vector(question: str) -> float:
+    started = time.perf_counter()
+    embed([question])
+    return (time.perf_counter() - started) * 1000
 
 
 def _cpu_seconds() -> float:

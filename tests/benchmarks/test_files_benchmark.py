@@ -28,7 +28,9 @@ def test_backstory_indexes_the_files_and_answers(tmp_path: Path, monkeypatch: py
     given = [tmp_path / "files", tmp_path / "questions.json", tmp_path / "store", out]
     monkeypatch.setattr(sys, "argv", ["backstory_files", *map(str, given)])
     file_search.run(Backstory, ["numpy"])
-    assert re.search(r'"files": 4, "chunks": [1-9]', out.read_text(encoding="utf-8"))
+    written = out.read_text(encoding="utf-8")
+    assert re.search(r'"files": 4, "chunks": [1-9]', written)
+    assert re.search(r'"a look at the files, every two seconds at most": [0-9.]+', written)
 
 
 def test_the_table_has_the_medians_of_the_turns() -> None:
@@ -39,13 +41,15 @@ def test_the_table_has_the_medians_of_the_turns() -> None:
             "index": {"wall": wall, "cpu": 1.0},
             "search_ms": [1.0, 2.0, 3.0],
             "search_cpu_ms": 1.5,
+            "parts_ms": {"a part": wall},
             "peak_memory": 200_000_000,
             "versions": {"numpy": "2", "some": "1.0"},
         }
         for wall in (1.0, 2.0, 10.0)
     ]
-    head, rule, row = write_table({"Some": turns}).splitlines()
+    head, rule, row, _, parts = write_table({"Some": turns}).splitlines()
     assert row == "| Some (some 1.0) | 1,200 | 50 | 10.00 | 2.00 | 2.98 | 1.5 | 200 |"
+    assert parts == "- Some: a part 2.00 ms"
     assert head.count("|") == rule.count("|") == row.count("|")
 
 
