@@ -3,7 +3,8 @@
 ``python -m benchmarks.mcp --chunks 1000`` indexes documents with the hashing embedder, and takes turns: the library
 directly, its server in this process, over standard input and output, and over HTTP. It prints one JSON line in
 milliseconds: of each kind the tenth percentile, which other work on the machine disturbs least. Every question is asked
-once before, so that its vector is cached.
+once before, so that its vector is cached. ``client_validation`` is what the client of the SDK takes to compare a result
+with the schema of the tool; it is a part of every call, and of its overhead.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from benchmarks.library import make_question, write_documents
 
 _SETTINGS = "embedding: {provider: hashing}\nchunks: {max_tokens: 72, overlap_tokens: 0}\n"
 _COMMAND = [sys.executable, "-c", "from backstory.cli import main; main()", "mcp"]
+_TOOL = "query_documents"
 _TOKEN = os.urandom(16).hex()
 
 _Call = Callable[[str], Awaitable[object]]
@@ -62,7 +64,7 @@ async def _connect_http(root: Path) -> AsyncIterator[Client]:
 
 def _call_by(client: Client) -> _Call:
     async def call(question: str) -> object:
-        result = await client.call_tool("query_documents", {"query": question})
+        result = await client.call_tool(_TOOL, {"query": question})
         if result.is_error:
             raise SystemExit(f"the call failed: {result.content}")
         return result
@@ -79,10 +81,11 @@ async def _measure(root: Path, library: Library, questions: int) -> dict[str, fl
     )
     async with AsyncExitStack() as stack:
         calls: dict[str, _Call] = {"library": call_directly}
-        calls["in_memory"] = _call_by(await stack.enter_async_context(Client(make_server(library))))
+        validating = await stack.enter_async_context(Client(make_server(library)))
+        calls["in_memory"] = _call_by(validating)
         calls["stdio"] = _call_by(await stack.enter_async_context(Client(stdio)))
         calls["http"] = _call_by(await stack.enter_async_context(_connect_http(root)))
-        taken: dict[str, list[float]] = {name: [] for name in calls}
+        taken: dict[str, list[float]] = {name: [] for name in [*calls, "client_validation"]}
         for number in range(-3, questions):
             question = make_question(number)
             await call_directly(question)
@@ -91,6 +94,11 @@ async def _measure(root: Path, library: Library, questions: int) -> dict[str, fl
                 await call(question)
                 if number >= 0:
                     taken[name].append(time.perf_counter() - started)
+            result = await validating.call_tool(_TOOL, {"query": question})
+            started = time.perf_counter()
+            await validating.session.validate_tool_result(_TOOL, result)
+            if number >= 0:
+                taken["client_validation"].append(time.perf_counter() - started)
     return {name: 1000 * float(np.percentile(some, 10)) for name, some in taken.items()}
 
 
@@ -102,7 +110,7 @@ def measure(chunks: int, questions: int) -> dict[str, float]:
         questions: Number of calls of each kind.
 
     Returns:
-        Milliseconds of a call by kind, and what each kind takes beyond the library.
+        Milliseconds of a call by kind, of the client's validation, and what each kind takes beyond the library.
     """
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "workspace"
@@ -112,7 +120,9 @@ def measure(chunks: int, questions: int) -> dict[str, float]:
             library.index()
             found = anyio.run(_measure, root, library, questions)
     beyond = {
-        f"{name}_overhead": value - found["library"] for name, value in found.items() if name != "library"
+        f"{name}_overhead": value - found["library"]
+        for name, value in found.items()
+        if name not in ("library", "client_validation")
     }
     return {name: round(value, 2) for name, value in {**found, **beyond}.items()}
 
