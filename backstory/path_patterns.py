@@ -63,7 +63,7 @@ def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
     Raises:
         ValueError: A line is no pattern.
     """
-    compiled = []
+    compiled: list[GitIgnoreSpecPattern] = []
     for line in lines:
         try:
             compiled += GitIgnoreSpec.from_lines([line]).patterns

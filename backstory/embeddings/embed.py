@@ -169,8 +169,8 @@ def _compute(
         return vectors
 
     if len(batches) <= 1:  # a question, or only known texts, which need no other threads
-        for batch in batches:
-            yield batch, run(batch)
+        for only in batches:
+            yield only, run(only)
         return
     with ThreadPoolExecutor(max_workers=embedder.workers, thread_name_prefix="embedding") as pool:
         while True:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
-from backstory.index.engines.matches import Matches, pair_similarities, rank_within, take_best
+from backstory.index.engines.matches import Matches, multiply, pair_similarities, rank_within, take_best
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
 
@@ -85,7 +85,7 @@ class ExactEngine:
                 for first in range(0, concerned, QUERIES_AT_ONCE):
                     last = min(first + QUERIES_AT_ONCE, concerned)
                     scores = buffer[: (last - first) * len(block)].reshape(last - first, len(block))
-                    np.matmul(ordered[first:last], block.T, out=scores)
+                    multiply(ordered[first:last], block, out=scores)
                     compared.hide(scores, first, start)
                     parts = [
                         scores[part : part + QUERIES_PER_POOL]

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import SLACK
 from backstory.index.engines.fusion import fuse
 from backstory.index.engines.keywords import CELLS_AT_ONCE, KeywordIndex, QueryTerms
-from backstory.index.engines.matches import Matches, cells_of_best, order_best, pair_similarities
+from backstory.index.engines.matches import Matches, cells_of_best, multiply, order_best, pair_similarities
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
 
 # With fewer queries per group, the matrix product spends most of its time reading the vectors.
 LEAST_QUERIES = 64
-
-_FEW_NUMBERS = 1 << 22
 
 
 class HybridEngine:
@@ -65,7 +62,7 @@ class HybridEngine:
         """Give the rows of a block that may be among the best for a group of queries, with their keyword scores."""
         request = arguments.request
         words = self._keywords.score(arguments.terms, group.start, group.stop, rows.start, rows.stop)
-        fused = _multiply(arguments.queries[group], self._vectors[rows])
+        fused = multiply(arguments.queries[group], self._vectors[rows])
         if request.min_similarity is not None:
             fused[fused < request.min_similarity - SLACK] = -np.inf
         bonus = np.sqrt(words)
@@ -84,11 +81,3 @@ class _Arguments:
     terms: QueryTerms
     request: SearchRequest
     scope: Scope
-
-
-def _multiply(queries: Vectors, rows: Vectors) -> NDArray[np.float32]:
-    """Multiply queries and rows in single precision, shape ``(queries, rows)``."""
-    if len(queries) > 1 or rows.size > _FEW_NUMBERS:
-        return np.matmul(queries, rows.T)
-    # To wake the threads of the linear algebra library, and to wait for them, takes longer than so small a product.
-    return np.einsum("ij,kj->ki", rows, queries)

@@ -15,6 +15,7 @@ UNIT_TOLERANCE = 1e-3
 _BYTES_AT_ONCE = 8 << 20
 _ROWS_AT_ONCE = 8192
 _RUN_OF_ROWS = 64
+_FEW_NUMBERS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,26 @@ class Matches:
     def where(self, mask: NDArray[np.bool_] | slice) -> Matches:
         """Keep the pairs that a mask or a slice selects, in order."""
         return Matches(self.query[mask], self.row[mask], self.score[mask])
+
+
+def multiply(queries: Vectors, rows: Vectors, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    """Multiply queries and rows in single precision.
+
+    Args:
+        queries: Shape ``(queries, dimension)``.
+        rows: Shape ``(rows, dimension)``.
+        out: Where to write the products; None for another array.
+
+    Returns:
+        The products, shape ``(queries, rows)``.
+    """
+    products = np.empty((len(queries), len(rows)), np.float32) if out is None else out
+    if len(queries) > 1 or rows.size > _FEW_NUMBERS:
+        np.matmul(queries, rows.T, out=products)
+    else:
+        # To wake the threads of the linear algebra library, and to wait for them, takes longer than this product.
+        np.einsum("ij,kj->ki", rows, queries, out=products)
+    return products
 
 
 def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
