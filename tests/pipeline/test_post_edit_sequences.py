@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from backstory.index import current_version, read_manifest
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_frame
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_mapped
 from backstory.tables import read_table
 from backstory.workspace import open_workspace
 from backstory.writing.post_files import inspect_file
@@ -178,7 +178,7 @@ def describe(root: Path) -> dict[str, Any]:
         **{name: frame.to_dicts() for name, frame in read_all(workspace).items()},
         "documents": documents.sort("uri").to_dicts(),
         "index": (version, manifest.words, manifest.files[VECTORS_FILE].sha256),
-        "indexed documents": read_frame(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
+        "indexed documents": read_mapped(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
         "files": read_files(workspace),
         "leftovers": find_leftovers(root),
     }

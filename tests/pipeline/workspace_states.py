@@ -11,7 +11,7 @@ import polars as pl
 
 from backstory import run_pipeline
 from backstory.index import current_version, read_manifest
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, ROWS_FILE, VECTORS_FILE, read_frame
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, ROWS_FILE, VECTORS_FILE, read_mapped
 from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
 from backstory.tables import hash_partitions, read_table
 from backstory.tables.schemas import TABLES
@@ -76,7 +76,9 @@ def describe(root: Path) -> dict[str, Any]:
     version = current_version(workspace.index)
     manifest = read_manifest(workspace.index / version)
     # The version is the hash of what went in; the files hold padding, which may be any bytes.
-    stored = [read_frame(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)]
+    stored = [
+        read_mapped(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)
+    ]
     found["index"] = (
         version,
         manifest.words,

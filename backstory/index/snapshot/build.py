@@ -33,7 +33,7 @@ from backstory.index.snapshot.manifest import (
     find_damage,
     read_manifest,
     record_files,
-    write_frame,
+    write_mapped,
 )
 from backstory.index.snapshot.recall import measure_recall
 from backstory.settings import IndexSettings
@@ -141,8 +141,8 @@ def build_index(
 def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> None:
     rows = content.chunks.height
     vectors = _write_vectors(folder / VECTORS_FILE, content)
-    write_frame(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
-    write_frame(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
+    write_mapped(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
+    write_mapped(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
     hnsw_settings = content.settings if content.has_hnsw else None
     chunks = content.chunks.drop("document", "title")
     write_database(folder / DATABASE_FILE, content.documents, chunks, vectors, hnsw_settings)

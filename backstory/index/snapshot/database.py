@@ -6,19 +6,17 @@ import threading
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import duckdb
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from backstory.embeddings.protocol import Vectors
 from backstory.errors import SearchIndexError
 from backstory.settings import IndexSettings
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 VECTOR_INDEX = "chunks_vector"
 
@@ -58,8 +56,6 @@ def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
 
 def vector_table(vectors: Vectors, name: str) -> pa.Table:
     """View vectors as an Arrow table without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
-    import pyarrow as pa  # which a search without an HNSW index need not load
-
     values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
     return pa.table({name: pa.array(range(len(vectors)), pa.int64()), "vector": values})
 
@@ -205,7 +201,7 @@ class Database:
         )
 
     def _read(self, query: str) -> pl.DataFrame:
-        """Run a query, and take its result by Arrow's interface between libraries, which loads no third one."""
+        """Run a query. The interface for exchange between libraries needs no further ones, as ``pl()`` does."""
         with self.lock:
             return pl.DataFrame(self.connection.sql(query))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.atomic_files import lock
@@ -189,8 +190,8 @@ class Snapshot:
         if damage := _find_damaged_file(folder, self.manifest, checksums=False):
             raise SearchIndexError(damage)
         self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
-        self.rows = read_frame(folder / ROWS_FILE)
-        self.documents = read_frame(folder / DOCUMENTS_FILE)
+        self.rows = read_mapped(folder / ROWS_FILE)
+        self.documents = read_mapped(folder / DOCUMENTS_FILE)
 
 
 def _lock_manifest(folder: Path) -> int:
@@ -218,11 +219,15 @@ def closed_to_readers(folder: Path) -> Iterator[bool]:
         yield lock(file, wait=False)
 
 
-def write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame so that :func:`read_frame` need not unpack it."""
+def write_mapped(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame so that :func:`read_mapped` can map it."""
     frame.write_ipc(path, compression="uncompressed")
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """Read a frame that :func:`write_frame` wrote."""
-    return pl.read_ipc(path)
+def read_mapped(path: Path) -> pl.DataFrame:
+    """Map a frame that :func:`write_mapped` wrote, without loading it into memory."""
+    with pa.memory_map(str(path)) as source:
+        frame = pl.from_arrow(pa.ipc.open_file(source).read_all())
+    if not isinstance(frame, pl.DataFrame):
+        raise SearchIndexError(f"{path} holds no table; run `{REBUILD_COMMAND}`")
+    return frame

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 
 from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError, SearchIndexError
@@ -22,7 +23,7 @@ from backstory.index.snapshot.manifest import (
     REBUILD_COMMAND,
     closed_to_readers,
     hash_manifest,
-    read_frame,
+    read_mapped,
 )
 
 CURRENT_FILE = "CURRENT"
@@ -181,8 +182,8 @@ def _list_snapshots(folder: Path) -> list[Path]:
 def _may_hold_any(documents: Path, document_ids: pl.Series) -> bool:
     """Say whether a snapshot holds any of the documents; true if its list of documents is lost or damaged."""
     try:
-        return bool(read_frame(documents)["document_id"].is_in(document_ids.implode()).any())
-    except (OSError, pl.exceptions.PolarsError):
+        return bool(read_mapped(documents)["document_id"].is_in(document_ids.implode()).any())
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError, SearchIndexError):
         return True
 
 
