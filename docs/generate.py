@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backstory.settings import Settings
+from backstory.settings import Settings, SettingsGroup
 from backstory.tables.contracts import describe_table
 from backstory.tables.document_catalog import CATALOG_COLUMNS, DOCUMENT_CATALOG
 from backstory.tables.history_schemas import SERVED_TABLES
@@ -132,14 +132,16 @@ def write_configuration_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _read_docstrings(group: type) -> dict[str, str]:
-    """Read the text below each field in the source of a class."""
-    [found] = ast.parse(inspect.getsource(group)).body
-    described = {}
-    for field, below in pairwise(getattr(found, "body", ())):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                described[name] = inspect.cleandoc(text)
+def _read_docstrings(group: type[SettingsGroup]) -> dict[str, str]:
+    """Read the text below each field in the source of a group, and of the groups that it extends."""
+    described: dict[str, str] = {}
+    bases = [base for base in group.__mro__ if issubclass(base, SettingsGroup)]
+    for base in reversed(bases):
+        [found] = ast.parse(inspect.getsource(base)).body
+        for field, below in pairwise(getattr(found, "body", ())):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    described[name] = inspect.cleandoc(text)
     return described
 
 
