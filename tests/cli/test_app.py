@@ -123,3 +123,13 @@ def test_a_job_that_fails_exits_with_1(
 ) -> None:
     assert exit_code(monkeypatch, "search", "anything", "-w", str(root)) == 1
     assert "no search index is published" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("called", [["search", "--help"], ["eval", "--help"], ["serch"], ["--help"], []])
+def test_a_command_that_is_assembled_alone_is_the_same(called: list[str]) -> None:
+    alone, among_all = (
+        CliRunner().invoke(each, called, prog_name="backstory") for each in (cli._assemble(called), cli.app)
+    )
+    assert (alone.output, alone.exit_code) == (among_all.output, among_all.exit_code)
+    names = typer.main.get_group(cli._assemble(called)).commands
+    assert list(names) == called[:1] if called and called[0] in COMMANDS else sorted(names) == COMMANDS
