@@ -20,8 +20,9 @@ def find_named_titles(
     """Say for each hit whether its query chunk holds every word of the document's title.
 
     Words are those of the keyword search: their form and order do not count, and stop words are left out. A title
-    without any other word is never named. The query of a whole window names nothing, since the words of a title are
-    scattered over every long text.
+    without any other word is never named. Nor is one that several documents found by the query chunk share, such as
+    the parts of one handbook: it tells none of them from the others. The query of a whole window names nothing, since
+    the words of a title are scattered over every long text.
 
     Args:
         hits: Table ``hits``.
@@ -38,9 +39,15 @@ def find_named_titles(
     words = _list_terms(titles, titles, terms_of)
     title_of = dict(stored_chunks.select("chunk_id", "title").iter_rows())
     nothing: frozenset[int] = frozenset()
+    found = hits.select(
+        "query_chunk_id",
+        "document_id",
+        title=pl.col("chunk_id").replace_strict(title_of, return_dtype=pl.String),
+    )
+    sharing = pl.col("document_id").n_unique().over("query_chunk_id", "title").alias("sharing")
     named = [
-        bool(title := words.get(title_of[chunk_id], nothing)) and title <= asked.get(query_id, nothing)
-        for query_id, chunk_id in hits.select("query_chunk_id", "chunk_id").iter_rows()
+        sharing == 1 and bool(held := words.get(title, nothing)) and held <= asked.get(query_id, nothing)
+        for query_id, title, sharing in found.select("query_chunk_id", "title", sharing).iter_rows()
     ]
     return pl.Series("named", named, dtype=pl.Boolean)
 

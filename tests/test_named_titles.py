@@ -26,7 +26,9 @@ class Vocabulary:
 
 
 def is_named(text: str, title: str) -> bool:
-    hits = pl.DataFrame({"query_chunk_id": ["q", "w#window"], "chunk_id": ["c", "c"]})
+    hits = pl.DataFrame(
+        {"query_chunk_id": ["q", "w#window"], "chunk_id": ["c", "c"], "document_id": ["d", "d"]}
+    )
     chunks = pl.DataFrame({"chunk_id": ["q", "other"], "text": [text, title]})
     stored = pl.DataFrame({"chunk_id": ["c"], "title": [title]})
     [named, of_whole_window] = find_named_titles(hits, chunks, stored, Vocabulary().terms_of)
@@ -59,8 +61,24 @@ def test_a_title_is_not_named_by_some_of_its_words_or_by_stop_words(text: str, t
     assert not is_named(text, title)
 
 
+@pytest.mark.parametrize(
+    ("documents", "named"),
+    [(["handbook"] * 2, [True, True]), (["handbook", "other"], [False, False])],
+    ids=["two chunks of one document", "two documents"],
+)
+def test_a_title_that_found_documents_share_names_none_of_them(
+    documents: list[str], named: list[bool]
+) -> None:
+    hits = pl.DataFrame({"query_chunk_id": ["q", "q"], "chunk_id": ["a", "b"], "document_id": documents})
+    chunks = pl.DataFrame({"chunk_id": ["q"], "text": ["what does the handbook say"]})
+    stored = pl.DataFrame({"chunk_id": ["a", "b"], "title": ["Handbook", "Handbook"]})
+    assert find_named_titles(hits, chunks, stored, Vocabulary().terms_of).to_list() == named
+
+
 def test_no_hits_name_nothing() -> None:
-    nothing = pl.DataFrame(schema={"query_chunk_id": pl.String, "chunk_id": pl.String})
+    nothing = pl.DataFrame(
+        schema={"query_chunk_id": pl.String, "chunk_id": pl.String, "document_id": pl.String}
+    )
     chunks = pl.DataFrame({"chunk_id": ["q"], "text": ["Radiohead"]})
     stored = pl.DataFrame(schema={"chunk_id": pl.String, "title": pl.String})
     assert find_named_titles(nothing, chunks, stored, Vocabulary().terms_of).to_list() == []

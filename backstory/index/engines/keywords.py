@@ -3,6 +3,9 @@
 Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
 the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
 message does not reveal. As a row has one language, no word counts twice.
+
+Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
+was detected. So a word weighs the same in every language, and a stop word is left out of languages with fewer rows.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ CELLS_AT_ONCE = 1 << 22
 
 _K1 = 1.5
 _B = 0.75
+_ENOUGH_ROWS = 10
+"""Number of rows of a language from which on they say how rare its words are."""
 _FREQUENCY_FILE = "frequency.npy"
 
 
@@ -70,7 +75,7 @@ class KeywordIndex:
         held = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
         self._rarity = _measure_rarity(held, languages)
         numbers = {} if ranker is None else ranker.vocab_dict
-        self._found = _FoundTerms(numbers, [each.stemmer for each in languages], self._rarity)
+        self._found = _FoundTerms(numbers, languages, self._rarity)
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.
@@ -93,8 +98,14 @@ class KeywordIndex:
             kept = self._take_rarest(np.unique(query * width + home), most)
             chosen = np.isin(query * width + home, kept)
             query, term = query[chosen], term[chosen]
-        keys, counts = np.unique(query * width + term, return_counts=True)
-        weight = 1 + np.log(counts) if most is None else np.ones(len(keys))
+            home = home[chosen]
+        # A score is by the rarity of its term. So that a word weighs the same everywhere, that of its home replaces it.
+        factor = self._rarity[home] / self._rarity[term]
+        order = np.lexsort((factor, query * width + term))
+        keys, first, counts = np.unique((query * width + term)[order], return_index=True, return_counts=True)
+        weight = factor[order][first]
+        if most is None:
+            weight *= 1 + np.log(counts)
         return QueryTerms(keys // width, keys % width, weight)
 
     def _look_up(
@@ -204,20 +215,23 @@ class _FoundTerms(dict[str, list[int]]):
     """A cache of the terms of each word, in all languages.
 
     A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
-    The home is the one of these terms that is least rare. So the forms of a word have one home, whatever the stemmers
-    of other languages make of them.
+    The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
+    in the language of most rows. So the forms of a word have one home, whatever the stemmers of other languages make
+    of them.
 
     Args:
         numbers: Number of each term, named by :func:`_name_term`.
-        stemmers: Stemmers of the languages.
+        languages: The languages, in the order of their terms.
         rarity: Rarity of each term.
     """
 
     def __init__(
-        self, numbers: Mapping[str, int], stemmers: Sequence[str], rarity: NDArray[np.float64]
+        self, numbers: Mapping[str, int], languages: Sequence[LanguageTerms], rarity: NDArray[np.float64]
     ) -> None:
         self._numbers = numbers
-        self._languages = [(stemmer, Words(stemmer)) for stemmer in stemmers]
+        largest_first = sorted(languages, key=lambda language: (-language.rows, language.stemmer))
+        self._languages = [(each.stemmer, Words(each.stemmer)) for each in largest_first]
+        self._rows = {each.stemmer: each.rows for each in languages}
         self._rarity = rarity
 
     def __missing__(self, word: str) -> list[int]:
@@ -225,12 +239,21 @@ class _FoundTerms(dict[str, list[int]]):
         return pairs
 
     def _find_pairs(self, part: str) -> list[int]:
-        named = [(stemmer, words.find_term(part)) for stemmer, words in self._languages]
-        names = [_name_term(stemmer, term) for stemmer, term in named if term is not None]
-        terms = [self._numbers[name] for name in names if name in self._numbers]
+        terms, homes = [], []
+        for stemmer, words in self._languages:
+            term = words.find_term(part)
+            if term is None:
+                # Here rows of the following languages that hold a stop word would seem to be about it.
+                break
+            number = self._numbers.get(_name_term(stemmer, term))
+            if number is None:
+                continue
+            terms.append(number)
+            if not homes or self._rows[stemmer] >= _ENOUGH_ROWS:
+                homes.append(number)
         if not terms:
             return []
-        home = min(terms, key=lambda term: (self._rarity[term], term))
+        home = min(homes, key=lambda term: (self._rarity[term], term))
         return [number for term in terms for number in (term, home)]
 
 

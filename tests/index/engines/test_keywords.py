@@ -175,6 +175,27 @@ def test_a_word_of_several_languages_takes_one_of_the_places(mixed: Any) -> None
     assert set(np.flatnonzero(only)) == {1, 4}
 
 
+def test_few_rows_of_a_wrong_language_do_not_say_which_words_are_rare(tmp_path: Path) -> None:
+    texts = [f"the fox and server {number}" if number < 2 else f"a server {number}" for number in range(20)]
+    texts.append("the server of the house")
+    keywords = read_keywords(tmp_path, write_keywords(tmp_path, texts, ["english"] * 20 + ["french"]))
+    terms = keywords.find_terms(["is the fox of the server"], most=1)
+    scores = keywords.score(terms, 0, 1, 0, len(texts))[0]
+    assert np.flatnonzero(scores).tolist() == [0, 1]
+
+
+def test_a_word_weighs_the_same_in_a_language_of_few_rows(tmp_path: Path) -> None:
+    texts = [f"server {number}" for number in range(20)] + ["server house"]
+    scores = []
+    for last in ("english", "french"):
+        folder = tmp_path / last
+        folder.mkdir()
+        keywords = read_keywords(folder, write_keywords(folder, texts, ["english"] * 20 + [last]))
+        terms = keywords.find_terms(["server"], most=32)
+        scores.append(keywords.score(terms, 0, 1, 0, len(texts))[0])
+    assert scores[1] == pytest.approx(scores[0], rel=0.1)
+
+
 def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
     texts, stemmers = map(list, zip(*ROWS, strict=True))
     written = [*texts, "Das Haus am Hafen", "La casa de Málaga"]
