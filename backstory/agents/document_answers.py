@@ -270,8 +270,12 @@ def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
     """Say how many hits are no evidence, which are given since nothing nearer was found."""
     if not answer.weak:
         return ()
-    who = "none of them is" if answer.weak == len(answer.hits) else f"{answer.weak} of them are not"
-    return (f"{who} similar enough to the question, or shares a word with it, to count as evidence",)
+    if answer.weak == len(answer.hits):
+        return ("none of them is evidence: none is similar enough to the question, or shares a word with it",)
+    they_are = "is" if answer.weak == 1 else "are"
+    return (
+        f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
+    )
 
 
 def _count(number: int, noun: str) -> str:

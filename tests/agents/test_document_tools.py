@@ -108,7 +108,7 @@ def test_a_chunk_that_shares_a_word_is_evidence_and_the_others_are_counted(
     assert not any(hit.above_threshold for hit in answer.hits)
     found = Agent(library).query_documents("starter")
     assert found["status"] == "success"
-    assert f"{answer.weak} of them are not similar enough" in found["message"]
+    assert f"{answer.weak} of them {'is' if answer.weak == 1 else 'are'} no evidence" in found["message"]
     assert "none of them" in Agent(library).query_documents("xylophone zygote")["message"]
 
 
