@@ -75,7 +75,7 @@ def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str
     return ExplainedDocument(
         document_id=best["document_id"],
         uri=entry.uri if entry else "",
-        title=entry.title if entry else "(no document of the library any more)",
+        title=entry.title if entry else "(no document of the library)",
         kept=best["kept"],
         cause=best["cause"],
         reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],
