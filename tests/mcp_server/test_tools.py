@@ -156,21 +156,25 @@ def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer
 
 
 def test_resources_and_prompts_tell_errors_in_the_same_shape(server: LibraryServer) -> None:
-    asked: list[Callable[[Client], Any]] = [
-        lambda client: client.read_resource("backstory://document/absent"),
-        lambda client: client.read_resource("backstory://window/latest"),
-        lambda client: client.get_prompt("write_post", {"window": "latest"}),
-        lambda client: client.get_prompt("answer_with_citations", {"question": " "}),
+    asked: list[tuple[str, Callable[[Client], Any]]] = [
+        ("input", lambda client: client.read_resource("backstory://document/absent")),
+        ("input", lambda client: client.read_resource("backstory://window/latest")),
+        ("unknown_resource", lambda client: client.read_resource("backstory://absent")),
+        ("input", lambda client: client.get_prompt("write_post", {"window": "latest"})),
+        ("input", lambda client: client.get_prompt("answer_with_citations", {"question": " "})),
+        ("input", lambda client: client.get_prompt("answer_with_citations")),
+        ("input", lambda client: client.get_prompt("write_post", {"windows": "latest"})),
+        ("unknown_prompt", lambda client: client.get_prompt("absent")),
     ]
 
     async def steps(client: Client) -> None:
-        for ask in asked:
+        for code, ask in asked:
             with pytest.raises(MCPError) as raised:
                 await ask(client)
             data = raised.value.data
             assert set(data) == {"status", "code", "message", "hint"}
-            assert (data["status"], data["code"]) == ("error", "input")
-            assert raised.value.message.startswith(data["message"])
+            assert (data["status"], data["code"]) == ("error", code)
+            assert raised.value.message == f"{data['message']}; {data['hint']}"
 
     use(server, steps)
 
