@@ -110,11 +110,13 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
     outcome = _find_outcome(library, report, file)
     if outcome.document_id is None or outcome.status == "failed":
         raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
-    entry = next((each for each in _list_entries(library) if each.document_id == outcome.document_id), None)
+    entries = _list_entries(library)
+    entry = next((each for each in entries if each.document_id == outcome.document_id), None)
     if entry is None:
+        tenant = workspace.settings.rag.tenant
         raise DocumentError(
-            f"{file} was indexed, but belongs to another tenant than the setting rag.tenant names; leave it to the "
-            "tools of that tenant"
+            f"{file} was indexed, but belongs to nobody or to another tenant than {tenant!r}, which the setting "
+            "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
         )
     return IndexedDocument(
         file_name=file.name,
@@ -122,8 +124,8 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
         file_size_mb=file.stat().st_size / _MEGABYTE,
         num_pages=entry.pages,
         num_chunks=entry.chunks,
-        total_indexed_files=report.documents,
-        total_chunks=report.chunks,
+        total_indexed_files=len(entries),
+        total_chunks=sum(each.chunks for each in entries),
         from_cache=report.embedded == 0,
         already_indexed=outcome.status == "unchanged",
         reindexed=outcome.status == "indexed" and str(file) in before.values(),

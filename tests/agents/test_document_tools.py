@@ -321,7 +321,8 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
         assert_failure(refused, "input", "no document is called")
         assert "bob" not in refused["hint"]
     assert_failure(agent.index_document("posts/bob.md"), "document", "another tenant")
-    assert agent.index_document("posts/ana.md")["already_indexed"]
+    mine = agent.index_document("posts/ana.md")
+    assert (mine["already_indexed"], mine["total_indexed_files"], mine["total_chunks"]) == (True, 1, 1)
 
 
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:
