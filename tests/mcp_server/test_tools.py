@@ -147,6 +147,19 @@ def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) 
     assert len(lines) == 130
 
 
+def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_same(library: Library) -> None:
+    tags = [{"tags": [f"tag number {number}" for number in range(100)]}]
+    library.add(["\u679c" * 3000], ["fruit"], tags)
+    server = make_server(library)
+    for tool, arguments in (
+        ("grep", {"pattern": "\u679c{400}", "regex": True}),
+        ("search_indexed_chunks", {"pattern": "\u679c{400}", "regex": True}),
+        ("fetch", {"id": "fruit"}),
+    ):
+        assert fail(server, tool, max_tokens=500, **arguments)["hint"] == "give a larger max_tokens"
+        assert call(server, tool, **arguments)
+
+
 def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
     failure = fail(server, "query_documents", query="night train", top_k=3)
     assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
