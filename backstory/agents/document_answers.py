@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from statistics import fmean
 from typing import Final
@@ -101,9 +102,8 @@ def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgemen
 def index_file(library: Library, path: str | Path) -> IndexedDocument:
     """Index one file; one that has changed is indexed again."""
     workspace = library.workspace
-    before = {entry.uri: entry.path for entry in _list_entries(library)}
-    # The path that the other tools name a document by is not always one of a file.
-    file = require_inside(before.get(str(path), path), list_readable(workspace), workspace.root)
+    before = _list_entries(library)
+    file = _find_file(library, path, before)
     if not file.is_file():
         raise InputError(f"{file} is no file; name a file, or index its folder")
     report = _index(library, file, recursive=True)
@@ -128,7 +128,7 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
         total_chunks=sum(each.chunks for each in entries),
         from_cache=report.embedded == 0,
         already_indexed=outcome.status == "unchanged",
-        reindexed=outcome.status == "indexed" and str(file) in before.values(),
+        reindexed=outcome.status == "indexed" and entry.document_id in {each.document_id for each in before},
         note=outcome.reason,
     )
 
@@ -308,6 +308,20 @@ def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
     if report.failures:
         raise SearchIndexError(f"{'; '.join(report.failures)}; `backstory doctor` examines the workspace")
     return report
+
+
+def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEntry]) -> Path:
+    """Give the file of a path: of one that can be indexed, else of one by which the other tools name a document."""
+    workspace = library.workspace
+    roots = list_readable(workspace)
+    named = next((entry.path for entry in entries if entry.uri == str(path)), None)
+    if named is None:
+        return require_inside(path, roots, workspace.root)
+    with suppress(InputError):
+        given = require_inside(path, roots, workspace.root)
+        if given.is_file():
+            return given
+    return require_inside(named, roots, workspace.root)
 
 
 def _place_outcomes(library: Library, report: IndexReport) -> list[tuple[Path, FileOutcome]]:

@@ -211,6 +211,26 @@ def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Ag
         assert agent.index_document(document["source_file"])["already_indexed"]
 
 
+def test_the_file_of_a_path_is_taken_before_a_document_that_is_named_like_it(agent: Agent) -> None:
+    posts = agent.library.workspace.posts
+    (posts / "posts").mkdir()
+    (posts / "posts" / "quince.md").write_text("Quinces of the folder in the folder.", encoding="utf-8")
+    assert agent.index_document("posts/posts/quince.md")["already_indexed"] is False
+    assert agent.index_document("posts/quince.md")["already_indexed"]
+    (posts / "quince.md").write_text("Quinces of the folder itself.", encoding="utf-8")
+    assert agent.index_document("posts/quince.md")["already_indexed"] is False
+
+
+def test_a_changed_file_is_indexed_again_also_where_its_folder_is_a_link(
+    agent: Agent, tmp_path: Path
+) -> None:
+    posts = agent.library.workspace.posts
+    posts.rename(tmp_path / "elsewhere")
+    posts.symlink_to(tmp_path / "elsewhere")
+    (posts / "night-train.md").write_text("The night train is full.", encoding="utf-8")
+    assert agent.index_document("posts/night-train.md")["reindexed"]
+
+
 def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_later(
     agent: Agent, tmp_path: Path
 ) -> None:
