@@ -153,6 +153,7 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
     skipped = _tell_reasons(
         outcome for _, outcome in mine if outcome.status in ("unchanged", "skipped", "excluded")
     )
+    gone = sum(outcome.status == "removed" for _, outcome in mine)
     return IndexedDirectory(
         indexed=len(indexed),
         failed=len(failed),
@@ -161,9 +162,12 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
         failed_files=failed,
         skipped_files=skipped,
         noted_files=noted,
-        message=(
-            f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped"
-            + (f"; {len(noted)} of those that were read have a note" if noted else "")
+        message="; ".join(
+            [
+                f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped",
+                *([f"{len(noted)} of those that were read have a note"] if noted else []),
+                *([f"{_count(gone, 'document')} left the index, as the files are gone"] if gone else []),
+            ]
         ),
     )
 

@@ -18,7 +18,7 @@ _PARTS: Final = 3
 _PART_CHARACTERS: Final = 120
 _NEVER_FOUND: Final[Mapping[str, str]] = {
     "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
-    "filtered": "the settings of rag leave it out: kinds, tags, tenant, document_ids or undated",
+    "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
     "not_found": "no part of the window has it among its nearest chunks (setting rag.chunks_per_query)",
 }
 

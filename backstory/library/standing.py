@@ -44,9 +44,8 @@ def read_status(
         state, reason = "idle", "nothing is indexed yet"
     else:
         state = "ready"
-        reason = (
-            f"{len(pending)} changes wait for the next indexing" if pending else _tell_hidden(corpus, mine)
-        )
+        waiting = f"changes that wait for the next indexing: {len(pending)}"
+        reason = waiting if pending else _tell_hidden(corpus, mine)
     return LibraryStatus(
         state=state,
         reason=reason,

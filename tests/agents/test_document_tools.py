@@ -201,6 +201,9 @@ def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
     assert {each["file"]: each["reason"] for each in deep["skipped_files"]}["posts/more/pear.md"].startswith(
         "it was"
     )
+    (posts / "more" / "pear.md").unlink()
+    left = agent.index_directory("posts/more", recursive=True)
+    assert left["message"].endswith("1 document left the index, as the files are gone")
 
 
 def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Agent, tmp_path: Path) -> None:
