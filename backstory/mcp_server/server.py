@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, Un
 from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
-from backstory.agents.failures import Failure, describe_failure
+from backstory.agents.failures import Failure, describe_failure, describe_faults
 from backstory.errors import BackstoryError
 from backstory.library import Library
 from backstory.mcp_server.conversation_tools import add_conversation_tools
@@ -153,12 +153,7 @@ def _describe(name: str, error: ToolError) -> Failure:
     if isinstance(cause, BackstoryError):
         return describe_failure(cause)
     if isinstance(cause, ValidationError):
-        faults = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in cause.errors(include_url=False)
-        ]
-        return Failure(
-            code="input", message=f"{name}: {'; '.join(faults)}", hint="call it as its input schema says"
-        )
+        return describe_faults(name, cause, "call it as its input schema says")
     if not isinstance(error, UnexpectedToolError):
         return Failure(
             code="unknown_tool", message=str(error), hint="list the tools; some need --allow-write"
