@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from statistics import fmean
 from typing import Final
@@ -101,20 +102,21 @@ def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgemen
 def index_file(library: Library, path: str | Path) -> IndexedDocument:
     """Index one file; one that has changed is indexed again."""
     workspace = library.workspace
-    before = {entry.uri: entry.path for entry in _list_entries(library)}
-    # The path that the other tools name a document by is not always one of a file.
-    file = require_inside(before.get(str(path), path), list_readable(workspace), workspace.root)
+    before = _list_entries(library)
+    file = _find_file(library, path, before)
     if not file.is_file():
         raise InputError(f"{file} is no file; name a file, or index its folder")
     report = _index(library, file, recursive=True)
     outcome = _find_outcome(library, report, file)
     if outcome.document_id is None or outcome.status == "failed":
         raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
-    entry = next((each for each in _list_entries(library) if each.document_id == outcome.document_id), None)
+    entries = _list_entries(library)
+    entry = next((each for each in entries if each.document_id == outcome.document_id), None)
     if entry is None:
+        tenant = workspace.settings.rag.tenant
         raise DocumentError(
-            f"{file} was indexed, but belongs to another tenant than the setting rag.tenant names; leave it to the "
-            "tools of that tenant"
+            f"{file} was indexed, but belongs to nobody or to another tenant than {tenant!r}, which the setting "
+            "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
         )
     return IndexedDocument(
         file_name=file.name,
@@ -122,11 +124,11 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
         file_size_mb=file.stat().st_size / _MEGABYTE,
         num_pages=entry.pages,
         num_chunks=entry.chunks,
-        total_indexed_files=report.documents,
-        total_chunks=report.chunks,
+        total_indexed_files=len(entries),
+        total_chunks=sum(each.chunks for each in entries),
         from_cache=report.embedded == 0,
         already_indexed=outcome.status == "unchanged",
-        reindexed=outcome.status == "indexed" and str(file) in before.values(),
+        reindexed=outcome.status == "indexed" and entry.document_id in {each.document_id for each in before},
         note=outcome.reason,
     )
 
@@ -151,6 +153,7 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
     skipped = _tell_reasons(
         outcome for _, outcome in mine if outcome.status in ("unchanged", "skipped", "excluded")
     )
+    gone = sum(outcome.status == "removed" for _, outcome in mine)
     return IndexedDirectory(
         indexed=len(indexed),
         failed=len(failed),
@@ -159,9 +162,12 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
         failed_files=failed,
         skipped_files=skipped,
         noted_files=noted,
-        message=(
-            f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped"
-            + (f"; {len(noted)} of those that were read have a note" if noted else "")
+        message="; ".join(
+            [
+                f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped",
+                *([f"{len(noted)} of those that were read have a note"] if noted else []),
+                *([f"{_count(gone, 'document')} left the index, as the files are gone"] if gone else []),
+            ]
         ),
     )
 
@@ -270,8 +276,12 @@ def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
     """Say how many hits are no evidence, which are given since nothing nearer was found."""
     if not answer.weak:
         return ()
-    who = "none of them is" if answer.weak == len(answer.hits) else f"{answer.weak} of them are not"
-    return (f"{who} similar enough to the question, or shares a word with it, to count as evidence",)
+    if answer.weak == len(answer.hits):
+        return ("none of them is evidence: none is similar enough to the question, or shares a word with it",)
+    they_are = "is" if answer.weak == 1 else "are"
+    return (
+        f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -302,6 +312,20 @@ def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
     if report.failures:
         raise SearchIndexError(f"{'; '.join(report.failures)}; `backstory doctor` examines the workspace")
     return report
+
+
+def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEntry]) -> Path:
+    """Give the file of a path: of one that can be indexed, else of one by which the other tools name a document."""
+    workspace = library.workspace
+    roots = list_readable(workspace)
+    named = next((entry.path for entry in entries if entry.uri == str(path)), None)
+    if named is None:
+        return require_inside(path, roots, workspace.root)
+    with suppress(InputError):
+        given = require_inside(path, roots, workspace.root)
+        if given.is_file():
+            return given
+    return require_inside(named, roots, workspace.root)
 
 
 def _place_outcomes(library: Library, report: IndexReport) -> list[tuple[Path, FileOutcome]]:

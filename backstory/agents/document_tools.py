@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from pydantic import ValidationError, validate_call
+
 from backstory.agents import document_answers
-from backstory.agents.failures import describe_failure
+from backstory.agents.failures import describe_failure, describe_faults
 from backstory.errors import BackstoryError
 from backstory.library import Library
 from backstory.library.results import Result, Style
@@ -20,14 +24,23 @@ _Self = TypeVar("_Self")
 def _answering(
     method: Callable[Concatenate[_Self, _P], Result],
 ) -> Callable[Concatenate[_Self, _P], dict[str, Any]]:
-    """Give the result of a method as a dictionary, and an error of the library as one of the shape of all errors."""
+    """Give the result of a method as a dictionary, and what is wrong as one of the shape of all errors.
+
+    Models often write a number as a text, which is taken for the number.
+    """
+    checked, names = validate_call(method), list(signature(method).parameters)
 
     @wraps(method)
     def answer(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> dict[str, Any]:
         try:
-            return method(self, *arguments, **options).to_dict()
+            return checked(self, *arguments, **options).to_dict()
         except BackstoryError as error:
             return describe_failure(error).to_dict()
+        except ValidationError as error:
+            if error.title != method.__qualname__:  # no fault of the arguments
+                raise
+            hint = f"its arguments are: {', '.join(names[1:]) or 'none'}"
+            return describe_faults(method.__name__, error, hint, names).to_dict()
 
     return answer
 
@@ -66,12 +79,12 @@ class DocumentTools:
         return document_answers.judge_retrieval(self.library, question, retrieved_info)
 
     @_answering
-    def index_document(self, file_path: str) -> Result:
+    def index_document(self, file_path: str | Path) -> Result:
         """Index one file; a file that has changed is indexed again."""
         return document_answers.index_file(self.library, file_path)
 
     @_answering
-    def index_directory(self, directory_path: str, recursive: bool = False) -> Result:
+    def index_directory(self, directory_path: str | Path, recursive: bool = False) -> Result:
         """Index the files of a folder."""
         return document_answers.index_folder(self.library, directory_path, recursive=recursive)
 
@@ -88,7 +101,7 @@ class DocumentTools:
         return document_answers.summarize(self.library, file_path, summary_type, max_words_per_section)
 
     @_answering
-    def dump_document(self, file_name: str, output_path: str | None = None) -> Result:
+    def dump_document(self, file_name: str, output_path: str | Path | None = None) -> Result:
         """Write the text of a document into a file that is not there yet, or into the folder of dumped texts."""
         return document_answers.dump(self.library, file_name, output_path)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from backstory.errors import BackstoryError
 from backstory.library.results import Result
@@ -34,3 +35,22 @@ def describe_failure(error: BackstoryError) -> Failure:
     if not mark:
         message, hint = hint, _NO_HINT
     return Failure(code=words.lower(), message=message, hint=hint)
+
+
+def describe_faults(name: str, error: ValidationError, hint: str, arguments: Sequence[str] = ()) -> Failure:
+    """Describe arguments that do not have the required form.
+
+    Args:
+        name: Name of the tool.
+        error: What is wrong with them.
+        hint: What to do.
+        arguments: Names of the arguments in their order, for those that the error counts.
+    """
+    faults = []
+    for fault in error.errors(include_url=False):
+        place = [
+            arguments[part] if isinstance(part, int) and part < len(arguments) else part
+            for part in fault["loc"]
+        ]
+        faults.append(f"{'.'.join(map(str, place))}: {fault['msg']}")
+    return Failure(code="input", message=f"{name}: {'; '.join(faults)}", hint=hint)

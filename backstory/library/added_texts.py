@@ -45,9 +45,17 @@ class AddedText:
     text: str
     metadata: Mapping[str, Any]
 
+    @property
+    def tenant(self) -> str:
+        """Its owner; empty for none."""
+        return str(self.metadata.get("tenant", ""))
+
 
 def check_texts(
-    texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
+    texts: Sequence[str],
+    ids: Sequence[str] | None,
+    metadata: Sequence[Mapping[str, Any]] | None,
+    tenant: str | None = None,
 ) -> list[AddedText]:
     """Check texts before any of them is written.
 
@@ -55,6 +63,7 @@ def check_texts(
         texts: The texts.
         ids: One id per text; None to name each by its content.
         metadata: The metadata of each text; None for none.
+        tenant: Owner of the texts whose metadata name none; None or empty for nobody.
 
     Raises:
         InputError: A text is blank, the numbers differ, an id is blank or repeated, or metadata cannot be written.
@@ -83,7 +92,7 @@ def check_texts(
         repeated = next(name for name in names if names.count(name) > 1)
         raise InputError(f"the id {repeated!r} is given twice; an id names one text")
     return [
-        AddedText(name, text, _check_metadata(name, fact))
+        AddedText(name, text, _check_metadata(name, fact, tenant))
         for name, text, fact in zip(names, texts, facts, strict=True)
     ]
 
@@ -164,8 +173,10 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _check_metadata(text_id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | None) -> dict[str, Any]:
     stated = {str(name): value for name, value in metadata.items() if value is not None}
+    if tenant:
+        stated.setdefault("tenant", tenant)
     for name in ("title", "slug", "kind", "tenant"):
         if name in stated and not (isinstance(stated[name], str) and stated[name].strip()):
             raise InputError(

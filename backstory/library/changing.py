@@ -10,7 +10,7 @@ from typing import Any
 from backstory.documents.sources import name_source
 from backstory.errors import InputError, NoIndexError, SearchIndexError
 from backstory.index import open_index
-from backstory.library.added_texts import check_texts, inspect_text, locate_text, write_text
+from backstory.library.added_texts import check_texts, inspect_text, locate_text, read_text, write_text
 from backstory.library.corpus import Corpus, CorpusReader, is_made
 from backstory.library.exclusions import exclude_document, require_excludable
 from backstory.library.given_paths import resolve_path
@@ -61,11 +61,17 @@ class Change:
         metadata: Sequence[Mapping[str, Any]] | None,
     ) -> IndexReport:
         """Add texts; see :meth:`backstory.library.Library.add`."""
-        checked = check_texts(texts, ids, metadata)
+        tenant = self.workspace.settings.rag.tenant
+        checked = check_texts(texts, ids, metadata, tenant)
         folder = self.workspace.posts
         for added in checked:
-            if inspect_text(locate_text(folder, added.text_id)) == "edited":
+            place = locate_text(folder, added.text_id)
+            if inspect_text(place) == "edited":
                 write_text(folder, added)  # raises, before any text is written
+            if not self._is_own(place, added.tenant):
+                raise InputError(
+                    f"the id {added.text_id!r} names a text that is not of the tenant {tenant!r}; choose another id"
+                )
         return self._make(Named([write_text(folder, added).resolve() for added in checked]))
 
     def remove(self, names: Sequence[str], corpus: Corpus | None) -> IndexReport:
@@ -81,7 +87,7 @@ class Change:
         """Find what a name means, before anything is removed."""
         folder = self.workspace.posts
         text = locate_text(folder, name)
-        if inspect_text(text) == "ours":
+        if inspect_text(text) == "ours" and self._is_own(text):
             return _Removal(file=text)
         if source := self._find_source(name):
             return _Removal(source=source)
@@ -97,6 +103,11 @@ class Change:
             return _Removal(file=path)
         require_excludable(self.workspace, row["uri"])
         return _Removal(uri=row["uri"], file=path)
+
+    def _is_own(self, file: Path, *others: str) -> bool:
+        """Say whether the text of a file, if there is one, is of the tenant of the settings or of one of others."""
+        tenant, added = self.workspace.settings.rag.tenant, read_text(file)
+        return tenant is None or added is None or added.tenant in (tenant, *others)
 
     def _list_flat(self, places: Collection[Path]) -> list[Source]:
         """List the sources among some places of which only the files are read, and not the folders in them."""

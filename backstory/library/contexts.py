@@ -89,11 +89,17 @@ def make_context(
         notes: What the answer says beside its own notes.
 
     Raises:
-        InputError: The text is blank, or a name in the filters fits no document or several.
+        InputError: The text is blank or no Unicode, or a name in the filters fits no document or several.
         ModelError: The reranker could not be used.
     """
     if not text.strip():
         raise InputError("the text is blank; give a question, or a text whose parts are to be covered")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "the text holds half of a character (a lone surrogate); decode it as it was written"
+        ) from error
     windows, chunks = _divide(snapshot, text, plan.as_of)
     rag = snapshot.workspace.located_settings.rag.model_copy(
         update={"as_of": plan.as_of is not None, "plan": "chunked"}
@@ -219,7 +225,7 @@ def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RA
 def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Make the tables ``windows`` and ``window_chunks`` of one text, whose sentences are its messages."""
     workspace = snapshot.workspace
-    is_question = len(text) <= _LONGEST_QUESTION and "\n\n" not in text.strip()
+    is_question = len(text) <= _LONGEST_QUESTION and not _BLANK.search(text.strip())
     embedder = workspace.embedder
     paragraphs = [[text]] if is_question else _split(text, embedder.count_tokens)
     parts = [sentence for paragraph in paragraphs for sentence in paragraph]

@@ -18,7 +18,7 @@ _PARTS: Final = 3
 _PART_CHARACTERS: Final = 120
 _NEVER_FOUND: Final[Mapping[str, str]] = {
     "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
-    "filtered": "the settings of rag leave it out: kinds, tags, tenant, document_ids or undated",
+    "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
     "not_found": "no part of the window has it among its nearest chunks (setting rag.chunks_per_query)",
 }
 
@@ -75,7 +75,7 @@ def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str
     return ExplainedDocument(
         document_id=best["document_id"],
         uri=entry.uri if entry else "",
-        title=entry.title if entry else "(no document of the library any more)",
+        title=entry.title if entry else "(no document of the library)",
         kept=best["kept"],
         cause=best["cause"],
         reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],

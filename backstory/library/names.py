@@ -109,7 +109,7 @@ def _list(documents: Sequence[NamedDocument]) -> str:
 
 def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
     if not documents:
-        return "; nothing is indexed yet"
+        return "; the library holds no document"
     names = {PurePosixPath(document.uri).name: document for document in documents}
     names |= {document.title: document for document in documents} | {
         document.uri: document for document in documents

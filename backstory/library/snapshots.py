@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Self
 
-import polars as pl
-
 from backstory.errors import StaleIndexWarning
 from backstory.index import SearchIndex, current_version
 from backstory.inspection.serving import Served, open_served
@@ -87,9 +85,7 @@ class OpenSnapshot:
             tenant: Only those of this tenant; None for the setting ``rag.tenant``, which may be none.
         """
         wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
-        if wanted is None:
-            return self._documents
-        return name_documents(self.workspace, self.index.documents.filter(pl.col("tenant") == wanted))
+        return self._documents if wanted is None else self._documents_by_tenant.get(wanted, [])
 
     @cached_property
     def revisions(self) -> Mapping[str, str]:
@@ -99,6 +95,13 @@ class OpenSnapshot:
     @cached_property
     def _documents(self) -> list[NamedDocument]:
         return name_documents(self.workspace, self.index.documents)
+
+    @cached_property
+    def _documents_by_tenant(self) -> dict[str, list[NamedDocument]]:
+        owned: dict[str, list[NamedDocument]] = {}
+        for tenant, document in zip(self.index.documents["tenant"], self._documents, strict=True):
+            owned.setdefault(tenant, []).append(document)
+        return owned
 
 
 class Snapshots:

@@ -8,7 +8,7 @@ from datetime import datetime
 from backstory.errors import BackstoryError
 from backstory.index import current_version
 from backstory.index.snapshot.history import read_history
-from backstory.library.corpus import CorpusReader, is_made
+from backstory.library.corpus import Corpus, CorpusReader, is_made
 from backstory.library.freshness import find_pending
 from backstory.library.results import LibraryStatus
 from backstory.library.watching import Watcher
@@ -44,7 +44,8 @@ def read_status(
         state, reason = "idle", "nothing is indexed yet"
     else:
         state = "ready"
-        reason = f"{len(pending)} changes wait for the next indexing" if pending else None
+        waiting = f"changes that wait for the next indexing: {len(pending)}"
+        reason = waiting if pending else _tell_hidden(corpus, mine)
     return LibraryStatus(
         state=state,
         reason=reason,
@@ -59,6 +60,14 @@ def read_status(
         last_sync=(watcher.last_sync if watcher else None) or _last_publication(workspace, version),
         watching=watcher is not None and watcher.is_alive,
     )
+
+
+def _tell_hidden(corpus: Corpus | None, mine: Corpus | None) -> str | None:
+    """Say why a library is empty though documents are indexed."""
+    if corpus is None or mine is None or corpus.documents.is_empty() or not mine.documents.is_empty():
+        return None
+    tenant = corpus.workspace.settings.rag.tenant
+    return f"no document states the tenant {tenant!r} of the setting rag.tenant, so that none is searched"
 
 
 def _last_publication(workspace: Workspace, version: str | None) -> datetime | None:

@@ -75,11 +75,12 @@ class Upkeep(Readings):
             texts: The texts.
             ids: One id per text. A text takes the place of an earlier one of its id. None names each by its content.
             metadata: For each text a mapping with any of ``title``, ``slug``, ``date``, ``tags``, ``kind`` and
-                ``tenant``. Anything else is kept in the file, and is not searched.
+                ``tenant``, by default that of the setting ``rag.tenant``. Anything else is kept in the file, and is not
+                searched.
 
         Raises:
-            InputError: A text, an id or metadata is invalid, or a person's file is in the place of a text. Nothing is
-                added then.
+            InputError: A text, an id or metadata is invalid, or a person's file or a text of another tenant is in the
+                place of a text. Nothing is added then.
         """
         with self._changing:
             return self._keep(self._change().add(texts, ids, metadata))

@@ -24,10 +24,10 @@ from backstory.library.results import Judgement, Style
 from backstory.mcp_server.annotations import ASKS, INDEXES, READS, WRITES
 from backstory.mcp_server.limits import (
     DEFAULT_TOKENS,
-    NEXT_OFFSET,
     MaxTokens,
     count_tokens,
     cut_list,
+    cut_matches,
     cut_text,
 )
 from backstory.mcp_server.long_work import work
@@ -70,11 +70,8 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         At most 100 matches are given at a time; count is the number of all.
         """
         found = document_answers.search_pattern(library, pattern, regex=regex, offset=offset)
-        cut = cut_list(found, "matches", max_tokens, told_in="message", remedy=NEXT_OFFSET)
-        if cut is found:
-            return found
-        given = len(cut.matches)
-        return cut.model_copy(update={"showing": given, "next_offset": offset + given})
+        cut = cut_matches(found, max_tokens, told_in="message", offset=offset)
+        return cut.model_copy(update={"showing": len(cut.matches)})
 
     @server.tool(title="Judge retrieved text", annotations=READS)
     def evaluate_retrieval(question: str, retrieved_info: str) -> Judgement:

@@ -9,13 +9,14 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 
 from backstory.chunking.tokens import estimate_tokens
+from backstory.errors import InputError
 from backstory.library.results import Result
 
 DEFAULT_TOKENS: Final = 8_000
 MOST_TOKENS: Final = 20_000
 LEAST_TOKENS: Final = 500
-NEXT_OFFSET: Final = "next_offset gives the others, or a larger max_tokens more at a time"
-"""What to do where a list of places was cut."""
+_MATCHES: Final = "matches"
+_NEXT_OFFSET: Final = "next_offset gives the others, or a larger max_tokens more at a time"
 _ROOM: Final = 150
 """Tokens of the sentence that tells a cut, and of commas between rows."""
 
@@ -60,20 +61,42 @@ def cut_list(result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: st
     return result.model_copy(update={rows: listed[:shown], told_in: told})
 
 
+def cut_matches(result: _R, max_tokens: int, *, told_in: str, offset: int) -> _R:
+    """Cut the matches of a result as :func:`cut_list` does, and set ``next_offset`` to the first one that is left out.
+
+    Args:
+        result: The result, with ``matches`` and ``next_offset``.
+        max_tokens: Most tokens of the result.
+        told_in: As for :func:`cut_list`.
+        offset: Number of matches before the first one of the result.
+
+    Raises:
+        InputError: There is no room for one match, so that the next offset would be this one again.
+    """
+    cut = cut_list(result, _MATCHES, max_tokens, told_in=told_in, remedy=_NEXT_OFFSET)
+    if cut is result:
+        return result
+    given = len(getattr(cut, _MATCHES))
+    if not given:
+        raise InputError(f"a match takes more than {max_tokens} tokens; give a larger max_tokens")
+    return cut.model_copy(update={"next_offset": offset + given})
+
+
 def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
     """Give the longest beginning of a text, in whole lines if it has several, with which a result is small enough.
 
     Args:
         text: The text.
         max_tokens: Most tokens of the result.
-        count: Counts the tokens of the result with a beginning of the text; a longer one never has fewer.
+        count: Counts the tokens of the result with a beginning of the text. A longer one never has fewer, except the
+            whole text, with which the result need not say that it was cut.
     """
     low, high = 0, min(len(text), max_tokens * _MOST_CHARACTERS)
+    if high == len(text) and count(text) <= max_tokens:
+        return text
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(text[:middle]) <= max_tokens else (low, middle - 1)
-    if low == len(text):
-        return text
     return text[: text.rfind("\n", 0, low) + 1 or low]
 
 

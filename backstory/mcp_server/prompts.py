@@ -10,6 +10,7 @@ from backstory.inspection.windows import find_window
 from backstory.library import Library
 from backstory.mcp_server.protocol_errors import answering
 from backstory.mcp_server.quoting import FORMAT, quote_passages
+from backstory.mcp_server.window_contexts import read_own_context
 from backstory.pipeline.writer_material import read_material
 from backstory.prompt_escaping import escape_block
 from backstory.writing.prompt import load_prompt
@@ -32,6 +33,7 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
         """The prompt by which Backstory itself has a model write the post for a window of a chat."""
         workspace = library.workspace
         found = find_window(workspace, window)
+        read_own_context(library, found["window_id"])  # raises where a writer must not see the context
         settings = workspace.settings.writers
         material, context = next(
             pair

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from backstory.agents.failures import describe_failure
+from backstory.agents.failures import Failure, describe_failure
 from backstory.errors import BackstoryError, InputError
 
 _P = ParamSpec("_P")
@@ -28,3 +28,8 @@ def answering(function: Callable[_P, _T]) -> Callable[_P, _T]:
             raise MCPError(code=code, message=str(error), data=describe_failure(error).to_dict()) from error
 
     return answer
+
+
+def refuse(failure: Failure) -> MCPError:
+    """Make the error of the protocol that says why a request is refused."""
+    return MCPError(code=INVALID_PARAMS, message=f"{failure.message}; {failure.hint}", data=failure.to_dict())

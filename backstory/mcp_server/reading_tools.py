@@ -13,10 +13,10 @@ from backstory.library.results import DocumentFacts, GrepAnswer, LibraryStatus
 from backstory.mcp_server.annotations import READS
 from backstory.mcp_server.limits import (
     DEFAULT_TOKENS,
-    NEXT_OFFSET,
     MaxTokens,
     count_tokens,
     cut_list,
+    cut_matches,
     cut_text,
 )
 from backstory.mcp_server.results import (
@@ -69,8 +69,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
     ) -> GrepAnswer:
         """Find every place that a text, or a regular expression, matches, each with the string to cite it by."""
         found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
-        cut = cut_list(found, "matches", max_tokens, told_in="notes", remedy=NEXT_OFFSET)
-        return cut if cut is found else cut.model_copy(update={"next_offset": offset + len(cut.matches)})
+        return cut_matches(found, max_tokens, told_in="notes", offset=offset)
 
     @server.tool(title="Documents, and what was not read", annotations=READS)
     def documents(
@@ -87,7 +86,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
             unread=listed.unread[:_MOST_UNREAD],
             unread_count=len(listed.unread),
         )
-        remedy = "a larger offset gives the others"
+        remedy = "a larger offset gives the others, or a larger max_tokens more at a time"
         cut = cut_list(page, "documents", max_tokens, told_in="cut", remedy=remedy)
         return cut_list(cut, "unread", max_tokens, told_in="cut", remedy="`backstory documents` lists all")
 
@@ -129,4 +128,10 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
             ),
         )
 
-    return make(cut_text(found.text[start:], max_tokens, lambda text: count_tokens(make(text))))
+    fetched = make(cut_text(found.text[start:], max_tokens, lambda text: count_tokens(make(text))))
+    if fetched.metadata.next_start == start:
+        raise InputError(
+            f"title, tags and note of {entry.uri} leave no room for its text in {max_tokens} tokens; give a larger "
+            "max_tokens"
+        )
+    return fetched

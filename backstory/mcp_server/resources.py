@@ -7,10 +7,11 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
-from backstory.inspection.windows import list_windows, read_window_context
+from backstory.inspection.windows import list_windows
 from backstory.library import Library
 from backstory.mcp_server.protocol_errors import answering
 from backstory.mcp_server.reading_tools import address
+from backstory.mcp_server.window_contexts import read_own_context
 
 
 def add_resources(server: MCPServer[Any], library: Library) -> None:
@@ -53,4 +54,4 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
     @answering
     def window(window_id: str) -> str:
         """The context of a window, with quoted passages and numbers to cite."""
-        return str(read_window_context(library.workspace, window_id)["cited_text"])
+        return str(read_own_context(library, window_id)["cited_text"])

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pydantic_core
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult, TextContent
-from pydantic import ValidationError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, UnexpectedToolError
+from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, TextContent
+from pydantic import AnyUrl, ValidationError
 
-from backstory.agents.failures import Failure, describe_failure
+from backstory.agents.failures import Failure, describe_failure, describe_faults
 from backstory.errors import BackstoryError
 from backstory.library import Library
 from backstory.mcp_server.conversation_tools import add_conversation_tools
 from backstory.mcp_server.document_tools import add_document_tools, add_writing_tools
 from backstory.mcp_server.prompts import add_prompts
+from backstory.mcp_server.protocol_errors import refuse
 from backstory.mcp_server.reading_tools import add_reading_tools
 from backstory.mcp_server.resources import add_resources
 from backstory.version import VERSION
@@ -50,6 +52,24 @@ class LibraryServer(MCPServer[Any]):
             return result.model_copy(update={"content": [_write(result.structured_content)]})
         return result
 
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Get a prompt; an error of the protocol says what is wrong with the name or the arguments."""
+        if refusal := self._refuse_prompt(name, arguments or {}):
+            raise refuse(refusal)
+        return await super().get_prompt(name, arguments, context)
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Read a resource; an error of the protocol says that there is none of this address."""
+        try:
+            return await super().read_resource(uri, context)
+        except ResourceNotFoundError as error:
+            hint = "list the resources and their templates, and use an address of theirs"
+            raise refuse(Failure(code="unknown_resource", message=str(error), hint=hint)) from error
+
     def take_only_named_arguments(self) -> None:
         """Say in the schemas of all tools that an argument of another name is an error, not one to pass over."""
         for tool in self._tool_manager.list_tools():
@@ -57,14 +77,22 @@ class LibraryServer(MCPServer[Any]):
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
         tool = self._tool_manager.get_tool(name)
-        known = tool.parameters["properties"] if tool else arguments
-        unknown = ", ".join(argument for argument in arguments if argument not in known)
-        if not unknown:
-            return None
-        taken = ", ".join(known) or "none"
-        return Failure(
-            code="input", message=f"{name} has no argument {unknown}", hint=f"its arguments are: {taken}"
-        )
+        return _refuse_others(name, arguments, tool.parameters["properties"] if tool else arguments)
+
+    def _refuse_prompt(self, name: str, arguments: dict[str, str]) -> Failure | None:
+        prompt = self._prompt_manager.get_prompt(name)
+        if prompt is None:
+            known = ", ".join(each.name for each in self._prompt_manager.list_prompts())
+            return Failure(
+                code="unknown_prompt", message=f"Unknown prompt: {name}", hint=f"the prompts are: {known}"
+            )
+        takes = prompt.arguments or []
+        lacking = ", ".join(each.name for each in takes if each.required and each.name not in arguments)
+        if lacking:
+            return Failure(
+                code="input", message=f"{name} needs the argument {lacking}", hint="give it, as a text"
+            )
+        return _refuse_others(name, arguments, [each.name for each in takes])
 
 
 def make_server(library: Library, *, allow_write: bool = False) -> LibraryServer:
@@ -110,17 +138,22 @@ def _leaving_the_log() -> Iterator[None]:
             root.removeHandler(handler)
 
 
+def _refuse_others(name: str, arguments: Iterable[str], known: Iterable[str]) -> Failure | None:
+    """Refuse arguments of other names than the known ones."""
+    names = list(known)
+    unknown = ", ".join(argument for argument in arguments if argument not in names)
+    if not unknown:
+        return None
+    hint = f"its arguments are: {', '.join(names) or 'none'}"
+    return Failure(code="input", message=f"{name} has no argument {unknown}", hint=hint)
+
+
 def _describe(name: str, error: ToolError) -> Failure:
     cause = error.__cause__
     if isinstance(cause, BackstoryError):
         return describe_failure(cause)
     if isinstance(cause, ValidationError):
-        faults = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in cause.errors(include_url=False)
-        ]
-        return Failure(
-            code="input", message=f"{name}: {'; '.join(faults)}", hint="call it as its input schema says"
-        )
+        return describe_faults(name, cause, "call it as its input schema says")
     if not isinstance(error, UnexpectedToolError):
         return Failure(
             code="unknown_tool", message=str(error), hint="list the tools; some need --allow-write"

@@ -108,7 +108,7 @@ def test_a_chunk_that_shares_a_word_is_evidence_and_the_others_are_counted(
     assert not any(hit.above_threshold for hit in answer.hits)
     found = Agent(library).query_documents("starter")
     assert found["status"] == "success"
-    assert f"{answer.weak} of them are not similar enough" in found["message"]
+    assert f"{answer.weak} of them {'is' if answer.weak == 1 else 'are'} no evidence" in found["message"]
     assert "none of them" in Agent(library).query_documents("xylophone zygote")["message"]
 
 
@@ -201,6 +201,9 @@ def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
     assert {each["file"]: each["reason"] for each in deep["skipped_files"]}["posts/more/pear.md"].startswith(
         "it was"
     )
+    (posts / "more" / "pear.md").unlink()
+    left = agent.index_directory("posts/more", recursive=True)
+    assert left["message"].endswith("1 document left the index, as the files are gone")
 
 
 def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Agent, tmp_path: Path) -> None:
@@ -209,6 +212,26 @@ def test_a_file_is_indexed_by_the_path_that_the_other_tools_name_it_by(agent: Ag
     agent.library.index(tmp_path / "notes")
     for document in agent.list_indexed_documents()["documents"]:
         assert agent.index_document(document["source_file"])["already_indexed"]
+
+
+def test_the_file_of_a_path_is_taken_before_a_document_that_is_named_like_it(agent: Agent) -> None:
+    posts = agent.library.workspace.posts
+    (posts / "posts").mkdir()
+    (posts / "posts" / "quince.md").write_text("Quinces of the folder in the folder.", encoding="utf-8")
+    assert agent.index_document("posts/posts/quince.md")["already_indexed"] is False
+    assert agent.index_document("posts/quince.md")["already_indexed"]
+    (posts / "quince.md").write_text("Quinces of the folder itself.", encoding="utf-8")
+    assert agent.index_document("posts/quince.md")["already_indexed"] is False
+
+
+def test_a_changed_file_is_indexed_again_also_where_its_folder_is_a_link(
+    agent: Agent, tmp_path: Path
+) -> None:
+    posts = agent.library.workspace.posts
+    posts.rename(tmp_path / "elsewhere")
+    posts.symlink_to(tmp_path / "elsewhere")
+    (posts / "night-train.md").write_text("The night train is full.", encoding="utf-8")
+    assert agent.index_document("posts/night-train.md")["reindexed"]
 
 
 def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_later(
@@ -321,7 +344,8 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
         assert_failure(refused, "input", "no document is called")
         assert "bob" not in refused["hint"]
     assert_failure(agent.index_document("posts/bob.md"), "document", "another tenant")
-    assert agent.index_document("posts/ana.md")["already_indexed"]
+    mine = agent.index_document("posts/ana.md")
+    assert (mine["already_indexed"], mine["total_indexed_files"], mine["total_chunks"]) == (True, 1, 1)
 
 
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from backstory.errors import InputError, NoIndexError, StoppedError
 from backstory.library import Library
 from backstory.library.results import FileOutcome, IndexReport
 from backstory.progress import listening
+from tests.library.conftest import SETTINGS
 
 
 def outcomes(report: IndexReport) -> dict[str, str]:
@@ -267,3 +268,34 @@ def test_what_is_no_path_is_an_error_that_says_so(library: Library, path: str) -
     for call in (library.index, library.remove, library.document, lambda each: library.dump("moths", each)):
         with pytest.raises(InputError, match=r"; (name|did you|`backstory|give its|nothing)|no path|blank"):
             call(path)
+
+
+def test_texts_are_added_and_removed_for_the_tenant_of_the_settings(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(f"{SETTINGS}rag: {{tenant: ana}}\n")
+    library.index()
+    empty = library.status()
+    assert (empty.state, empty.documents) == ("ready", 0)
+    assert "no document states the tenant 'ana'" in (empty.reason or "")
+    with pytest.raises(InputError, match="the library holds no document"):
+        library.document("night-train.md")
+    library.add(["Quinces of Ana."], ["one"])
+    assert (library.document("one").tenant, library.status().reason) == ("ana", None)
+    assert [hit.slug for hit in library.search("quinces").hits] == ["one"]
+
+
+def test_a_text_of_another_tenant_is_neither_replaced_nor_removed(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library(f"{SETTINGS}rag: {{tenant: ana}}\n")
+    library.add(["Quinces of Bob."], ["two"], [{"tenant": "bob"}])
+    file = library.workspace.posts / "added" / "two.md"
+    before = file.read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="not of the tenant 'ana'"):
+        library.add(["Pears.", "Quinces of Ana."], ["three", "two"])
+    with pytest.raises(InputError, match="no document is called"):
+        library.remove("two")
+    assert file.read_text(encoding="utf-8") == before
+    assert [path.name for path in file.parent.iterdir()] == ["two.md"]
+    assert library.add(["Pears of Bob."], ["two"], [{"tenant": "bob"}]).indexed == 1

@@ -121,6 +121,20 @@ def test_a_paragraph_is_a_part_unless_it_is_a_few_words(indexed_once: Library) -
     assert (served["Night train"], served["Sourdough starter"]) == ((1,), (3,))
     assert answer.parts[1].citations == ()
     assert len(indexed_once.context("Hi\n\nAna").parts) == 1
+    for blank in ("\n\n", "\n \n", "\r\n\r\n"):
+        assert [part.text for part in indexed_once.context(f"{train}{blank}{quarks}").parts] == [
+            train,
+            quarks,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [(" \n ", "blank"), ("\u200b", "no visible character"), ("a \ud800 train", "lone surrogate")],
+)
+def test_a_text_without_words_has_no_context(indexed_once: Library, text: str, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        indexed_once.context(text)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -1,10 +1,11 @@
 """The tools over conversations: what covers them, what nothing covers, and why."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from backstory.library import Library
 from backstory.mcp_server.server import LibraryServer, make_server
@@ -114,6 +115,26 @@ def test_windows_and_contexts_are_resources_and_prompts(server: LibraryServer, w
             await client.get_prompt("write_post", {"window": "absent"})
 
     use(server, steps)
+
+
+def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Workspace) -> None:
+    rag = workspace.settings.rag.model_copy(update={"tenant": "ana"})
+    owned = replace(workspace, settings=workspace.settings.model_copy(update={"rag": rag}))
+    server = make_server(Library(owned))
+
+    async def steps(client: Client) -> None:
+        for ask in (
+            lambda: client.read_resource("backstory://window/latest"),
+            lambda: client.get_prompt("write_post", {"window": "latest"}),
+        ):
+            with pytest.raises(MCPError, match="not of the tenant") as raised:
+                await ask()
+            assert raised.value.data["hint"].startswith("run `backstory run`")
+
+    use(server, steps)
+    told = call(server, "explain", window_id="latest")["documents"]
+    assert told
+    assert {each["uri"] for each in told} == {""}
 
 
 def test_a_workspace_without_chats_says_so(make_library: Callable[..., Library]) -> None:

@@ -34,6 +34,12 @@ def test_a_row_that_does_not_fit_is_left_out() -> None:
     assert cut.told == "cut at 500 tokens: 0 of 1 rows are given; ask for more"
 
 
+def test_a_whole_text_is_not_cut_for_want_of_room_to_say_so() -> None:
+    assert (
+        cut_text("word " * 20, 100, lambda text: len(text) + (0 if len(text) == 100 else 200)) == "word " * 20
+    )
+
+
 def test_a_text_is_cut_at_the_end_of_a_line() -> None:
     text = "a line of words\n" * 50
     assert cut_text(text, 10_000, len) == text

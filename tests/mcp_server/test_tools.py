@@ -147,6 +147,19 @@ def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) 
     assert len(lines) == 130
 
 
+def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_same(library: Library) -> None:
+    tags = [{"tags": [f"tag number {number}" for number in range(100)]}]
+    library.add(["\u679c" * 3000], ["fruit"], tags)
+    server = make_server(library)
+    for tool, arguments in (
+        ("grep", {"pattern": "\u679c{400}", "regex": True}),
+        ("search_indexed_chunks", {"pattern": "\u679c{400}", "regex": True}),
+        ("fetch", {"id": "fruit"}),
+    ):
+        assert fail(server, tool, max_tokens=500, **arguments)["hint"] == "give a larger max_tokens"
+        assert call(server, tool, **arguments)
+
+
 def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
     failure = fail(server, "query_documents", query="night train", top_k=3)
     assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
@@ -156,21 +169,25 @@ def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer
 
 
 def test_resources_and_prompts_tell_errors_in_the_same_shape(server: LibraryServer) -> None:
-    asked: list[Callable[[Client], Any]] = [
-        lambda client: client.read_resource("backstory://document/absent"),
-        lambda client: client.read_resource("backstory://window/latest"),
-        lambda client: client.get_prompt("write_post", {"window": "latest"}),
-        lambda client: client.get_prompt("answer_with_citations", {"question": " "}),
+    asked: list[tuple[str, Callable[[Client], Any]]] = [
+        ("input", lambda client: client.read_resource("backstory://document/absent")),
+        ("input", lambda client: client.read_resource("backstory://window/latest")),
+        ("unknown_resource", lambda client: client.read_resource("backstory://absent")),
+        ("input", lambda client: client.get_prompt("write_post", {"window": "latest"})),
+        ("input", lambda client: client.get_prompt("answer_with_citations", {"question": " "})),
+        ("input", lambda client: client.get_prompt("answer_with_citations")),
+        ("input", lambda client: client.get_prompt("write_post", {"windows": "latest"})),
+        ("unknown_prompt", lambda client: client.get_prompt("absent")),
     ]
 
     async def steps(client: Client) -> None:
-        for ask in asked:
+        for code, ask in asked:
             with pytest.raises(MCPError) as raised:
                 await ask(client)
             data = raised.value.data
             assert set(data) == {"status", "code", "message", "hint"}
-            assert (data["status"], data["code"]) == ("error", "input")
-            assert raised.value.message.startswith(data["message"])
+            assert (data["status"], data["code"]) == ("error", code)
+            assert raised.value.message == f"{data['message']}; {data['hint']}"
 
     use(server, steps)
 
