@@ -239,7 +239,8 @@ class _FoundTerms(dict[str, list[int]]):
         return pairs
 
     def _find_pairs(self, part: str) -> list[int]:
-        terms, homes = [], []
+        terms: list[int] = []
+        homes: list[int] = []
         for stemmer, words in self._languages:
             term = words.find_term(part)
             if term is None:
