@@ -16,6 +16,9 @@ _ISO_2022: Final = ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2004", "iso2022_
 _UTF7: Final = "utf-7"
 _RUN: Final = re.compile(rb"\+(?P<units>[A-Za-z0-9+/]*)(?P<end>-?)")
 _FEWEST_RUNS: Final = 3
+_WORD: Final = re.compile(rb"[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*s?|[0-9]+")
+"""What stands behind a ``+`` in ordinary texts: ``UI+API-tests``, ``mysql+aiomysql``, ``AM4``, ``+100``."""
+
 _NEAR: Final = re.compile(r"[\u00a0-\u017f\u0370-\u06ff]+")
 """Letters and marks of Latin, Greek, Cyrillic, Armenian, Hebrew and Arabic texts."""
 
@@ -24,9 +27,10 @@ def find_seven_bit_encoding(content: bytes) -> str | None:
     """Detect ISO-2022-JP or UTF-7 in a text of ASCII alone.
 
     A text counts as ISO-2022-JP if it switches to other letters, even if it is damaged, so that it is not taken for
-    ASCII. It counts as UTF-7 if every ``+`` in it begins letters as UTF-7 writes them, and if there are three such
-    places, or one that ends with ``-`` and is in an alphabet of Europe or the Near East. One ``+`` of another meaning
-    makes it ASCII.
+    ASCII. It counts as UTF-7 if every ``+`` in it begins letters as UTF-7 writes them, and if three different ones do
+    not look like a word or a number, or one of these ends with ``-`` and is in an alphabet of Europe or the Near East.
+    What looks like a word counts among the three if it is in such an alphabet and continues a word in small letters,
+    as in ``v+AOQ-g``. One ``+`` of another meaning makes the text ASCII.
 
     Args:
         content: All bytes of the file, or enough of its beginning.
@@ -56,7 +60,7 @@ def _is_valid(content: bytes, encoding: str) -> bool:
 
 
 def _is_utf7(content: bytes) -> bool:
-    count = 0
+    found: set[bytes] = set()
     is_near = False
     for run in _RUN.finditer(content):
         units = run["units"]
@@ -69,9 +73,11 @@ def _is_utf7(content: bytes) -> bool:
             break  # the end of the text cuts it off
         if letters is None:
             return False
-        count += 1
-        is_near = is_near or (bool(run["end"]) and _NEAR.fullmatch(letters) is not None)
-    return is_near or count >= _FEWEST_RUNS
+        is_word, in_near = _WORD.fullmatch(units) is not None, _NEAR.fullmatch(letters) is not None
+        if not is_word or (in_near and content[run.start() - 1 : run.start()].islower()):
+            found.add(units)
+        is_near = is_near or (in_near and not is_word and bool(run["end"]))
+    return is_near or len(found) >= _FEWEST_RUNS
 
 
 def _decode_run(units: bytes) -> str | None:

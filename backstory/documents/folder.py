@@ -42,7 +42,7 @@ from backstory.tables.document_schemas import Documents
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "4"
+_REVISION_OF_READING = "5"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _UNREADABLE = "unreadable"

@@ -23,10 +23,10 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 11,
+        "messages": 12,
         "windows": 1,
         "window_chunks": 2,
-        "documents": 5,
+        "documents": 6,
         "document_chunks": 3,
         "search_index": FORMAT,
         "hits": 2,
