@@ -132,12 +132,16 @@ def _read_text(part: Message) -> str:
 
 
 def _decode(content: bytes, charset: str | None) -> str:
-    """Decode bytes as stated, else by the escapes of ISO-2022-JP, else as UTF-8, else as Windows-1252."""
+    """Decode bytes as stated, else by the escapes of ISO-2022-JP, else as UTF-8, else as Windows-1252.
+
+    Many mails in ISO-2022-JP hold letters of Windows that it does not know. Only these are lost.
+    """
     stated = None if charset is None or charset.lower() in _ASCII else charset
-    for encoding in (stated, find_iso_2022(content), "utf-8"):
+    escaped = find_iso_2022(content)
+    for encoding in (stated, escaped or "utf-8"):
         try:
             if encoding is not None:
                 return content.decode(encoding)
         except (LookupError, ValueError):
             continue
-    return content.decode(_WINDOWS, "replace")
+    return content.decode(escaped or _WINDOWS, "replace")

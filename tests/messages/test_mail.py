@@ -170,6 +170,13 @@ def test_japanese_mails_that_do_not_state_their_encoding_are_read(stated: str, t
     assert read(tmp_path, inbox=content)["text"].to_list() == ["朝\n\nパンを焼く"]
 
 
+@pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii", "text/plain; charset=iso-2022-jp"])
+def test_a_letter_that_iso_2022_jp_does_not_know_costs_only_itself(stated: str, tmp_path: Path) -> None:
+    content = mail(1, "パン ## を焼く", Subject="朝 ##", Content_Type=stated).encode("iso2022_jp")
+    content = content.replace(b"##", b"\x1b$B-!\x1b(B")  # a circled digit, as programs on Windows write it
+    assert read(tmp_path, inbox=content)["text"].to_list() == ["朝 \ufffd\n\nパン \ufffd を焼く"]
+
+
 @pytest.mark.parametrize(
     "quoted",
     [
