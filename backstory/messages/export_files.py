@@ -35,9 +35,16 @@ _MEDIA_NAME: Final = re.compile(
 """File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
 
 
+_OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
+"""Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
+
 _KEPT_BY_MAIL_PROGRAM: Final = "a file that the program for mails keeps for itself"
 _NOT_ARRIVED: Final = "a mail that has not arrived whole"
-_NO_MAIL: Final = "no mail: a hidden file, a link, or a folder"
+_HIDDEN_MAIL: Final = "a hidden file"
+_LINKED_MAIL: Final = (
+    "a link among mails, which is not followed; copy the mail that it leads to, or remove the link"
+)
+_NO_MAIL: Final = "no mail, but lies among mails, so that nothing of it is read; move it out of this folder"
 _HIDDEN_MAILDIR: Final = (
     "a hidden folder, of which nothing is read; copy it under a name without the dot to have its mails read"
 )
@@ -112,10 +119,19 @@ def _hash_export(listed: ListedFile) -> tuple[str, int]:
     """Hash a file, or the parts of a folder; return also the latest year of a message."""
     path = listed.path
     if path.is_dir():
-        hashes = ((part, _hash_file(part, listed.root)[0]) for part in list_parts(path))
-        parts = ((part.relative_to(path).as_posix(), sha256) for part, sha256 in hashes)
+        parts = (
+            (part.relative_to(path).as_posix(), _hash_part(part, listed.root)) for part in list_parts(path)
+        )
         return digest(itertools.chain.from_iterable(parts), length=64), KNOWN_YEAR
     return _hash_file(path, listed.root)
+
+
+def _hash_part(path: Path, root: Path | None) -> str:
+    """Hash a part of a folder; one that cannot be opened must not hide that another has changed."""
+    try:
+        return _hash_file(path, root)[0]
+    except OSError as error:
+        return str(error.strerror)
 
 
 def _hash_file(path: Path, root: Path | None) -> tuple[str, int]:
@@ -183,7 +199,7 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
     for place, folders, names in os.walk(folder, onerror=errors.append):
         if is_maildir([name for name in folders if not (Path(place) / name).is_symlink()]):
             yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
-            yield from _list_beside_mails(Path(place), folders, names, folder)
+            yield from _list_beside_mails(Path(place), folders, names, folder, root)
             folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS and name[0] != "."]
             continue
         if is_slack_folder(names):
@@ -209,24 +225,41 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
 
 
 def _list_beside_mails(
-    place: Path, folders: Sequence[str], names: Sequence[str], folder: Path
+    place: Path, folders: Sequence[str], names: Sequence[str], folder: Path, root: Path
 ) -> Iterator[ListedFile]:
     """List what lies in a Maildir beside its mails."""
-    ignored = dict.fromkeys((place / name for name in names), _KEPT_BY_MAIL_PROGRAM)
-    mails = set(list_parts(place))
-    for name in MAILDIR_FOLDERS.intersection(folders):
-        with suppress(OSError):  # reading the mails says that the folder cannot be opened
-            beside = [path for path in (place / name).iterdir() if path not in mails]
-            ignored |= dict.fromkeys(beside, _NOT_ARRIVED if name == "tmp" else _NO_MAIL)
-    for path, reason in ignored.items():
-        below = "/" if path.is_dir() else ""
-        yield ListedFile(path, f"{_source_of(path, folder)}{below}", "ignored", reason)
+    for name in names:
+        source = _source_of(place / name, folder)
+        if _OF_MAIL_PROGRAM.fullmatch(name) is not None:
+            yield ListedFile(place / name, source, "ignored", _KEPT_BY_MAIL_PROGRAM)
+        else:
+            yield _refuse_outside(describe_file(place / name, source), root)
+    with suppress(OSError):  # reading the mails says that a folder cannot be opened
+        mails = set(list_parts(place))
+        for name in sorted(MAILDIR_FOLDERS.intersection(folders)):
+            for path in (place / name).iterdir():
+                if path not in mails:
+                    yield _describe_no_mail(path, _source_of(path, folder))
     for name in folders:
         source = f"{_source_of(place / name, folder)}/"
         if name.startswith("."):
             yield ListedFile(place / name, source, "ignored", _HIDDEN_MAILDIR)
         elif (place / name).is_symlink():
             yield ListedFile(place / name, source, "failed", _LINKED_IN_MAILDIR)
+
+
+def _describe_no_mail(path: Path, source: str) -> ListedFile:
+    """Describe what lies in the folders of a Maildir and is none of its mails."""
+    if path.is_symlink():
+        return ListedFile(path, source, "failed", _LINKED_MAIL)
+    if path.is_dir():
+        hidden = path.name.startswith(".")
+        return ListedFile(
+            path, f"{source}/", *(("ignored", _HIDDEN_MAILDIR) if hidden else ("failed", _NO_MAIL))
+        )
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", _HIDDEN_MAIL)
+    return ListedFile(path, source, "ignored", _NOT_ARRIVED if path.parent.name == "tmp" else _NO_MAIL)
 
 
 def _source_of(path: Path, folder: Path) -> str:
@@ -250,7 +283,8 @@ def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
     if path.is_symlink():
         reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
         return ListedFile(path, source, "failed", reason)
-    if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
-        reason = "a folder in spite of its name; its files are read by themselves"
-        return ListedFile(path, source, "ignored", reason)
+    with suppress(OSError):  # going through it says that it cannot be opened
+        if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
+            reason = "a folder in spite of its name; its files are read by themselves"
+            return ListedFile(path, source, "ignored", reason)
     return None

@@ -21,7 +21,9 @@ ZIP_MAGIC: Final = b"PK\x03\x04"
 MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
 
-_MAIL_FOLDERS: Final = ("cur", "new")
+_MAIL_FOLDERS: Final = ("new", "cur")
+"""Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
+
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
 

@@ -256,10 +256,17 @@ def parse_content(
 def _read_beginning(file: ListedFile) -> tuple[int, int, bytes | None]:
     """Return the size of a file or folder, the latest year of its messages, and the first bytes of a file."""
     if file.path.is_dir():
-        return sum(part.stat().st_size for part in list_parts(file.path)), KNOWN_YEAR, None
+        return sum(map(_size_of, list_parts(file.path))), KNOWN_YEAR, None
     with open_export(file.path, file.root) as opened:
         state = os.fstat(opened.fileno())
         return state.st_size, latest_year_of(state.st_mtime), opened.read(SMALL_BYTES + 1)
+
+
+def _size_of(part: Path) -> int:
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:  # a mail that was moved meanwhile, which reading says
+        return 0
 
 
 def _read_parts(parts: ExportParts, source: str, settings: ConversationSettings) -> ReadFile | None:

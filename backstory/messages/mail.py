@@ -74,10 +74,13 @@ def _read_mailbox(parts: ExportParts, name: str) -> Iterator[Item]:
                 yield Unread(_TOO_LARGE)
             else:
                 yield from _read(content, parts.conversation)
-    except FileNotFoundError:
+    except OSError as error:
         if not parts.is_maildir:
             raise
-        yield Unread(_MOVED)
+        is_gone = isinstance(error, FileNotFoundError)
+        yield Unread(
+            _MOVED if is_gone else f"it cannot be opened ({error.strerror}); permit it, or remove it"
+        )
 
 
 def _split(parts: ExportParts, name: str) -> Iterator[bytes | None]:

@@ -2,6 +2,7 @@
 
 import io
 import mailbox
+import os
 import tracemalloc
 import zipfile
 from datetime import UTC, datetime
@@ -125,6 +126,67 @@ def test_a_mail_that_goes_while_its_folder_is_read_costs_only_itself(tmp_path: P
     read = read_folder(parts, SETTINGS)
     assert (read.rows, read.status) == (1, "read")
     assert "moved or removed while the folder was read" in read.unread["reason"][0]
+
+
+def test_a_mail_that_a_link_replaces_costs_only_itself(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    (tmp_path / "secret").write_text(mail(7), encoding="utf-8")
+    parts = folder_parts(tmp_path / "inbox", "inbox/", (tmp_path / "inbox").resolve())
+    (tmp_path / "inbox" / parts.names[0]).unlink()
+    (tmp_path / "inbox" / parts.names[0]).symlink_to(tmp_path / "secret")
+    read = read_folder(parts, SETTINGS)
+    assert (read.rows, read.status) == (1, "read")
+    reason = f"{parts.names[0]}: it cannot be opened (it is a link that leaves the folder); permit it, or remove it"
+    assert read.unread["reason"].to_list() == [reason]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_mail_without_permission_costs_only_itself_and_hides_no_change(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox", 3)
+    locked, other, _ = (path for name in ("new", "cur") for path in (tmp_path / "inbox" / name).iterdir())
+    locked.chmod(0)
+    found = read_exports(tmp_path, SETTINGS)
+    assert (len(found.messages), found.sources["status"].to_list()) == (2, ["read"])
+    before = find_exports(tmp_path)
+    other.unlink()
+    assert find_exports(tmp_path) != before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_mails_that_cannot_be_listed_fail_and_other_files_are_read(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    (tmp_path / "more.mbox").write_text(mail(7), encoding="utf-8")
+    (tmp_path / "closed.zip").mkdir(mode=0)
+    (tmp_path / "inbox" / "cur").chmod(0)
+    try:
+        found = read_exports(tmp_path, SETTINGS)
+    finally:
+        (tmp_path / "inbox" / "cur").chmod(0o700)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/closed.zip/": "failed",
+        "chats/inbox/": "failed",
+        "chats/more.mbox": "read",
+    }
+
+
+def test_chats_beside_the_mails_of_a_maildir_are_read_and_what_lies_among_them_is_said(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "chats"
+    keep(folder)
+    (folder / "box.mbox").write_text(mail(7), encoding="utf-8")
+    (folder / "maildirfolder").touch()
+    (folder / "cur" / "linked").symlink_to(folder / "box.mbox")
+    (folder / "new" / "inner").mkdir()
+    found = read_exports(folder, SETTINGS)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/": "read",
+        "chats/box.mbox": "read",
+        "chats/cur/linked": "failed",
+        "chats/maildirfolder": "ignored",
+        "chats/new/inner/": "failed",
+    }
+    assert len(found.messages) == 3
 
 
 def test_a_maildir_is_one_chat_to_the_check(tmp_path: Path) -> None:
