@@ -216,16 +216,23 @@ def _describe_forgotten_people(
 def _select(
     sources: pl.DataFrame, folder: str, root: Path, inside: Mapping[Path, Path], problems: list[str]
 ) -> Callable[[str], bool]:
-    """Build the filter for files at or below the given paths, or for all files; report paths without files."""
+    """Build the filter for files at or below the given paths, or for all files; report paths without files.
+
+    A part of a folder that is one row, such as a mail of a Maildir, stands for that row.
+    """
     if not inside:
         return lambda _: True
-    names = {
-        path: PurePosixPath(folder) / place.relative_to(root).as_posix() for path, place in inside.items()
-    }
-    for path, name in names.items():
-        if not any(PurePosixPath(source).is_relative_to(name) for source in sources["source"]):
+    wanted: set[str] = set()
+    for path, place in inside.items():
+        name = PurePosixPath(folder) / place.relative_to(root).as_posix()
+        found = {source for source in sources["source"] if PurePosixPath(source).is_relative_to(name)}
+        around = [
+            source for source in sources["source"] if source.endswith("/") and name.is_relative_to(source)
+        ]
+        if not found and not around:
             problems.append(f"{path}: there is no file in it that a run looks at")
-    return lambda source: any(PurePosixPath(source).is_relative_to(name) for name in names.values())
+        wanted |= found or {max(around, key=len, default="")}
+    return wanted.__contains__
 
 
 def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:

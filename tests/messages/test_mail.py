@@ -23,6 +23,7 @@ from backstory.messages.mail_text import cut_quotes
 from backstory.messages.mbox_stream import split_mailbox
 from backstory.privacy import find_real_names, pseudonymize_messages
 from backstory.settings import ConversationSettings
+from backstory.workspace import Workspace
 from tests.messages.text_samples import MAIL, MAILBOX
 
 SETTINGS = ConversationSettings()
@@ -195,6 +196,16 @@ def test_a_maildir_is_one_chat_to_the_check(tmp_path: Path) -> None:
     assert [(row["source"].removeprefix(f"{tmp_path}/"), row["rows"]) for row in preview.files] == [
         ("inbox/", 2)
     ]
+
+
+def test_a_mail_in_a_maildir_of_a_workspace_stands_for_it_to_the_check(workspace: Workspace) -> None:
+    keep(workspace.exports / "inbox")
+    keep(workspace.exports / "inbox" / "Sent", 1)
+    for part in ("", "/cur", f"/cur/{next((workspace.exports / 'inbox' / 'cur').iterdir()).name}"):
+        preview = preview_run([Path(f"{workspace.exports}/inbox{part}")])
+        expected = {"chats/inbox/": 2} | ({} if part else {"chats/inbox/Sent/": 1})
+        assert {row["source"]: row["rows"] for row in preview.files} == expected
+        assert not preview.problems
 
 
 def test_a_mail_of_a_list_in_two_mailboxes_is_one_message(tmp_path: Path) -> None:
