@@ -54,15 +54,17 @@ def open_contained(root: Path, path: Path) -> BufferedReader:
             raise OutsideError
         if place.is_symlink():  # a circle of links, which has no end to resolve to
             raise NoFileError
-        file = os.fdopen(_open_below(root, place.relative_to(root).parts), "rb")
+        opened = _open_below(root, place.relative_to(root).parts)
     except FileNotFoundError as error:
         if path.is_symlink():
             raise NoFileError from error
         raise
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    if not stat.S_ISREG(
+        os.fstat(opened).st_mode
+    ):  # a folder, too, which a file object refuses without closing it
+        os.close(opened)
         raise NoFileError
-    return file
+    return os.fdopen(opened, "rb")
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:

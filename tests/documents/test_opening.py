@@ -2,11 +2,13 @@
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from backstory.contained_files import NoFileError, open_contained
 from backstory.documents.opening import open_inside
 from backstory.errors import DocumentError
 
@@ -72,6 +74,27 @@ def test_a_link_put_there_after_the_path_was_resolved_is_not_followed(
     monkeypatch.setattr("backstory.contained_files.os.path.realpath", resolve_and_swap)
     with pytest.raises(DocumentError, match=r"cannot be read|not a file"):
         read(root, "inner/a.md")
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_takes_the_place_of_a_file_after_the_look_at_it_is_closed_again(
+    root: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_before = os.open
+
+    def swap_and_open(name: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        if name == "a.md":
+            (root / name).unlink()
+            make(root / name)
+        return open_before(name, flags, dir_fd=dir_fd)
+
+    (root / "a.md").write_bytes(b"inside")
+    descriptors = sorted(Path("/dev/fd").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr("backstory.contained_files.os.open", swap_and_open)
+        with pytest.raises(NoFileError):
+            open_contained(root, root / "a.md")
+    assert sorted(Path("/dev/fd").iterdir()) == descriptors
 
 
 def test_while_links_come_and_go_nothing_outside_is_ever_read(root: Path) -> None:
