@@ -16,7 +16,8 @@ from benchmarks.synthetic_workspace import Size, write_workspace
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("export", ["whatsapp", pytest.param("parquet", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("export", ["whatsapp", "parquet"])
 def test_the_benchmark_times_every_stage(export: str) -> None:
     command = [sys.executable, "-m", "benchmarks.backfill", "--windows", "3", "--messages", "40"]
     finished = subprocess.run(

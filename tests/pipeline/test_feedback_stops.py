@@ -98,6 +98,7 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     assert run(workspace, execute).fresh
 
 
+@pytest.mark.long
 def test_batch_jobs_let_the_loop_wait_and_the_next_runs_go_on(
     make_batched: Callable[[str, str], Workspace], server: GeminiServer
 ) -> None:
