@@ -3,9 +3,6 @@
 Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
 the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
 message does not reveal. As a row has one language, no word counts twice.
-
-Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
-was detected. So a word weighs the same in every language, and a stop word is left out of languages with fewer rows.
 """
 
 from __future__ import annotations
@@ -22,18 +19,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.index.engines.found_terms import FoundTerms, name_term
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.engines.scope import Scope
-from backstory.index.engines.words import Words, find_words, list_parts
+from backstory.index.engines.words import Words, find_words
 from backstory.index.request import SearchRequest
 
 CELLS_AT_ONCE = 1 << 22
 
 _K1 = 1.5
 _B = 0.75
-_ENOUGH_ROWS = 10
-"""Number of rows of a language from which on they say how rare its words are."""
 _FREQUENCY_FILE = "frequency.npy"
 
 
@@ -75,7 +71,7 @@ class KeywordIndex:
         held = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
         self._rarity = _measure_rarity(held, languages)
         numbers = {} if ranker is None else ranker.vocab_dict
-        self._found = _FoundTerms(numbers, languages, self._rarity)
+        self._found = FoundTerms(numbers, languages, self._rarity)
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.
@@ -111,7 +107,7 @@ class KeywordIndex:
     def _look_up(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Give the query, the term, and the term's home of every word of the queries; see :class:`_FoundTerms`."""
+        """Give the query, the term, and the term's home of every word of the queries; see :class:`FoundTerms`."""
         found = self._found
         pairs = [
             list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts
@@ -211,57 +207,6 @@ class KeywordIndex:
         )
 
 
-class _FoundTerms(dict[str, list[int]]):
-    """A cache of the terms of each word, in all languages.
-
-    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
-    The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
-    in the language of most rows. So the forms of a word have one home, whatever the stemmers of other languages make
-    of them.
-
-    Args:
-        numbers: Number of each term, named by :func:`_name_term`.
-        languages: The languages, in the order of their terms.
-        rarity: Rarity of each term.
-    """
-
-    def __init__(
-        self, numbers: Mapping[str, int], languages: Sequence[LanguageTerms], rarity: NDArray[np.float64]
-    ) -> None:
-        self._numbers = numbers
-        largest_first = sorted(languages, key=lambda language: (-language.rows, language.stemmer))
-        self._languages = [(each.stemmer, Words(each.stemmer)) for each in largest_first]
-        self._rows = {each.stemmer: each.rows for each in languages}
-        self._rarity = rarity
-
-    def __missing__(self, word: str) -> list[int]:
-        pairs = self[word] = [number for part in list_parts(word) for number in self._find_pairs(part)]
-        return pairs
-
-    def _find_pairs(self, part: str) -> list[int]:
-        terms: list[int] = []
-        homes: list[int] = []
-        for stemmer, words in self._languages:
-            term = words.find_term(part)
-            if term is None:
-                # Here rows of the following languages that hold a stop word would seem to be about it.
-                break
-            number = self._numbers.get(_name_term(stemmer, term))
-            if number is None:
-                continue
-            terms.append(number)
-            if not homes or self._rows[stemmer] >= _ENOUGH_ROWS:
-                homes.append(number)
-        if not terms:
-            return []
-        home = min(homes, key=lambda term: (self._rarity[term], term))
-        return [number for term in terms for number in (term, home)]
-
-
-def _name_term(stemmer: str, term: str) -> str:
-    return f"{stemmer} {term}"
-
-
 def _measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]) -> NDArray[np.float64]:
     """Measure how rare each term is in the rows of its language: 1 for a term of a single row.
 
@@ -317,7 +262,7 @@ def write_keywords(
         return ()
     ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
     rows = [list(map(numbers[stemmers[place]].__getitem__, split[place])) for place in places]
-    names = {_name_term(each, term): number for each in numbers for term, number in numbers[each].items()}
+    names = {name_term(each, term): number for each in numbers for term, number in numbers[each].items()}
     ranker.index((rows, names), create_empty_token=False, show_progress=False)
     frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
     weights = _weigh_by_language(ranker, frequency, languages)

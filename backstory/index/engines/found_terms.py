@@ -1,0 +1,70 @@
+"""The terms of the words of queries, in every language of the rows.
+
+Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
+was detected. So a word weighs the same in every language, and a stop word is left out of languages with fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.index.engines.language_terms import LanguageTerms
+from backstory.index.engines.words import Words, list_parts
+
+_ENOUGH_ROWS = 10
+"""Number of rows of a language from which on they say how rare its words are."""
+
+
+class FoundTerms(dict[str, list[int]]):
+    """A cache of the terms of each word, in all languages.
+
+    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
+    The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
+    in the language of most rows. So the forms of a word have one home, whatever the stemmers of other languages make
+    of them.
+
+    Args:
+        numbers: Number of each term, named by :func:`name_term`.
+        languages: The languages, in the order of their terms.
+        rarity: Rarity of each term.
+    """
+
+    def __init__(
+        self, numbers: Mapping[str, int], languages: Sequence[LanguageTerms], rarity: NDArray[np.float64]
+    ) -> None:
+        self._numbers = numbers
+        largest_first = sorted(languages, key=lambda language: (-language.rows, language.stemmer))
+        self._languages = [(each.stemmer, Words(each.stemmer)) for each in largest_first]
+        self._rows = {each.stemmer: each.rows for each in languages}
+        self._rarity = rarity
+
+    def __missing__(self, word: str) -> list[int]:
+        pairs = self[word] = [number for part in list_parts(word) for number in self._find_pairs(part)]
+        return pairs
+
+    def _find_pairs(self, part: str) -> list[int]:
+        terms: list[int] = []
+        homes: list[int] = []
+        for stemmer, words in self._languages:
+            term = words.find_term(part)
+            if term is None:
+                # Here rows of the following languages that hold a stop word would seem to be about it.
+                break
+            number = self._numbers.get(name_term(stemmer, term))
+            if number is None:
+                continue
+            terms.append(number)
+            if not homes or self._rows[stemmer] >= _ENOUGH_ROWS:
+                homes.append(number)
+        if not terms:
+            return []
+        home = min(homes, key=lambda term: (self._rarity[term], term))
+        return [number for term in terms for number in (term, home)]
+
+
+def name_term(stemmer: str, term: str) -> str:
+    """Name a term of a language."""
+    return f"{stemmer} {term}"
