@@ -1,7 +1,8 @@
 """The terms of the words of queries, in every language of the rows.
 
 Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
-was detected. So a word weighs the same in every language, and a stop word is left out of languages with fewer rows.
+was detected. So a word weighs the same in every language, and a stop word of any other is left out of a language of
+few rows.
 """
 
 from __future__ import annotations
@@ -48,16 +49,19 @@ class FoundTerms(dict[str, list[int]]):
     def _find_pairs(self, part: str) -> list[int]:
         terms: list[int] = []
         homes: list[int] = []
+        is_stop_word = False
         for stemmer, words in self._languages:
-            term = words.find_term(part)
-            if term is None:
-                # Here rows of the following languages that hold a stop word would seem to be about it.
+            suffices = self._rows[stemmer] >= _ENOUGH_ROWS
+            if is_stop_word and not suffices:
+                # The few rows that hold the stop word would seem to be about it.
                 break
-            number = self._numbers.get(name_term(stemmer, term))
+            term = words.find_term(part)
+            is_stop_word |= term is None
+            number = None if term is None else self._numbers.get(name_term(stemmer, term))
             if number is None:
                 continue
             terms.append(number)
-            if not homes or self._rows[stemmer] >= _ENOUGH_ROWS:
+            if not homes or suffices:
                 homes.append(number)
         if not terms:
             return []

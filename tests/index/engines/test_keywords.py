@@ -184,6 +184,15 @@ def test_few_rows_of_a_wrong_language_do_not_say_which_words_are_rare(tmp_path: 
     assert np.flatnonzero(scores).tolist() == [0, 1]
 
 
+def test_a_stop_word_of_one_language_is_a_word_of_another_that_has_enough_rows(tmp_path: Path) -> None:
+    german, english = ["der Hund und die Katze"] * 12, ["the war of the roses", *["a garden"] * 10]
+    keywords = read_keywords(
+        tmp_path, write_keywords(tmp_path, german + english, ["german"] * 12 + ["english"] * 11)
+    )
+    scores = keywords.score(keywords.find_terms(["war"], most=32), 0, 1, 0, 23)[0]
+    assert np.flatnonzero(scores).tolist() == [12]
+
+
 def test_a_word_weighs_the_same_in_a_language_of_few_rows(tmp_path: Path) -> None:
     texts = [f"server {number}" for number in range(20)] + ["server house"]
     scores = []
