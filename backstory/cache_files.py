@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+from backstory.atomic_files import exclusive_temporary, publish
 from backstory.errors import CacheFileError
 from backstory.sqlite_connections import Connections
 from backstory.sqlite_files import BUSY_SECONDS, is_damage, name_aside, set_aside
@@ -310,17 +310,18 @@ class CacheFile:
 
     def _create(self) -> None:
         """Make an empty database under a temporary name, so that no process sees one without tables."""
+        # The locked file is another one: a thread may use the database before the descriptor of the lock is closed.
         with exclusive_temporary(self.path):
             if self.path.exists():
                 return
-            temporary = temporary_path(self.path)
-            for suffix in ("-journal", "-wal", "-shm"):  # left by a process that was killed here
-                temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            made = self.path.with_name(f".{self.path.name}.new")
+            for suffix in ("", "-journal", "-wal", "-shm"):  # left by a process that was killed here
+                made.with_name(made.name + suffix).unlink(missing_ok=True)
+            with closing(sqlite3.connect(made, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(self.kind.schema)
                 self._mark(connection)
-            publish(temporary, self.path)
+            publish(made, self.path)
 
     def _require_format(self, connection: sqlite3.Connection) -> int:
         """Return the format of the file, which this release can read or upgrade."""

@@ -14,7 +14,7 @@ from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot, find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.runs.liveness import LOCKS_FOLDER
-from backstory.sqlite_files import BUSY_SECONDS, DAMAGED_SUFFIX
+from backstory.sqlite_files import DAMAGED_SUFFIX, copy_database
 from backstory.tables import open_if_written
 from backstory.tables.ledger import LEDGER_FILE, Ledger
 from backstory.tables.schemas import TABLES
@@ -89,7 +89,7 @@ def _copy_with_documents(workspace: Workspace, copy: Path) -> BufferedReader | N
     """
     problem: DamagedTableError | None = None
     for _ in range(_ATTEMPTS):
-        ledger = Ledger(_copy_database(workspace.tables / LEDGER_FILE, copy))
+        ledger = Ledger(copy_database(workspace.tables / LEDGER_FILE, copy))
         if damage := ledger.find_damage():
             raise LedgerError(damage)
         entry = ledger.read("documents").get(_WHOLE)
@@ -131,24 +131,11 @@ def _add_settled(members: Members, path: Path, scratch: Path) -> None:
             members.add_file(path)
         return
     try:
-        copy = _settle(_copy_database(path, scratch / path.name))
+        copy = _settle(copy_database(path, scratch / path.name))
     except sqlite3.DatabaseError as error:
         members.leave_out(f"{path.name} is damaged ({error}); the next run makes it again")
         return
     members.add_file(copy, name=members.name_of(path))
-
-
-def _copy_database(path: Path, copy: Path) -> Path:
-    """Copy a database of SQLite as it is at one moment, whoever writes to it."""
-    copy.unlink(missing_ok=True)
-    with (
-        closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-        ) as source,
-        closing(sqlite3.connect(copy)) as target,
-    ):
-        source.backup(target)
-    return copy
 
 
 def _settle(copy: Path) -> Path:

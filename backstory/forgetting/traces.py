@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import MANIFEST_FILE, read_manifest
 from backstory.settings import SETTINGS_FILE
 from backstory.sources import list_sources
+from backstory.sqlite_files import is_damage, is_database, is_shared_memory, read_stored
 from backstory.workspace import Workspace
 
 _LEAST_CHARACTERS: Final = 8
@@ -96,8 +98,11 @@ def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Pat
         if path in left_out:
             continue
         files += 1
-        hits = set(_search_bytes(path, patterns))
-        for column in _read_cells(path):
+        with _open_bytes(path) as file:
+            hits = set(_search_bytes(file, patterns))
+            file.seek(0)
+            head = file.read(len(_SQLITE))
+        for column in _read_cells(path, head):
             cells += len(column)
             hits |= _search_cells(column, wanted)
         if hits:
@@ -107,7 +112,8 @@ def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Pat
 
 def search_file(path: Path, wanted: Wanted) -> bool:
     """Say whether the bytes of a file hold one of the texts or ids."""
-    return any(True for _ in _search_bytes(path, _as_written(wanted.parts)))
+    with _open_bytes(path) as file:
+        return any(True for _ in _search_bytes(file, _as_written(wanted.parts)))
 
 
 def _list_made(workspace: Workspace) -> Iterator[Path]:
@@ -127,7 +133,7 @@ def _list_made(workspace: Workspace) -> Iterator[Path]:
             path = folder / name
             if path in (workspace.root / SETTINGS_FILE, *inputs):
                 continue
-            if path.is_file() and (is_made or not is_input):
+            if path.is_file() and (is_made or not is_input) and not is_shared_memory(path):
                 yield path
 
 
@@ -141,18 +147,29 @@ def _as_written(parts: Iterable[str]) -> dict[str, str]:
     return patterns
 
 
-def _search_bytes(path: Path, patterns: dict[str, str]) -> Iterator[str]:
+def _open_bytes(path: Path) -> BinaryIO:
+    """Open a file, or what a database holds on the disk, for which SQLite opens it."""
+    if is_database(path):
+        try:
+            return BytesIO(read_stored(path))
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            # No connection can use it, so that none holds a lock on it.
+    return path.open("rb")
+
+
+def _search_bytes(file: BinaryIO, patterns: dict[str, str]) -> Iterator[str]:
     if not patterns:
         return
     written = list(patterns)
     longest = max(map(len, written))
     before = b""
-    with path.open("rb") as file:
-        while block := file.read(_BYTES_AT_ONCE):
-            text = pl.Series([(before + block).decode("latin-1")])
-            if text.str.contains_any(written).item():
-                yield from (patterns[hit] for hit in text.str.extract_many(written, overlapping=True).item())
-            before = block[-longest:]
+    while block := file.read(_BYTES_AT_ONCE):
+        text = pl.Series([(before + block).decode("latin-1")])
+        if text.str.contains_any(written).item():
+            yield from (patterns[hit] for hit in text.str.extract_many(written, overlapping=True).item())
+        before = block[-longest:]
 
 
 def _search_cells(column: pl.Series, wanted: Wanted) -> set[str]:
@@ -164,10 +181,8 @@ def _search_cells(column: pl.Series, wanted: Wanted) -> set[str]:
     return hits
 
 
-def _read_cells(path: Path) -> Iterator[pl.Series]:
+def _read_cells(path: Path, head: bytes) -> Iterator[pl.Series]:
     """Yield the texts of a table or database, column by column; nothing for any other file."""
-    with path.open("rb") as file:
-        head = file.read(len(_SQLITE))
     if head.startswith(_PARQUET):
         yield from _texts_of(pl.read_parquet(path))
     elif head == _SQLITE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from backstory.embeddings import EmbeddingCache
 from backstory.embeddings.protocol import Embedder
 from backstory.rerankers import Reranker
 from backstory.settings import Settings
+from backstory.sqlite_files import copy_database, is_damage, is_database
 from backstory.tables.locks import running
 from backstory.workspace import Workspace
 from backstory.writing import Writer
@@ -24,6 +26,8 @@ _NOT_COPIED = (
     "judgements.sqlite*",
     "embedding_jobs.sqlite*",
     "*.duckdb*",
+    "*.sqlite-wal",
+    "*.sqlite-shm",
     "mirrors",
 )
 
@@ -132,5 +136,23 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
                 (workspace.secret.parent, scratch.secret.parent),
             ):
                 if made.is_dir():
-                    shutil.copytree(made, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+                    shutil.copytree(
+                        made,
+                        copy,
+                        ignore=shutil.ignore_patterns(*_NOT_COPIED),
+                        copy_function=_copy_settled,
+                    )
         yield scratch
+
+
+def _copy_settled(made: str, copy: str) -> None:
+    """Copy a file, and of a database what it holds at this moment; a damaged one is copied as it is."""
+    if is_database(Path(made)):
+        try:
+            copy_database(Path(made), Path(copy))
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+        else:
+            return
+    shutil.copy2(made, copy)

@@ -11,7 +11,7 @@ from typing import Final
 
 from backstory.errors import RunHistoryError
 from backstory.full_disks import naming_full_disk
-from backstory.sqlite_files import BUSY_SECONDS, set_aside
+from backstory.sqlite_files import BUSY_SECONDS, make_private, set_aside
 
 STORE_FILE: Final = "runs.sqlite"
 """Name of the file in the folder ``.backstory`` of a workspace."""
@@ -68,7 +68,6 @@ CREATE TABLE IF NOT EXISTS reservations (
     expires_at REAL NOT NULL
 ) WITHOUT ROWID;
 """
-_OWNER_ONLY = 0o600
 
 
 class RunStore:
@@ -131,7 +130,7 @@ class RunStore:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
+        make_private(self.path)
         # Threads share only the connection that is held open, and none of them uses it.
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False

@@ -195,6 +195,27 @@ def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
     assert read_table(tmp_path / "data", "runs")["status"].to_list() == ["succeeded", "succeeded"]
 
 
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.long)])
+def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
+    tmp_path: Path, start_process: Callable[..., Any], seconds: float
+) -> None:
+    store = open_history(tmp_path).store
+    with store.write() as connection:
+        connection.execute("INSERT INTO usage VALUES ('run', 'day', '', '', 0, 1, 1, 1, 1, 1, 0)")
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    rivals = [
+        start_process(
+            [sys.executable, "-m", "tests.runs.rival", str(store.path), kind, str(seconds)], environment
+        )
+        for kind in ("write", "read", "read")
+    ]
+    told = [rival.communicate()[0].split(maxsplit=1) for rival in rivals]
+    assert all(int(acts) > 0 for acts, *_ in told)
+    assert [errors for _, *errors in told] == [[], [], []]
+    assert store.find_damage() is None
+
+
 def test_a_clock_that_went_backwards_gives_no_negative_time(tmp_path: Path) -> None:
     history = open_history(tmp_path)
     run_once(history, RunEnd(changed=True))

@@ -1,0 +1,90 @@
+"""What each command of the command line is called with, and calls of all of them in one process.
+
+``python -m tests.survival.commands WORKSPACE FOLDER KIND ROUNDS`` calls those that look at a workspace, or those that
+change it, some rounds. It prints a line of JSON for each call: its words, its exit code, what it printed if it failed,
+and the databases of which it opened a descriptor, which only SQLite may do.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from typer.testing import CliRunner
+
+from backstory.cli.app import app
+
+LOOKING: Final[tuple[tuple[str, ...], ...]] = (
+    ("check",),
+    ("run", "--estimate"),
+    ("runs",),
+    ("documents",),
+    ("windows",),
+    ("context", "latest"),
+    ("report", "latest"),
+    ("site",),
+    ("search", "a sluggish starter"),
+    ("query", "a sluggish starter"),
+    ("grep", "starter"),
+    ("show", "sourdough.md"),
+    ("summarize", "sourdough.md"),
+    ("dump", "sourdough.md", "--output", "{new}.txt"),
+    ("mcp",),
+    ("prompt",),
+    ("status",),
+    ("doctor",),
+    ("alert",),
+    ("audit",),
+    ("cache",),
+    ("backup", "{new}.tar"),
+)
+"""Calls of the commands that look at a workspace; ``{new}`` is a path at which nothing lies yet."""
+CHANGING: Final[tuple[tuple[str, ...], ...]] = (
+    ("run",),
+    ("add", "{root}/posts"),
+    ("cache", "--prune"),
+    ("remove", "unrelated.md"),
+    ("forget", "--document", "sourdough.md"),
+)
+"""Calls of the commands that change a workspace."""
+ELSEWHERE: Final = {"init", "restore", "eval", "eval-posts"}
+"""Commands that make a workspace, or use one for its settings alone."""
+
+
+def fill_in(call: tuple[str, ...], root: Path, folder: Path, number: int) -> list[str]:
+    """Give the words of a call, with paths in the place of what stands for them."""
+    words = [word.format(root=root, new=folder / f"made-{number}") for word in call]
+    return [*words, "--workspace", str(root)]
+
+
+def call_all(root: Path, folder: Path, kind: str, rounds: int) -> Iterator[dict[str, Any]]:
+    """Call the commands one after another, and watch which files they open."""
+    opened: list[str] = []
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        path = str(arguments[0]) if event == "open" else ""
+        if path.startswith(str(root)) and path.endswith((".sqlite", ".db", "-shm")):
+            opened.append(path)
+
+    sys.addaudithook(watch)
+    numbers = count()
+    for call in (LOOKING if kind == "looking" else CHANGING) * rounds:
+        opened.clear()
+        result = CliRunner().invoke(app, fill_in(call, root, folder, next(numbers)))
+        yield {
+            "call": " ".join(call),
+            "code": result.exit_code,
+            "told": f"{result.output}{result.exception!r}" if result.exit_code else "",
+            "opened": sorted(set(opened)),
+        }
+
+
+def main() -> None:
+    for call in call_all(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])):
+        print(json.dumps(call), flush=True)
+
+
+if __name__ == "__main__":
+    main()

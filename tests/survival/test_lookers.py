@@ -1,0 +1,110 @@
+"""Commands that look at a workspace beside a run of it: neither disturbs the other."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from backstory import run_pipeline
+from backstory.cli.app import app
+from backstory.workspace import Workspace
+from tests.survival.commands import CHANGING, ELSEWHERE, LOOKING, fill_in
+from tests.workspaces import CHAT, SETTINGS
+
+MAIN = "from backstory.cli import main; main()"
+POSTING = f"{SETTINGS}writers: {{provider: digest}}\n"
+ROUNDS = 5
+
+
+@pytest.fixture
+def posting(make_workspace: Callable[..., Workspace]) -> Path:
+    """A workspace with posts, after its first run, that only its owner can read."""
+    workspace = make_workspace(POSTING)
+    workspace.root.chmod(0o700)
+    run_pipeline(workspace)
+    return workspace.root
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=Path(__file__).resolve().parents[2],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run_beside(root: Path, looks: Sequence[Future[Any]]) -> list[str]:
+    """Run a workspace again and again, with another message each time, until others have looked at it enough.
+
+    Returns:
+        What the runs that failed printed.
+    """
+    told = []
+    for number in count():
+        text = f"{CHAT}15/03/2025, 19:00 - Ben Okri: Message {number} of the sluggish starter\n"
+        (root / "chats" / "garden.txt").write_text(text, encoding="utf-8")
+        process = start("-c", MAIN, "run", "--workspace", str(root))
+        output, _ = process.communicate()
+        told += [output] if process.returncode else []
+        if all(look.done() for look in looks):
+            break
+    return told
+
+
+def call_commands(root: Path, folder: Path, kind: str) -> list[dict[str, Any]]:
+    process = start("-m", "tests.survival.commands", str(root), str(folder), kind, "1")
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_every_command_is_called_by_the_tests_of_this_file() -> None:
+    program = typer.main.get_command(app)
+    assert isinstance(program, TyperGroup)
+    names = set(program.commands)
+    assert {call[0] for call in LOOKING + CHANGING} | ELSEWHERE == names
+
+
+def test_every_command_that_looks_and_a_run_beside_it_succeed(posting: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        calls = pool.submit(call_commands, posting, tmp_path, "looking")
+        assert run_beside(posting, [calls]) == []
+        assert [call for call in calls.result() if call["code"] or call["opened"]] == []
+
+
+@pytest.mark.long
+def test_no_command_that_changes_a_workspace_opens_a_database_beside_sqlite(
+    posting: Path, tmp_path: Path
+) -> None:
+    calls = call_commands(posting, tmp_path, "changing")
+    assert [call for call in calls if call["code"] or call["opened"]] == []
+
+
+@pytest.mark.long
+def test_processes_that_look_again_and_again_disturb_no_run(posting: Path, tmp_path: Path) -> None:
+    numbers = count()
+
+    def look(call: tuple[str, ...]) -> list[str]:
+        told = []
+        for _ in range(ROUNDS):
+            words = fill_in(call, posting, tmp_path, next(numbers))
+            process = start("-c", MAIN, *words)
+            output, _ = process.communicate()
+            told += [f"{' '.join(words)}: {output}"] if process.returncode else []
+        return told
+
+    with ThreadPoolExecutor(3) as pool:
+        looks = [pool.submit(look, call) for call in LOOKING]
+        assert run_beside(posting, looks) == []
+        assert [told for each in looks for told in each.result()] == []
