@@ -64,7 +64,7 @@ ROOMS = (
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
     "summaries",
     "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "adapters",
-    "agents", "mcp_server", "alerts",
+    "agents", "http_serving", "mcp_server", "alerts",
     "evaluation", "report", "site", "orchestration", "original", "cli",
 )  # fmt: skip
 """The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""

@@ -7,8 +7,6 @@ import logging
 import socket
 from typing import Any, Final
 
-import anyio
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import SecretStr
@@ -17,6 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstory.errors import InputError
+from backstory.http_serving import serve_app
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +98,4 @@ def serve(server: MCPServer[Any], token: SecretStr, listening: socket.socket) ->
         listening: Socket of :func:`open_socket`, which is closed at the end.
     """
     port = listening.getsockname()[1]
-    config = uvicorn.Config(make_app(server, token, port), log_config=None, access_log=False)
-    with listening:
-        anyio.run(lambda: uvicorn.Server(config).serve(sockets=[listening]))
+    serve_app(make_app(server, token, port), listening)

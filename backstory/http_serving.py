@@ -1,0 +1,79 @@
+"""Serves an application over HTTP, and ends connections that keep it waiting for a request."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Final
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_SECONDS: Final = 10.0
+"""Longest time that a client may take to send the headers of a request, all together."""
+
+
+def serve_app(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until the process is told to end.
+
+    Args:
+        app: The application.
+        listening: An open socket, which is closed at the end.
+    """
+    with listening:
+        anyio.run(lambda: make_server(app).serve(sockets=[listening]))
+
+
+def make_server(app: ASGIApp, *, request_seconds: float = REQUEST_SECONDS) -> uvicorn.Server:
+    """Make a server that ends a connection which has not sent whole headers in time, however it spreads their bytes.
+
+    A connection that was answered may stay open for its next request as long as uvicorn's ``timeout_keep_alive`` says.
+    A body and an answer may take any time.
+
+    Args:
+        app: The application. It gets no WebSockets.
+        request_seconds: Longest time for the headers of a request.
+    """
+    http = _make_protocol(request_seconds)
+    return uvicorn.Server(uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False))
+
+
+def _make_protocol(request_seconds: float) -> type[asyncio.Protocol]:
+    """Make the class of connections; uvicorn makes the objects, so that they take no further argument."""
+
+    class PromptProtocol(H11Protocol):
+        """Ends a connection that was opened, or has begun a request, and for some seconds has none to be answered.
+
+        So it also ends one that was refused and goes on sending its body.
+        """
+
+        _waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            # It cancels uvicorn's own timer of an idle connection, which one byte is enough for.
+            super().data_received(data)
+            if self.cycle is None or self.cycle.response_complete:
+                self._wait()
+            else:
+                self._stop_waiting()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            if self._waiting is None:
+                self._waiting = self.loop.call_later(request_seconds, self.transport.close)
+
+        def _stop_waiting(self) -> None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+
+    return PromptProtocol
