@@ -216,15 +216,14 @@ def _budgets(workspace: Workspace) -> list[str]:
 
 
 def _window_contexts(workspace: Workspace) -> SettingsRead:
-    """Return the settings that decide the text and the advice of a row."""
-    settings = workspace.settings
-    if not settings.rag.enabled:
-        return _rag(workspace, "enabled")
-    budgets = _context(workspace, *_budgets(workspace))
-    read = _rag(workspace, "enabled", "top_k") | _context(workspace, "excerpt", "snippet_characters")
+    """Return the settings that decide the text and the advice of a row, and the budget that it states in any case."""
+    read = _rag(workspace, "enabled") | _context(workspace, *_budgets(workspace))
+    if not workspace.settings.rag.enabled:
+        return read
     return (
         read
-        | budgets
+        | _rag(workspace, "top_k")
+        | _context(workspace, "excerpt", "snippet_characters")
         | {
             "rag.min_similarity": workspace.min_similarity,
             "embedding.languages": workspace.embedder.languages,

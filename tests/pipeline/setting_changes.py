@@ -168,6 +168,7 @@ CHANGES = (
         }.items()
     ),
     Change("context.max_tokens", 150, SHOWN),
+    Change("context.max_tokens", 150, "window_contexts", {"rag.enabled": False}),
     Change("context.snippet_characters", 20, SHOWN),
     Change("context.excerpt", "head", "window_contexts"),
     Change("writers.provider", "digest", "posts"),

@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from backstory import run_pipeline
 from backstory.documents.markdown_reader import MarkdownReader
@@ -113,6 +113,80 @@ def test_a_changed_setting_makes_again_what_reads_it(
         fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
         run_pipeline(fresh)
         assert hash_files(changed.tables) == hash_files(fresh.tables)
+
+
+SWITCH_NEEDS: dict[str, dict[str, Any]] = {
+    "windows.unit=day": {"windows.overlap": 0},
+    "writers.feedback=on": {"writers.provider": "digest"},
+    "writers.without_context=skip": {"writers.provider": "digest"},
+}
+NEEDS_A_MODEL = {"embedding", "rerank", "summaries"}
+"""Groups of which `MODEL_CHANGES` compares the inputs, since their models are not here."""
+QUICK = ("rag.enabled=False", "writers.feedback=on")
+
+
+def list_switches() -> dict[str, dict[str, Any]]:
+    """Give the settings that set each switch or mode to each other value than its default, by their names."""
+    switches: dict[str, dict[str, Any]] = {}
+    for group, info in Settings.model_fields.items():
+        if not isinstance(info.annotation, type) or not issubclass(info.annotation, BaseModel):
+            continue
+        for name, field in info.annotation.model_fields.items():
+            choices = (True, False) if field.annotation is bool else get_args(field.annotation)
+            if field.annotation is not bool and get_origin(field.annotation) is not Literal:
+                continue
+            for value in choices:
+                switch = f"{group}.{name}"
+                if value != field.default and group not in NEEDS_A_MODEL:
+                    key = f"{switch}={value}"
+                    switches[key] = {switch: value, **SWITCH_NEEDS.get(key, {})}
+    for provider in ("gemini", "openai", "custom"):
+        del switches[f"writers.provider={provider}"]
+    return switches
+
+
+def group_by_inputs(made: Workspace, given: Mapping[str, Any]) -> dict[frozenset[str], dict[str, Any]]:
+    """Give the changes of settings that are changed under others, by the stages that take them for inputs."""
+    before = {stage.table: hash_dependencies(made, stage.table) for stage in STAGES}
+    groups: dict[frozenset[str], dict[str, Any]] = {}
+    for change in CHANGES:
+        if change.setting in given or change.rename or dict(change.given) not in ({}, given):
+            continue
+        text = write_settings({**given, change.setting: change.value})
+        try:
+            settings = Settings.model_validate(json.loads(text))
+        except ValidationError:
+            continue  # it does not go together with the switch
+        changed = Workspace(made.root, settings)
+        reread = {table for table, value in before.items() if hash_dependencies(changed, table) != value}
+        groups.setdefault(frozenset(reread), {}).setdefault(change.setting, change.value)
+    return groups
+
+
+@pytest.mark.filterwarnings("ignore:nprobe is a parameter of IVF")
+@pytest.mark.parametrize(
+    "switch",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in list_switches()],
+)
+def test_under_every_switch_what_is_no_input_of_a_stage_changes_none_of_its_rows(
+    made_under: Callable[[Mapping[str, Any]], Workspace], tmp_path: Path, switch: str
+) -> None:
+    given = list_switches()[switch]
+    made = made_under(given)
+    groups = group_by_inputs(made, given)
+    assert groups[frozenset()]
+    for number, (reread, changes) in enumerate(groups.items()):
+        if reread and not (LONG_TESTS and switch in QUICK):
+            continue  # the test above compares these without the switch
+        both = []
+        for name, ignored in (("changed", ""), ("fresh", "data index written")):
+            folder = tmp_path / f"{name} {number}"
+            shutil.copytree(made.root, folder, ignore=shutil.ignore_patterns(*ignored.split()))
+            (folder / "backstory.yaml").write_text(write_settings({**given, **changes}), encoding="utf-8")
+            if reread or ignored:
+                run_pipeline(open_workspace(folder))
+            both.append(hash_files(folder / "data"))
+        assert both[0] == both[1], (reread, changes)
 
 
 SPACE = {
