@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 from zipfile import ZipInfo
 
+import polars as pl
+
 from backstory.documents.archives import Archive, is_archive, leads_out
 from backstory.documents.file_rules import (
     IGNORE_FILE,
@@ -366,3 +368,18 @@ def _describe_refusal(error: OSError, root: Path) -> LeftOut:
     uri = "" if path == Path() else f"{_uri(path)}/"
     reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
     return LeftOut(uri, "failed", reason, hides_files=True)
+
+
+def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
+    """List the uris of documents that state another tenant, of which one who serves a tenant tells nothing.
+
+    A file whose document states no tenant, or that never could be read, is not among them.
+
+    Args:
+        documents: Their ``uri`` and ``tenant``.
+        tenant: The tenant of the setting ``rag.tenant``; None for all of them, to which no document is foreign.
+    """
+    if tenant is None:
+        return frozenset()
+    own = documents.filter(pl.col("tenant") == tenant)["uri"]
+    return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
+from backstory.documents.files import list_foreign
 from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.errors import InputError
 from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
@@ -211,7 +212,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
     if not uris and (workspace.posts / relative).is_file():
         uris = {relative}
     if not uris:
-        raise InputError(f"there is no document {name!r}; give its path, such as {_list(documents['uri'])}")
+        known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
+        raise InputError(f"there is no document {name!r}; give its path, such as {_list(known)}")
     for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
         raise InputError(
             f"{uri.removeprefix(WRITTEN_PREFIX)} is the post that Backstory wrote of a window and would write again; "

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.documents.files import list_foreign
 from backstory.documents.sources import name_source
 from backstory.library.listing import name_documents
 from backstory.library.names import NamedDocument, find_document
@@ -37,6 +38,7 @@ class Corpus:
         chunk_counts: Number of chunks by document id.
         sources: Rows of the table ``sources`` of the documents.
         content_hashes: Hash of the content that was read last, by uri.
+        hidden: Files of other tenants, as the table ``sources`` names them, of which nothing is told.
     """
 
     workspace: Workspace
@@ -44,6 +46,7 @@ class Corpus:
     chunk_counts: dict[str, int]
     sources: pl.DataFrame
     content_hashes: dict[str, str]
+    hidden: frozenset[str] = frozenset()
 
     @cached_property
     def named(self) -> list[NamedDocument]:
@@ -137,7 +140,10 @@ class Corpus:
             return self
         mine = self.documents.filter(pl.col("tenant") == tenant)
         counts = {each: self.chunk_counts.get(each, 0) for each in mine["document_id"]}
-        return replace(self, documents=mine, chunk_counts=counts)
+        folder = self.workspace.settings.documents.folder
+        hidden = frozenset(name_source(folder, uri) for uri in list_foreign(self.documents, tenant))
+        told = self.sources.filter(~pl.col("source").is_in(list(hidden)))
+        return replace(self, documents=mine, chunk_counts=counts, sources=told, hidden=hidden)
 
     @cached_property
     def _notes(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -105,12 +105,15 @@ class StaleNote:
         self._stamps: FileStamps | None = None
         self._note: str | None = None
 
-    def tell(self, version: str, revisions: Mapping[str, str]) -> str | None:
+    def tell(
+        self, version: str, revisions: Mapping[str, str], hidden: Collection[str] = frozenset()
+    ) -> str | None:
         """Say which files have changed.
 
         Args:
             version: Version of the open snapshot.
             revisions: Revision of each of its documents, by uri.
+            hidden: Uris of documents of other tenants, which are counted, but not named.
 
         Returns:
             A sentence; None if none has changed.
@@ -119,13 +122,13 @@ class StaleNote:
             now = time.monotonic()
             if self._looked is None or self._version != version or now - self._looked >= self._rest:
                 if self._version != version or self._stamps is None or not self._stamps.hold():
-                    self._note = self._look(revisions)
+                    self._note = self._look(revisions, hidden)
                 self._looked, self._version = time.monotonic(), version
                 # Many files take long to look at, which must not be most of what searches do.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
 
-    def _look(self, revisions: Mapping[str, str]) -> str | None:
+    def _look(self, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
         began = time.time_ns()
         workspace = self._workspace
         listing = list_all_files(workspace)
@@ -133,7 +136,7 @@ class StaleNote:
         roots = [workspace.posts, *(source.root for source in list_sources(workspace))]
         records = [workspace.added_sources, *_files_of_ledger(workspace.tables)]
         self._stamps = FileStamps.take(listing, [*roots, *records], began)
-        return _describe(changed) if changed else None
+        return _describe(changed, hidden) if changed else None
 
 
 def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
@@ -186,9 +189,11 @@ def _hash(file: DocumentFile) -> str | None:
         return None
 
 
-def _describe(changed: Sequence[str]) -> str:
-    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> str:
+    named = [uri for uri in changed if uri not in hidden][:_NAMED]
+    others = len(changed) - len(named)
+    more = (f" and {others} more" if named else "of other tenants") if others else ""
     return (
         f"{len(changed)} file{'s' if len(changed) > 1 else ''} changed since the documents were indexed "
-        f"({', '.join(changed[:_NAMED])}{more}); index again to search the present state"
+        f"({', '.join(named)}{more}); index again to search the present state"
     )

@@ -248,5 +248,5 @@ class Library(Upkeep):
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        note = self._stale.tell(snapshot.index.version, snapshot.revisions)
+        note = self._stale.tell(snapshot.index.version, snapshot.revisions, snapshot.hidden)
         return [note] if note else []

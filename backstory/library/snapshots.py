@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Self
 
+from backstory.documents.files import list_foreign
 from backstory.errors import StaleIndexWarning
 from backstory.index import SearchIndex, current_version
 from backstory.inspection.serving import Served, open_served
@@ -91,6 +92,11 @@ class OpenSnapshot:
     def revisions(self) -> Mapping[str, str]:
         """The revision of each document by its uri."""
         return dict(self.index.documents.select("uri", "revision").iter_rows())
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The uris of documents of other tenants than that of the settings, which may be none."""
+        return list_foreign(self.index.documents, self.workspace.settings.rag.tenant)
 
     @cached_property
     def _documents(self) -> list[NamedDocument]:

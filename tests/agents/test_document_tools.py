@@ -344,6 +344,11 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
         assert_failure(refused, "input", "no document is called")
         assert "bob" not in refused["hint"]
     assert_failure(agent.index_document("posts/bob.md"), "document", "another tenant")
+    (posts / "bob.md").write_text("---\ntenant: bob\n---\nA new text of Bob.", encoding="utf-8")
+    assert library.status().pending == ()
+    library.close()
+    assert "bob.md" not in str(Library(library.workspace).search("quinces").notes)
+    library.index()
     mine = agent.index_document("posts/ana.md")
     assert (mine["already_indexed"], mine["total_indexed_files"], mine["total_chunks"]) == (True, 1, 1)
 

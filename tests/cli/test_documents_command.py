@@ -45,6 +45,35 @@ def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) ->
     assert [flaw["status"] for flaw in told["flaws"]] == ["failed", "unsupported"]
 
 
+def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> None:
+    for owner in ("ana", "bob"):
+        text = f"---\ntitle: Quince of {owner}\ntenant: {owner}\n---\n\nQuinces of {owner}."
+        (made / "posts" / f"{owner}.md").write_text(text, encoding="utf-8")
+    for more in ("", "rag: {tenant: ana}\n"):
+        (made / "backstory.yaml").write_text(f"embedding: {{provider: hashing}}\n{more}", encoding="utf-8")
+        assert run("add", "-w", str(made)).exit_code == 0
+    (made / "posts" / "bob.md").write_text("---\ndate: tomorrow\n---\nOf bob", encoding="utf-8")
+    assert "bob" not in run("status", "-w", str(made)).output
+    run("add", "-w", str(made))
+    workspace = open_workspace(made)
+    assert [row["uri"] for row in list_documents(workspace)] == ["ana.md"]
+    assert list_flaws(workspace) == []
+    for words in (
+        ("documents",),
+        ("documents", "--json"),
+        ("show", "Quince of bo"),
+        ("summarize", "Quince of bo"),
+        ("dump", "Quince of bo"),
+        ("forget", "--document", "Quince of bo"),
+        ("grep", "quinces"),
+        ("search", "quinces"),
+    ):
+        result = run(*words, "-w", str(made))
+        told = result.output + str(result.exception)
+        assert "bob.md" not in told, words
+        assert "of bob" not in told, words
+
+
 def test_a_narrow_terminal_cuts_only_the_title(made: Path) -> None:
     stream = io.StringIO()
     rows = [{**row, "title": "A very long title " * 9} for row in list_documents(open_workspace(made))]
