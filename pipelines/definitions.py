@@ -23,11 +23,12 @@ SHOWN_VARIABLE = "BACKSTORY_UI"
 """Environment variable that is set under the UI, which shows errors in the asset graph."""
 
 
-def define(workspace: Workspace) -> dg.Definitions:
+def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceResource) -> dg.Definitions:
     """Build the Dagster definitions of a workspace.
 
     Args:
         workspace: Its settings define the grain and the start of the partitions.
+        resource: How a run opens the workspace; by default, it takes its turn among the runs of the workspace.
 
     Returns:
         Definitions that run in one process: the asset batches its own work, and a process per step would cost
@@ -48,9 +49,7 @@ def define(workspace: Workspace) -> dg.Definitions:
             *make_batch_sensors(workspace, job),
         ],
         resources={
-            "workspace": WorkspaceResource(
-                root=str(workspace.root), accept_removals=workspace.accept_removals
-            )
+            "workspace": resource(root=str(workspace.root), accept_removals=workspace.accept_removals)
         },
         executor=dg.in_process_executor,
     )
