@@ -14,6 +14,7 @@ from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
 from pipelines.history import make_pruning
+from pipelines.made_days import make_report_sensor
 
 JOB = "materialize_everything"
 
@@ -45,6 +46,7 @@ def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceRe
         schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[
             make_sensor(workspace, job),
+            make_report_sensor(workspace),
             *make_alert_sensors(workspace),
             *make_batch_sensors(workspace, job),
         ],
