@@ -102,10 +102,14 @@ class RunHistory:
             RunHistoryError: The history is damaged.
         """
         records = self._read(limit)
-        gone = {record.run_id for record in records if self._is_gone(record)}
-        # A run records its end before it releases its lock: one that ended meanwhile is read again as ended.
+        gone = {(record.run_id, record.waits_its_turn) for record in records if self._is_gone(record)}
+        # A run records its end before it releases its lock: one that ended meanwhile is read again as ended, and one
+        # that waited as begun.
         records = self._read(limit) if gone else records
-        judged = [_mark_if_lost(record) if record.run_id in gone else record for record in records]
+        judged = [
+            _mark_if_lost(record) if (record.run_id, record.waits_its_turn) in gone else record
+            for record in records
+        ]
         return [
             replace(record, status=WAITING, failure=record.step) if record.waits_its_turn else record
             for record in judged
