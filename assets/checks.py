@@ -5,13 +5,12 @@ checked again, so that a pass tomorrow does not hide a failure today. Dagster co
 partition, but for a year of days that would be ten thousand rows per run.
 """
 
-from collections.abc import Collection, Iterator
-
 import dagster as dg
 
 from assets.metadata import describe_cases, name_partitions
-from backstory.inspection.checks import CHECKS, Check
-from backstory.making import Making, remembered_cases
+from assets.news import Origin
+from backstory.inspection.checks import CHECKS, Check, Finding
+from backstory.making import remembered_cases
 from backstory.orchestration import asset_key
 from backstory.tables.parquet import WHOLE
 from backstory.workspace import Workspace
@@ -20,7 +19,8 @@ from backstory.workspace import Workspace
 def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
     """Describe every check of the library, for the assets of a workspace.
 
-    None blocks in Dagster's sense: the step itself runs the checks before it reports a partition as materialized.
+    The step itself runs the checks before it reports a partition as materialized. It leaves the partitions out in which
+    a blocking check finds cases.
     """
     return [
         dg.AssetCheckSpec(
@@ -28,49 +28,54 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
             asset=asset_key(workspace, check.table),
             description=f"Looks for {check.what}. "
             + ("A partition that has any is not made." if check.blocking else "Warns."),
-            metadata={"blocking": check.blocking},
+            blocking=check.blocking,
         )
         for check in CHECKS
     ]
 
 
-def evaluate_checks(
-    workspace: Workspace, making: Making, selected: Collection[dg.AssetCheckKey]
-) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of each selected check; a check that could not run yields a failure that says so.
+def tell_check(origin: Origin, workspace: Workspace, check: Check, finding: Finding | None) -> None:
+    """Report the result of a check to Dagster.
+
+    It is not yielded, since Dagster would fail a run for the cases that a blocking check found elsewhere.
 
     Args:
+        origin: From where the event comes.
         workspace: An open workspace.
-        making: What the step built, and what its checks found.
-        selected: The checks for which Dagster expects a result.
+        check: The check.
+        finding: What it found; None if it could not run, which is reported as a failure that says so.
     """
-    for check in CHECKS:
-        key = dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
-        if key in selected:
-            yield _evaluate(workspace, making, check, key)
+    origin.report(_evaluate(workspace, check, finding, key_of(workspace, check)))
+
+
+def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
+    """Return the key of a check among the assets of a workspace."""
+    return dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
 
 
 def _evaluate(
-    workspace: Workspace, making: Making, check: Check, key: dg.AssetCheckKey
-) -> dg.AssetCheckResult:
-    finding = making.findings.get(check)
-    remembered = remembered_cases(workspace, check)
+    workspace: Workspace, check: Check, finding: Finding | None, key: dg.AssetCheckKey
+) -> dg.AssetCheckEvaluation:
     severity = dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN
     if finding is None:
-        return dg.AssetCheckResult(
+        return dg.AssetCheckEvaluation(
             asset_key=key.asset_key,
             check_name=key.name,
             passed=False,
+            metadata={},
             severity=severity,
             description=f"not made, because {check.table} could not be made; see the run's failure",
+            blocking=check.blocking,
         )
+    remembered = remembered_cases(workspace, check)
     elsewhere = [name for name in sorted(remembered) if name != WHOLE]
     places = f" Partitions with cases: {name_partitions(elsewhere)}." if elsewhere else ""
-    return dg.AssetCheckResult(
+    return dg.AssetCheckEvaluation(
         asset_key=key.asset_key,
         check_name=key.name,
         passed=finding.passed and not remembered,
+        metadata=describe_cases(finding.cases, finding.rows, remembered),
         severity=severity,
         description=f"{finding.message}{places}",
-        metadata=describe_cases(finding.cases, finding.rows, remembered),
+        blocking=check.blocking,
     )

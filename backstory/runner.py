@@ -25,7 +25,6 @@ from backstory.pipeline.stage_report import UNREAD_STATUSES, StageReport
 from backstory.runs import BY_COMMAND
 from backstory.tables import read_table
 from backstory.tables.contracts import empty
-from backstory.tables.locks import running
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import Sources
 from backstory.tables.views import write_views
@@ -141,31 +140,39 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
     return partition_range(start, end, grain)
 
 
-def run_workspace(workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute) -> Outcome:
+def run_workspace(
+    workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, by: str = BY_COMMAND
+) -> Outcome:
     """Build every table for some partitions, unless nothing has changed since the last run.
 
-    A second run of the same workspace, in this process or another, waits until the first has ended.
+    A second run of the same workspace, in this process or another, waits until the first has ended. ``execute`` is
+    called inside, so that it must not wait for its turn again.
 
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions, from :func:`find_wanted`.
         tell: Called with each report and finding as soon as there is one.
         execute: Runs the stages and checks, such as :func:`execute_stages`.
+        by: What executes them, for the runs that wait for this one.
 
     Returns:
         The outcome. A failed stage is reported in it, not raised.
     """
     with observe_run(partitions) as run_id:
-        outcome = _run(workspace, partitions, tell, execute, run_id)
+        outcome = _run(workspace, partitions, tell, execute, by, run_id)
         log_run(outcome)
     return outcome
 
 
 def _run(
-    workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, run_id: str
+    workspace: Workspace, partitions: Sequence[str], tell: Tell, execute: Execute, by: str, run_id: str
 ) -> Outcome:
     started = perf_counter()
-    with naming_full_disk(workspace.root), running(workspace.tables), workspace.ledger.kept_open():
+    with (
+        naming_full_disk(workspace.root),
+        workspace.runs.taking_turn(by, partitions),
+        workspace.ledger.kept_open(),
+    ):
         fresh = pipeline.is_fresh(workspace, partitions)
         execution = Execution() if fresh else execute(workspace, partitions, tell)
         # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
@@ -173,13 +180,14 @@ def _run(
         workspace.runs.repair_table()
         if not fresh and execution.finished:
             pipeline.record_run(workspace, partitions)
+        sources = _read_sources(workspace, execution)
     return Outcome(
         run_id=run_id,
         wanted=partitions,
         fresh=fresh,
         execution=execution,
         seconds=perf_counter() - started,
-        sources=_read_sources(workspace, execution),
+        sources=sources,
     )
 
 

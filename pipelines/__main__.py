@@ -32,9 +32,15 @@ def materialize_command(
 ) -> None:
     """Do what `backstory run` does, as a run that the Dagster UI shows."""
     configure_logs(log_format)
-    raise typer.Exit(
-        exit_code(run_and_tell(workspace, first, last, lambda: _execute_job, accept_removals=accept_removals))
+    outcome = run_and_tell(
+        workspace,
+        first,
+        last,
+        lambda: _execute_job,
+        accept_removals=accept_removals,
+        by="python -m pipelines materialize",
     )
+    raise typer.Exit(exit_code(outcome))
 
 
 @app.command("demo")

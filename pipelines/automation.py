@@ -20,7 +20,6 @@ from pipelines.run_plan import RunPlan, find_under_way, plan_runs, tag_range
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
-_ONE_AT_A_TIME = {"backstory/automatic": "yes"}  # dagster.yaml limits the runs with this tag
 _OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partitioned)
 
 
@@ -140,7 +139,7 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
         tick: Beginning of the runs' keys; without keys, equal requests of later ticks start runs, too.
     """
     requests = [
-        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last) | _ONE_AT_A_TIME)
+        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last))
         for first, last in plan.ranges
     ]
     if plan.documents:
@@ -148,7 +147,6 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
             dg.RunRequest(
                 run_key=tick and f"{tick}{DOCUMENT_FILES}",
                 asset_selection=[asset_key(workspace, name) for name in _OF_DOCUMENTS],
-                tags=_ONE_AT_A_TIME,
             )
         )
     return requests

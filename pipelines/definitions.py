@@ -14,6 +14,7 @@ from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
 from pipelines.history import make_pruning
+from pipelines.made_days import make_report_sensor
 
 JOB = "materialize_everything"
 
@@ -23,11 +24,12 @@ SHOWN_VARIABLE = "BACKSTORY_UI"
 """Environment variable that is set under the UI, which shows errors in the asset graph."""
 
 
-def define(workspace: Workspace) -> dg.Definitions:
+def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceResource) -> dg.Definitions:
     """Build the Dagster definitions of a workspace.
 
     Args:
         workspace: Its settings define the grain and the start of the partitions.
+        resource: How a run opens the workspace; by default, it takes its turn among the runs of the workspace.
 
     Returns:
         Definitions that run in one process: the asset batches its own work, and a process per step would cost
@@ -44,13 +46,12 @@ def define(workspace: Workspace) -> dg.Definitions:
         schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[
             make_sensor(workspace, job),
+            make_report_sensor(workspace),
             *make_alert_sensors(workspace),
             *make_batch_sensors(workspace, job),
         ],
         resources={
-            "workspace": WorkspaceResource(
-                root=str(workspace.root), accept_removals=workspace.accept_removals
-            )
+            "workspace": resource(root=str(workspace.root), accept_removals=workspace.accept_removals)
         },
         executor=dg.in_process_executor,
     )

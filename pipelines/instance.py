@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.instance.config import PoolGranularity
 
 from backstory.errors import InputError, WorkspaceError
 from backstory.settings.environment import WORKSPACE_VARIABLE
@@ -77,6 +78,25 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     """Open the instance of a workspace in this process."""
     os.environ.update(prepare_home(workspace))
     return dg.DagsterInstance.get()
+
+
+def describe_lack_of_pools(instance: dg.DagsterInstance) -> str | None:
+    """Say what a ``dagster.yaml`` of an earlier release or of an operator lacks for runs that wait in the queue.
+
+    Args:
+        instance: The instance.
+
+    Returns:
+        A sentence that says what to do; None if nothing is lacking.
+    """
+    pools = instance.get_concurrency_config().pool_config
+    if pools.pool_granularity is PoolGranularity.RUN and pools.default_pool_limit == 1:
+        return None
+    return (
+        f"{instance.root_directory}/dagster.yaml does not keep the runs of a workspace in the queue while another one "
+        "is under way: they wait after their start, and hold a slot. Put `pools: {default_limit: 1, granularity: run}` "
+        "under `concurrency`; or delete the file, if nobody has changed it, and the next start copies it again"
+    )
 
 
 def end_lost_runs(workspace: Workspace) -> list[str]:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from assets.workspace_resource import HeldWorkspaceResource
 from backstory.errors import SettingsError
 from backstory.inspection.checks import FINDING_LOGGER, Finding
 from backstory.making import Tell
@@ -25,7 +26,7 @@ _DAY = len("2025-03-04")
 
 
 def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:
-    """Execute the stages and their checks as one run of the Dagster job.
+    """Execute the stages and their checks as one run of the Dagster job, for a caller who has taken its turn.
 
     Args:
         workspace: An open workspace.
@@ -49,7 +50,7 @@ def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> 
             findings.append(told)
         tell(told)
 
-    job = define(workspace).resolve_job_def(JOB)
+    job = define(workspace, HeldWorkspaceResource).resolve_job_def(JOB)
     with open_instance(workspace) as instance, _each_given_to(receive):
         result = job.execute_in_process(
             instance=instance,

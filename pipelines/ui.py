@@ -20,10 +20,11 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
 from dagster_shared.ipc import get_ipc_shutdown_pipe, open_ipc_subprocess, send_ipc_shutdown_message
 
+from assets.tables import name_pool
 from backstory.errors import InputError, WorkspaceError
 from backstory.workspace import Workspace
 from pipelines.definitions import SHOWN_VARIABLE
-from pipelines.instance import end_lost_runs, open_instance
+from pipelines.instance import describe_lack_of_pools, end_lost_runs, open_instance
 from pipelines.webserver import GuardedWebserver, list_authorities
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,11 @@ def start_ui(
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     with open_instance(workspace) as instance:
         instance.optimize_for_webserver(**_CONNECTIONS)
+        if lack := describe_lack_of_pools(instance):
+            print(f"warning: {lack}", flush=True)
+        else:
+            # The queue does not know a pool before it has looked at the first runs, and starts all of them.
+            instance.event_log_storage.initialize_concurrency_limit_to_default(name_pool(workspace))
         with _serve_code(instance, locations) as file, _open_daemon(file) as daemon:
             context = WorkspaceProcessContext(instance, WorkspaceFileTarget([file]), version=dagster_version)
             with context:

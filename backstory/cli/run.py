@@ -105,6 +105,7 @@ def run_and_tell(
     load_execute: Callable[[], Execute],
     *,
     accept_removals: bool,
+    by: str = "backstory run",
 ) -> Outcome:
     """Run the pipeline over a workspace, and print progress.
 
@@ -115,6 +116,7 @@ def run_and_tell(
         load_execute: Loads the function that executes the stages. It is called after the first line is printed,
             since loading may take seconds.
         accept_removals: Whether the run may remove messages and documents that earlier runs read.
+        by: The command, for the runs that wait for this one.
 
     Returns:
         The outcome of the run.
@@ -134,7 +136,8 @@ def run_and_tell(
         grain = workspace.settings.partitions.grain
         many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
         console.print(f"{many}, {wanted[0]} to {wanted[-1]}")
-        outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), load_execute())
+        execute = load_execute()
+        outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), execute, by)
     print_outcome(console, outcome)
     from backstory.alerts import describe_outcome
 

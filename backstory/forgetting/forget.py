@@ -22,12 +22,13 @@ from backstory.page_files import remove_pages
 from backstory.pipeline.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
-from backstory.pipeline.run import run_pipeline
+from backstory.pipeline.run import run_in_turn
 from backstory.privacy import load_secret
 from backstory.privacy.names import normalize_name
 from backstory.privacy.pseudonyms import Pseudonyms
 from backstory.sources.roots import locate_document
 from backstory.tables import list_partitions, read_table
+from backstory.tables.locks import running
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace, open_workspace
 
@@ -78,7 +79,8 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     """Remove one thing from everything that Backstory wrote into a workspace, and exclude it from later runs.
 
     The list of forgotten things is written first, so that no later run restores anything if this process is killed.
-    The tables are then rebuilt as in a run, but only the partitions that already exist.
+    The tables are then rebuilt as in a run, but only the partitions that already exist. A run that is under way is
+    waited for.
 
     Args:
         workspace: An open workspace.
@@ -93,6 +95,11 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         InputError: No such conversation, member or document exists.
         BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
     """
+    with running(workspace.tables, "forgetting"):
+        return _forget(workspace, kind, name)
+
+
+def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     target = _find(workspace, kind, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
@@ -107,7 +114,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         path.unlink()  # the run writes it anew if its window is still there
     if any(list_partitions(workspace.tables, table) for table in TABLES):
         fresh = open_workspace(workspace.root, accept_removals=True)
-        run_pipeline(fresh, list_partitions(workspace.tables, "messages"))
+        run_in_turn(fresh, list_partitions(workspace.tables, "messages"))
     with publishing(workspace.index):
         prune(workspace.index, keep=1)
     current = current_version(workspace.index)

@@ -9,7 +9,6 @@ import polars as pl
 from backstory.errors import CacheFileError, SearchIndexError
 from backstory.index import current_version, read_manifest
 from backstory.pipeline.cache_use import measure_caches
-from backstory.runs.record import RUNNING
 from backstory.runs.standing import describe_standing, find_trouble
 from backstory.tables import list_partitions, scan_table
 from backstory.tables.history_schemas import SERVED_TABLES
@@ -73,6 +72,6 @@ def _measure_caches(workspace: Workspace) -> dict[str, Any]:
 
 def _describe_runs(workspace: Workspace) -> list[str]:
     records = workspace.runs.read(_LATEST_RUNS)
-    running = [record for record in records if record.status == RUNNING]
-    ended = [record for record in find_trouble(records) if record.status != RUNNING]
-    return [describe_standing(record) for record in (*running, *ended)]
+    under_way = [record for record in records if record.ended_at is None]
+    ended = [record for record in find_trouble(records) if record.ended_at is not None]
+    return [describe_standing(record) for record in (*under_way, *ended)]

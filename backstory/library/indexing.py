@@ -19,7 +19,6 @@ from backstory.pipeline.order import CORPUS
 from backstory.pipeline.stage_report import StageReport
 from backstory.progress import announce
 from backstory.runs.history import BY_LIBRARY_FACE
-from backstory.tables.locks import running
 from backstory.tables.views import write_views
 from backstory.telemetry import observe_run
 from backstory.workspace import Workspace
@@ -72,7 +71,7 @@ def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int,
     with (
         observe_run([]),
         naming_full_disk(workspace.root),
-        running(workspace.tables),
+        workspace.runs.taking_turn(BY_LIBRARY_FACE, []),
         workspace.ledger.kept_open(),
         workspace.embeddings.kept_open(),
     ):

@@ -149,6 +149,27 @@ def make_tables(
     return making
 
 
+def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Making:
+    """Find the partitions in which a blocking check has found cases, and those that read them.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of all partitions.
+
+    Returns:
+        What is broken; nothing is made.
+    """
+    making = Making()
+    for stage in STAGES:
+        places = partitions if stage.partitioned else [WHOLE]
+        making.inherit(stage.table, _find_inherited(workspace, stage, places, making))
+        for check in checks_after(stage.table):
+            if check.blocking:
+                reason = f"{check.table}, check {check.name}"
+                making.inherit(check.table, dict.fromkeys(remembered_cases(workspace, check), reason))
+    return making
+
+
 def _make_stage(
     workspace: Workspace, stage: Stage, partitions: Sequence[str], making: Making, tell: Tell
 ) -> None:
@@ -272,10 +293,10 @@ def _check(workspace: Workspace, check: Check, partitions: Sequence[str], making
     except BackstoryError as error:
         making.fail(check.table, {WHOLE: f"{check.table}, check {check.name}: {error}"})
         return
-    tell(finding)
     making.findings[check] = finding
     cases = looked.cases if looked else ({} if finding.passed else {WHOLE: len(finding.cases)})
     _remember(workspace, check, [WHOLE] if looked is None else partitions, cases)
+    tell(finding)
     if check.blocking:
         making.fail(
             check.table, dict.fromkeys(cases, f"{check.table}, check {check.name}: {finding.message}")

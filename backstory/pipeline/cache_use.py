@@ -96,7 +96,7 @@ def prune_caches(workspace: Workspace) -> Pruning:
         raise WorkspaceError(
             f"{workspace.tables} holds no tables, so that every vector would be deleted; run `backstory run` first"
         )
-    with running(workspace.tables):
+    with running(workspace.tables, "the pruning of caches"):
         before = measure_caches(workspace)
         vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]))
         drafts = workspace.drafts.keep_only(list_drafted(workspace))

@@ -10,7 +10,6 @@ from backstory.pipeline.order import make_in_order
 from backstory.pipeline.stage_report import StageReport
 from backstory.pipeline.stages import Stage
 from backstory.runs import BY_LIBRARY, RunEnd
-from backstory.tables.locks import running
 from backstory.tables.views import write_views
 from backstory.workspace import Workspace
 
@@ -33,9 +32,14 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     Raises:
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
+    with workspace.runs.taking_turn(BY_LIBRARY, partitions or []):
+        return run_in_turn(workspace, partitions)
+
+
+def run_in_turn(workspace: Workspace, partitions: Sequence[str] | None = None) -> list[StageReport]:
+    """Do what :func:`run_pipeline` does, for callers that have taken their turn (:mod:`backstory.tables.locks`)."""
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
     reports: list[StageReport] = []
-
     stopped: list[str] = []
 
     def make(stage: Stage, wanted: Sequence[str]) -> StageReport:
@@ -45,7 +49,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         stopped.extend([report.stopped] if report.stopped else [])
         return report
 
-    with running(workspace.tables), workspace.ledger.kept_open():
+    with workspace.ledger.kept_open():
         with workspace.runs.record(BY_LIBRARY, keys) as finish:
             make_in_order(workspace, keys, make, lambda: not stopped)
             changed = any(report.computed for report in reports)

@@ -130,7 +130,8 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
     with TemporaryDirectory(prefix="backstory-") as folder:
         root = Path(folder)
         scratch = ScratchWorkspace(root, workspace.settings, workspace.accept_removals, original=workspace)
-        with running(workspace.tables) if workspace.tables.is_dir() else nullcontext():
+        is_made = workspace.tables.is_dir()
+        with running(workspace.tables, "a copy for an estimate") if is_made else nullcontext():
             for made, copy in (
                 (workspace.tables, scratch.tables),
                 (workspace.secret.parent, scratch.secret.parent),

@@ -25,6 +25,7 @@ from backstory.runs.record import (
     LOST,
     RUNNING,
     SUCCEEDED,
+    WAITING,
     RunRecord,
     insert_record,
     month_of,
@@ -34,6 +35,7 @@ from backstory.runs.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, e
 from backstory.runs.store import STORE_FILE, RunStore
 from backstory.settings import Settings
 from backstory.sqlite_files import DAMAGED_SUFFIX
+from backstory.tables.locks import running
 from backstory.telemetry import current_run
 
 BY_COMMAND: Final = "backstory run"
@@ -91,6 +93,8 @@ class RunHistory:
     def read(self, limit: int = -1) -> list[RunRecord]:
         """Read the latest runs, newest first. A running run whose process is gone is given as lost.
 
+        A run that waits until another run has ended is given as waiting.
+
         Args:
             limit: Most runs; -1 for all.
 
@@ -98,10 +102,33 @@ class RunHistory:
             RunHistoryError: The history is damaged.
         """
         records = self._read(limit)
-        gone = {record.run_id for record in records if self._judge(record) is not record}
-        # A run records its end before it releases its lock: one that ended meanwhile is read again as ended.
+        gone = {(record.run_id, record.waits_its_turn) for record in records if self._is_gone(record)}
+        # A run records its end before it releases its lock: one that ended meanwhile is read again as ended, and one
+        # that waited as begun.
         records = self._read(limit) if gone else records
-        return [self._judge(record) if record.run_id in gone else record for record in records]
+        judged = [
+            _mark_if_lost(record) if (record.run_id, record.waits_its_turn) in gone else record
+            for record in records
+        ]
+        return [
+            replace(record, status=WAITING, failure=record.step) if record.waits_its_turn else record
+            for record in judged
+            if record is not None
+        ]
+
+    @contextmanager
+    def taking_turn(self, by: str, partitions: Sequence[str]) -> Iterator[None]:
+        """Let one run of the workspace go on at a time. A run that waits is shown by :meth:`read`.
+
+        Args:
+            by: What runs, such as :data:`BY_COMMAND`.
+            partitions: Keys of the wanted partitions, in order.
+
+        Raises:
+            RunHistoryError: See :meth:`record`.
+        """
+        with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder)):
+            yield
 
     @contextmanager
     def record(
@@ -240,14 +267,25 @@ class RunHistory:
     def _run_id(self) -> str:
         return OUTSIDE_RUNS if self._current is None else self._current.run_id
 
-    def _judge(self, record: RunRecord) -> RunRecord:
-        if record.status != RUNNING or liveness.is_alive(self._locks, record.run_id):
-            return record
-        return replace(record, status=LOST, ended_at=record.heartbeat_at)
+    def _is_gone(self, record: RunRecord) -> bool:
+        return record.status == RUNNING and not liveness.is_alive(self._locks, record.run_id)
 
-    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> IO[bytes]:
+    @contextmanager
+    def _waiting(self, by: str, partitions: Sequence[str], holder: str) -> Iterator[None]:
+        """Show a run as waiting for another one."""
+        self._set_aside_if_damaged()
+        record = replace(self._draft(by, partitions, None), step=f"for {holder}")
+        lock = self._insert(record)
+        try:
+            yield
+        finally:
+            with self.store.write() as connection:
+                _delete(connection, record.run_id)
+            liveness.let_go(self._locks, record.run_id, lock)
+
+    def _draft(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> RunRecord:
         now = time.time()
-        record = RunRecord(
+        return RunRecord(
             run_id=current_run() or uuid4().hex,
             by=by,
             dagster_run_id=dagster_run_id,
@@ -269,13 +307,20 @@ class RunHistory:
             currency=self._settings.costs.currency,
             budget_left=None,
         )
-        months = self._mark_lost() | self._drop_old(now)
-        if months:
-            publish_runs(self._tables, self.store, months)
+
+    def _insert(self, record: RunRecord) -> IO[bytes]:
         # The transaction keeps rivals from taking the file for that of a process which is gone.
         with self.store.write() as connection:
             lock = liveness.hold(self._locks, record.run_id)
             insert_record(connection, record)
+        return lock
+
+    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> IO[bytes]:
+        record = self._draft(by, partitions, dagster_run_id)
+        months = self._mark_lost() | self._drop_old(record.started_at)
+        if months:
+            publish_runs(self._tables, self.store, months)
+        lock = self._insert(record)
         self._current = record
         self._started = self._published = time.monotonic()
         self._written = self._started
@@ -329,7 +374,11 @@ class RunHistory:
         """Store which running runs are lost, and return the months of them."""
         with self.store.write() as connection:
             found = read_records(connection, "status = ?", (RUNNING,))
-            lost = [judged for judged in map(self._judge, found) if judged.status == LOST]
+            gone = [record for record in found if self._is_gone(record)]
+            lost = [judged for judged in map(_mark_if_lost, gone) if judged is not None]
+            for record in gone:
+                if record.waits_its_turn:
+                    _delete(connection, record.run_id)
             for record in lost:
                 insert_record(connection, record)
                 logger.warning("run %s was lost: its process ended before the run did", record.run_id)
@@ -359,6 +408,11 @@ class RunHistory:
             )
         aside = self.store.set_aside()
         logger.warning("%s. It was moved to %s (*%s)", damage, aside.name, DAMAGED_SUFFIX)
+
+
+def _mark_if_lost(record: RunRecord) -> RunRecord | None:
+    """Mark a run as lost whose process is gone; one that never got its turn left nothing to tell."""
+    return None if record.waits_its_turn else replace(record, status=LOST, ended_at=record.heartbeat_at)
 
 
 def _delete(connection: sqlite3.Connection, run_id: str) -> None:

@@ -30,7 +30,8 @@ def publish_runs(tables: Path, store: RunStore, months: Iterable[str]) -> None:
     with store.write() as connection:
         for month in sorted(months):
             records = read_records(connection, "started_at >= ? AND started_at < ?", _bounds(month))
-            write_partition(tables, TABLE, month, to_frame(records))
+            begun = [record for record in records if not record.waits_its_turn]
+            write_partition(tables, TABLE, month, to_frame(begun))
 
 
 def publish_damaged(tables: Path, store: RunStore) -> None:

@@ -88,6 +88,11 @@ class RunRecord:
         return max(0.0, (self.ended_at or self.heartbeat_at) - self.started_at)
 
     @property
+    def waits_its_turn(self) -> bool:
+        """Whether the run has not begun, since another run of the workspace is under way; ``step`` says which."""
+        return self.status == RUNNING and self.stage is None and self.step is not None
+
+    @property
     def cost(self) -> float | None:
         """Cost of all calls; None if a price is not known."""
         costs = [used.cost for used in self.usage.values()]

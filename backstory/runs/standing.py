@@ -59,7 +59,7 @@ def find_trouble(records: Sequence[RunRecord], now: float | None = None) -> list
         records: Runs, the latest first.
         now: Seconds since 1970; None for the present.
     """
-    ended = next((record for record in records if record.status != RUNNING), None)
+    ended = next((record for record in records if record.ended_at is not None), None)
     stalled = [record for record in records if is_stalled(record, now)]
     return stalled + ([ended] if ended is not None and ended.status in (FAILED, LOST, STOPPED) else [])
 

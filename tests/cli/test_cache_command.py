@@ -72,7 +72,7 @@ def test_pruning_waits_for_a_run(made_workspace: Workspace) -> None:
     store(made_workspace, made_workspace.embedder.id, "a text that the run has yet to put into a table")
     pruning = threading.Thread(target=prune_caches, args=(made_workspace,))
     before = measure_caches(made_workspace)
-    with running(made_workspace.tables):
+    with running(made_workspace.tables, "another run"):
         pruning.start()
         pruning.join(timeout=0.2)
         assert measure_caches(made_workspace).vectors == before.vectors

@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.checks import specify_checks
 from backstory.errors import SettingsError
 from backstory.inspection.checks import CHECKS
 from backstory.orchestration import CHATS, DOCUMENT_FILES, partitions_definition
@@ -39,13 +40,22 @@ def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
             "partitioned": graph.get(key).is_partitioned,
             "materializable": graph.get(key).is_materializable,
             "checks": {
-                check.name: "stops its partition" if graph.get(check).metadata["blocking"] else "warns"
+                check.name: "stops its partition" if graph.get(check).blocking else "warns"
                 for check in sorted(graph.get(key).check_keys)
             },
         }
         for key in sorted(graph.get_all_asset_keys())
     }
     return {"assets": assets}
+
+
+def test_dagster_is_told_of_each_check_whether_it_blocks(workspace: Workspace) -> None:
+    specs = {(spec.asset_key.path[-1], spec.name): spec for spec in specify_checks(workspace)}
+    assert len(specs) == len(CHECKS)
+    for check in CHECKS:
+        spec = specs[check.table, check.name]
+        assert spec.blocking == check.blocking
+        assert (spec.description or "").endswith("Warns.") != check.blocking
 
 
 def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:

@@ -18,7 +18,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from backstory.errors import InputError, WorkspaceError
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, define
-from pipelines.instance import end_lost_runs, open_instance, prepare_home
+from pipelines.instance import describe_lack_of_pools, end_lost_runs, open_instance, prepare_home
 
 
 def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: Workspace) -> None:
@@ -42,6 +42,20 @@ def test_the_home_of_an_operator_is_used_as_it_is(
     monkeypatch.setenv("DAGSTER_HOME", "relative")
     with pytest.raises(InputError, match="DAGSTER_HOME is 'relative'"):
         prepare_home(workspace)
+
+
+def test_settings_without_a_pool_of_runs_are_told(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_instance(workspace) as instance:
+        assert describe_lack_of_pools(instance) is None
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    earlier = {"concurrency": {"runs": {"max_concurrent_runs": 2}}, "telemetry": {"enabled": False}}
+    (tmp_path / "dagster.yaml").write_text(json.dumps(earlier), encoding="utf-8")
+    with open_instance(workspace) as instance:
+        told = describe_lack_of_pools(instance)
+    assert told is not None
+    assert told.startswith(f"{tmp_path}/dagster.yaml")
 
 
 def start_run(

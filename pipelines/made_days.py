@@ -1,0 +1,47 @@
+"""Tells Dagster of the days that were made without it, as by ``backstory run``, which it would show as missing."""
+
+from typing import Final
+
+import dagster as dg
+
+from assets.news import tell_made
+from backstory.orchestration import specify_assets
+from backstory.pipeline.pending import hash_state
+from backstory.tables.locks import running_if_free
+from backstory.workspace import Workspace, open_workspace
+
+_SECONDS: Final = 60
+
+
+def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
+    """Define the sensor that reports what was made without Dagster. It is on from the start, since it starts no runs.
+
+    Args:
+        workspace: The workspace; the sensor opens it at each tick.
+    """
+    root = workspace.root
+
+    @dg.sensor(
+        name="made_days",
+        minimum_interval_seconds=_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports the days that were made without Dagster, as by `backstory run`, so that they are not "
+        "shown as missing. It starts no runs.",
+    )
+    def made_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        opened = open_workspace(root)
+        if not opened.tables.is_dir():
+            return dg.SkipReason("Nothing is made yet.")
+        with running_if_free(opened.tables, "the report of made days to Dagster") as is_free:
+            if not is_free:
+                return dg.SkipReason(
+                    "A run of this workspace is under way; what it makes is reported after it."
+                )
+            state = hash_state(opened)
+            if context.cursor == state:
+                return dg.SkipReason("Dagster knows what is made.")
+            with opened.ledger.kept_open():
+                count = tell_made(context.instance, opened, specify_assets(opened))
+        return dg.SensorResult(skip_reason=f"Reported {count} partitions.", cursor=state)
+
+    return made_days

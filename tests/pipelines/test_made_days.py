@@ -1,0 +1,96 @@
+"""Days that were made without Dagster are no missing days in its UI."""
+
+import dagster as dg
+
+from backstory.pipeline import STAGES
+from backstory.runner import execute_stages, run_workspace
+from backstory.tables import read_table
+from backstory.tables.locks import running
+from backstory.workspace import Workspace, open_workspace
+from pipelines.definitions import define
+from pipelines.instance import open_instance
+from pipelines.materialization import execute_job
+from tests.pipelines.test_days import DAYS, FILLED, damage, materializations
+
+PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
+
+
+def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[str, str]:
+    """Evaluate a tick of the sensor, and give what it says and its cursor."""
+    definitions = define(open_workspace(workspace.root))
+    definitions.get_repository_def()
+    context = dg.build_sensor_context(instance, cursor=cursor, definitions=definitions)
+    told = definitions.resolve_sensor_def("made_days").evaluate_tick(context)
+    assert not told.run_requests
+    return told.skip_message or "", told.cursor or ""
+
+
+def made(instance: dg.DagsterInstance, table: str) -> set[str]:
+    return instance.get_materialized_partitions(dg.AssetKey(table))
+
+
+def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_workspace: Workspace) -> None:
+    with open_instance(made_workspace) as instance:
+        told, cursor = tick(made_workspace, instance)
+        assert told == f"Reported {len(PARTITIONED) * len(FILLED)} partitions."
+        assert [made(instance, table) for table in PARTITIONED] == [set(FILLED)] * len(PARTITIONED)
+        for day in FILLED:
+            [event] = materializations(instance, "messages", day)
+            assert event.metadata["dagster/row_count"].value == len(
+                read_table(made_workspace.tables, "messages", [day])
+            )
+        for stage in STAGES:
+            if not stage.partitioned:
+                assert instance.get_latest_materialization_event(dg.AssetKey(stage.table)) is not None
+        assert instance.get_runs() == []
+        # Neither the next tick nor another daemon has more to tell.
+        assert tick(made_workspace, instance, cursor) == ("Dagster knows what is made.", cursor)
+        assert tick(made_workspace, instance)[0] == "Reported 0 partitions."
+
+        # A day that the command makes again is reported alone, and a run of Dagster has no news after it.
+        chat = made_workspace.exports / "garden.txt"
+        chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
+        assert run_workspace(
+            open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages
+        ).success
+        assert tick(made_workspace, instance, cursor)[0] != "Dagster knows what is made."
+        assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
+        assert not execute_job(open_workspace(made_workspace.root), DAYS, lambda _: None).failures
+        assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
+
+
+def test_days_that_failed_and_those_that_a_run_would_make_again_are_not_reported(
+    made_workspace: Workspace,
+) -> None:
+    damage(made_workspace, "windows", FILLED[0])
+    outcome = run_workspace(open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages)
+    assert not outcome.success
+    with open_instance(made_workspace) as instance:
+        tick(made_workspace, instance)
+        assert made(instance, "messages") == set(FILLED)
+        assert {table: made(instance, table) for table in PARTITIONED[1:]} == {
+            table: {FILLED[1]} for table in PARTITIONED[1:]
+        }
+
+
+def test_the_settings_of_later_are_not_told_of_days_made_before(made_workspace: Workspace) -> None:
+    settings = made_workspace.root / "backstory.yaml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("size: 6", "size: 5"), encoding="utf-8")
+    with open_instance(made_workspace) as instance:
+        tick(made_workspace, instance)
+        assert made(instance, "messages") == set(FILLED)
+        assert made(instance, "windows") == set()
+
+
+def test_nothing_is_reported_while_a_run_is_under_way(made_workspace: Workspace) -> None:
+    with open_instance(made_workspace) as instance, running(made_workspace.tables, "another run"):
+        told, cursor = tick(made_workspace, instance)
+        assert "under way" in told
+        assert cursor == ""
+        assert made(instance, "messages") == set()
+
+
+def test_a_workspace_without_tables_has_nothing_to_report(workspace: Workspace) -> None:
+    with open_instance(workspace) as instance:
+        assert tick(workspace, instance) == ("Nothing is made yet.", "")
+    assert not workspace.tables.exists()

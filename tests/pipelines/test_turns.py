@@ -1,0 +1,256 @@
+"""Runs of the command and of Dagster over one workspace: one at a time, and those that wait say for whom."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from assets.checks import specify_checks
+from backstory import run_pipeline
+from backstory.runs import BY_COMMAND, BY_DAGSTER
+from backstory.runs.record import WAITING
+from backstory.runs.standing import describe_standing, find_trouble
+from backstory.settings.environment import WORKSPACE_VARIABLE
+from backstory.tables import list_partitions
+from backstory.tables.locks import is_running, writing_table
+from backstory.tables.partitions import partition_range
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace, open_workspace
+from pipelines.definitions import JOB
+from pipelines.instance import end_lost_runs, open_instance, prepare_home
+from pipelines.run_plan import tag_range
+from tests.pipeline.workspace_states import describe, first_inputs, write_inputs
+from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
+
+DAYS = ("2025-03-12", "2025-03-16")
+FORTY = partition_range("2025-03-01", "2025-04-09", "day")
+ROUNDS = 9
+RIVALS = 3
+REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "backstory"}
+
+COMMAND = [sys.executable, "-c", "from backstory.cli import main; main()", "run"]
+# The run that Dagster starts in a process of its own, from the UI or the daemon.
+JOB_RUN = f"""
+import dagster as dg
+from pipelines.definitions import JOB, define
+from pipelines.run_plan import tag_range
+from backstory.workspace import open_workspace
+
+job = define(open_workspace()).resolve_job_def(JOB)
+with dg.DagsterInstance.get() as instance:
+    assert job.execute_in_process(instance=instance, tags=tag_range(*{DAYS!r}), raise_on_error=False).success
+"""
+# Holds the turn until its input ends.
+HOLDER = """
+import sys
+from backstory.tables.locks import running
+from backstory.workspace import open_workspace
+
+with running(open_workspace().tables, "a rival"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+LAUNCH = """mutation($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } }
+}"""
+TERMINATE = "mutation($run: String!) { terminateRun(runId: $run) { __typename } }"
+
+
+def environment_of(workspace: Workspace) -> dict[str, str]:
+    return {**os.environ, **prepare_home(workspace), WORKSPACE_VARIABLE: str(workspace.root)}
+
+
+def make_inputs(root: Path) -> Workspace:
+    write_inputs(root, first_inputs())
+    return open_workspace(root)
+
+
+def describe_fresh(workspace: Workspace, root: Path) -> dict[str, Any]:
+    """Describe a workspace without any history, with the inputs that this one has now."""
+    inputs = [workspace.root / "backstory.yaml", *workspace.exports.iterdir(), *workspace.posts.iterdir()]
+    write_inputs(
+        root, {str(path.relative_to(workspace.root)): path.read_text(encoding="utf-8") for path in inputs}
+    )
+    run_pipeline(open_workspace(root))
+    return describe(root)
+
+
+def start_holder(workspace: Workspace) -> "subprocess.Popen[str]":
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        env=environment_of(workspace),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def count_waiting(workspace: Workspace) -> int:
+    return sum(record.status == WAITING for record in workspace.runs.read())
+
+
+def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom(
+    tmp_path: Path, start_process: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    workspace = make_inputs(tmp_path / "workspace")
+    holder = start_holder(workspace)
+    for_whom = f"a rival, process {holder.pid}, since "
+    command = start_process(COMMAND, environment_of(workspace))
+    doomed = start_process(COMMAND, environment_of(workspace))
+    dagster = start_process([sys.executable, "-c", JOB_RUN], environment_of(workspace))
+    started = (command, doomed, dagster)
+    wait_for(
+        lambda: count_waiting(workspace) == len(started) or any(one.poll() is not None for one in started),
+        "all wait",
+    )
+    # One that is killed while it waits leaves nothing.
+    doomed.kill()
+    doomed.wait()
+    assert count_waiting(workspace) == len(started) - 1
+    records = workspace.runs.read()
+    assert {record.by for record in records} == {BY_COMMAND, BY_DAGSTER}
+    for record in records:
+        assert for_whom in describe_standing(record)
+    assert find_trouble(records) == []
+    assert not any(list_partitions(workspace.tables, table) for table in TABLES)
+
+    # The turn of a killed holder is free.
+    holder.kill()
+    holder.communicate()
+    said, _ = command.communicate(timeout=600)
+    assert command.returncode == 0, said
+    assert for_whom in said
+    said, _ = dagster.communicate(timeout=600)
+    assert dagster.returncode == 0, said
+    assert not is_running(workspace.tables)
+    assert count_waiting(workspace) == 0
+    with open_instance(workspace) as instance:
+        [run] = instance.get_runs()
+        assert any(for_whom in entry.user_message for entry in instance.all_logs(run.run_id))
+    assert describe(workspace.root) == describe_fresh(workspace, tmp_path / "fresh")
+
+
+def read_checks(workspace: Workspace, table: str) -> set[AssetCheckExecutionRecordStatus]:
+    """Read how the latest executions of the checks of a table stand."""
+    keys = [spec.key for spec in specify_checks(workspace) if spec.asset_key == dg.AssetKey(table)]
+    with open_instance(workspace) as instance:
+        storage = instance.event_log_storage
+        return {record.status for record in storage.get_latest_asset_check_execution_by_key(keys).values()}
+
+
+def test_a_run_that_dies_keeps_the_results_of_the_checks_that_it_made(
+    workspace: Workspace, start_process: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    evaluated, planned = (
+        AssetCheckExecutionRecordStatus.SUCCEEDED,
+        AssetCheckExecutionRecordStatus.PLANNED,
+    )
+    with writing_table(workspace.tables, "hits"):  # where the run stands still
+        dagster = start_process([sys.executable, "-c", JOB_RUN], environment_of(workspace))
+        wait_for(
+            lambda: (
+                "hits" in {record.stage for record in workspace.runs.read()} or dagster.poll() is not None
+            ),
+            "the search",
+        )
+        assert dagster.poll() is None
+        dagster.kill()
+        dagster.wait()
+    assert len(end_lost_runs(workspace)) == 1
+    for table in ("messages", "windows", "documents"):
+        assert read_checks(workspace, table) == {evaluated}, table
+    assert read_checks(workspace, "hits") == {planned}  # which Dagster shows as failed with the run
+
+
+def launch(ui: UiProcess) -> str:
+    """Start a run over all days, as the launchpad of the job does."""
+    tags = [{"key": name, "value": value} for name, value in tag_range(FORTY[0], FORTY[-1]).items()]
+    params: dict[str, Any] = {
+        "selector": {**REPOSITORY, "pipelineName": JOB},
+        "mode": "default",
+        "executionMetadata": {"tags": tags},
+        "runConfigData": {},
+    }
+    return str(ui.query(LAUNCH, params=params)["launchRun"]["run"]["runId"])
+
+
+def read_runs(instance: dg.DagsterInstance, run_ids: list[str]) -> list[dg.DagsterRun]:
+    return list(instance.get_runs(dg.RunsFilter(run_ids=run_ids)))
+
+
+def is_under_way(instance: dg.DagsterInstance, run_ids: list[str]) -> bool:
+    return any(run.status is dg.DagsterRunStatus.STARTED for run in read_runs(instance, run_ids))
+
+
+def have_ended(instance: dg.DagsterInstance, run_ids: list[str]) -> bool:
+    return all(run.is_finished for run in read_runs(instance, run_ids))
+
+
+def write_late_message(workspace: Workspace, choice: random.Random, number: int) -> None:
+    key = choice.choice(FORTY)
+    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write(f"{key[8:]}/{key[5:7]}/2025, 21:00 - Ada Lind: The late sourdough message {number}\n")
+
+
+@pytest.mark.long
+def test_overlapping_runs_of_the_daemon_and_the_command_end_in_the_tables_of_one_run(
+    tmp_path: Path, start_process: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    workspace = make_inputs(tmp_path / "workspace")
+    chats = workspace.exports / "garden.txt"
+    with chats.open("a", encoding="utf-8") as chat:
+        chat.writelines(
+            f"{key[8:]}/{key[5:7]}/2025, 1{hour}:00 - Ben Okri: The drip line of {key} froze at {hour}\n"
+            for key in FORTY
+            for hour in range(5)
+        )
+    choice = random.Random(20)
+    overlaps = waited = 0
+    with open_instance(workspace) as instance, run_ui(workspace.root) as ui:
+        for number in range(ROUNDS):
+            write_late_message(workspace, choice, number)
+            runs = [launch(ui), launch(ui)]
+            wait_for(partial(is_under_way, instance, runs), "a run")
+            rivals = []
+            for _ in range(RIVALS):
+                write_late_message(workspace, choice, number)
+                rivals.append(start_process(COMMAND, environment_of(workspace)))
+                overlaps += not have_ended(instance, runs)
+            for rival in rivals:
+                said, _ = rival.communicate(timeout=900)
+                assert rival.returncode == 0, said
+                waited += "waiting for run" in said
+            wait_for(partial(have_ended, instance, runs), "the end of the runs")
+            ended = read_runs(instance, runs)
+            assert [run.status for run in ended] == [dg.DagsterRunStatus.SUCCESS] * 2
+            # The second run stands in the queue meanwhile, where it holds no slot of another workspace.
+            records = instance.get_run_records(dg.RunsFilter(run_ids=runs))
+            spans = sorted((record.start_time or 0.0, record.end_time or 0.0) for record in records)
+            assert spans[0][1] <= spans[1][0]
+        print(f"{overlaps} overlaps of a command and a run of the daemon; {waited} commands waited")
+        assert overlaps == ROUNDS * RIVALS
+        assert waited > 0
+
+        # A run that waits is ended from the UI.
+        holder = start_holder(workspace)
+        waiting = launch(ui)
+        wait_for(lambda: count_waiting(workspace) == 1, "the run waits")
+        ui.query(TERMINATE, run=waiting)
+        wait_for(partial(have_ended, instance, [waiting]), "its end")
+        wait_for(lambda: count_waiting(workspace) == 0, "the end of its process")
+        assert read_runs(instance, [waiting])[0].status is dg.DagsterRunStatus.CANCELED
+        holder.kill()
+        holder.communicate()
+    run_pipeline(open_workspace(workspace.root))
+    assert describe(workspace.root) == describe_fresh(workspace, tmp_path / "fresh")
