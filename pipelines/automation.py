@@ -1,6 +1,6 @@
 """Starts runs automatically: a sensor for changed inputs, and a schedule for the latest partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,7 +16,7 @@ from backstory.pipeline.changes import fingerprint_chats, fingerprint_documents
 from backstory.pipeline.pending import find_pending, hash_messages, hash_state
 from backstory.tables.partitions import partition_key, previous_partition
 from backstory.workspace import Workspace, open_workspace
-from pipelines.run_plan import RunPlan, find_under_way, plan_runs, tag_range
+from pipelines.run_plan import RunPlan, find_canceled, find_under_way, list_distinct, plan_runs, tag_range
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
@@ -26,7 +26,11 @@ _OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partit
 class _Seen(BaseModel):
     """The cursor of the sensor, which Dagster stores with the requested runs.
 
-    All of it but ``asked`` only spares a tick the work of the tick before.
+    All of it but ``asked`` and ``runs`` only spares a tick the work of the tick before.
+
+    Attributes:
+        asked: What each partition was pending for when its run was requested.
+        runs: The runs that were under way, of which a person may since have terminated some.
     """
 
     chats: str = ""
@@ -34,6 +38,7 @@ class _Seen(BaseModel):
     state: str = ""
     messages: dict[str, str] = Field(default_factory=dict)
     asked: dict[str, str] = Field(default_factory=dict)
+    runs: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 
 
@@ -63,13 +68,21 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
         if before.state == state:
             return dg.SensorResult(skip_reason=" ".join(["Nothing has changed.", *before.notes]))
         messages = before.messages if before.chats == chats else hash_messages(opened)
-        plan = plan_runs(opened, find_pending(opened, messages), posts, before.asked, under_way)
+        plan = plan_runs(
+            opened,
+            find_pending(opened, messages),
+            posts,
+            before.asked,
+            list_distinct(under_way),
+            canceled=list_distinct(find_canceled(context.instance, opened, before.runs)),
+        )
         seen = _Seen(
             chats=chats,
             posts=posts,
             state=state,
             messages=messages,
             asked=dict(plan.asked),
+            runs=sorted(under_way),
             notes=list(plan.notes),
         )
         requests = _request(opened, plan)
@@ -112,7 +125,7 @@ def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg
             find_pending(opened, hash_messages(opened)),
             fingerprint_documents(opened),
             {},
-            find_under_way(context.instance, opened),
+            list_distinct(find_under_way(context.instance, opened)),
             recent=list_recent(opened, moment.astimezone(UTC)),
         )
         reason = " ".join(["Every partition to request is under way.", *plan.notes])
@@ -152,7 +165,7 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
     return requests
 
 
-def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: set[str]) -> str:
+def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: Iterable[str]) -> str:
     settings = workspace.settings.partitions
     last = partitions_of(workspace).get_last_partition_key() or ""
     policy = [settings.after_posts, str(settings.look_back)]

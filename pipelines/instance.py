@@ -35,9 +35,8 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
-    if chosen and chosen != os.environ.get(
-        HOME_VARIABLE
-    ):  # otherwise this function set it, perhaps for another workspace
+    # What equals the other variable was set by this function, perhaps for another workspace.
+    if chosen and chosen != os.environ.get(HOME_VARIABLE) and Path(chosen) != home:
         home = Path(chosen)
         if not home.is_absolute() or not home.is_dir():
             raise InputError(
@@ -50,7 +49,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
             shutil.copyfile(_ROOT / "dagster.yaml", home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
-        # Distinguishes this home from an operator's; dagster.yaml names it as the storage folder.
+        # Distinguishes this home from an operator's. A dagster.yaml of an earlier release stores there.
         HOME_VARIABLE: str(workspace.dagster_home),
         # Dagster sends events in batches only if the batch size is set.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
@@ -111,6 +110,7 @@ def end_lost_runs(workspace: Workspace) -> list[str]:
     ended = []
     with open_instance(workspace) as instance:
         under_way = [
+            dg.DagsterRunStatus.NOT_STARTED,  # created, and lost before it was queued
             dg.DagsterRunStatus.STARTING,
             dg.DagsterRunStatus.STARTED,
             dg.DagsterRunStatus.CANCELING,

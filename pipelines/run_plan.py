@@ -1,6 +1,6 @@
 """Which runs to start automatically: ranges of the partitions that the ledger finds pending."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,7 @@ def plan_runs(
     asked: Mapping[str, str],
     under_way: Collection[str],
     recent: Collection[str] = (),
+    canceled: Collection[str] = (),
 ) -> RunPlan:
     """Choose the partitions to request, and join them to ranges.
 
@@ -64,11 +65,13 @@ def plan_runs(
         asked: :attr:`RunPlan.asked` of the plan before.
         under_way: Partitions that a run has, which is queued or executing.
         recent: Partitions to request in any case, unless ``partitions.after_posts`` keeps their contexts.
+        canceled: Partitions whose run a person has terminated, which count as asked.
     """
     reasons = dict(pending.partitions)
     renewed = _choose_renewed(workspace, pending)
     inputs = {**reasons, **pending.outdated}
     reasons |= {key: digest([inputs.get(key, ""), posts], length=16) for key in renewed}
+    asked = {**asked, **{key: reasons[key] for key in canceled if key in reasons}}
     kept = [key for key in pending.outdated if key not in reasons]
     always = {key for key in recent if key not in kept}
     offered = _find_offered(workspace, [*reasons, *always])
@@ -83,16 +86,35 @@ def plan_runs(
     return RunPlan(ranges, alone, asked_now, _describe(workspace, reasons, offered, stuck, kept))
 
 
-def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> set[str]:
-    """Find the partitions of the runs that are queued or executing."""
-    found: set[str] = set()
-    for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)):
+def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> dict[str, Sequence[str]]:
+    """Find the runs that are queued or executing, by id, with their partitions."""
+    return _find_partitions(workspace, instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
+
+
+def find_canceled(
+    instance: dg.DagsterInstance, workspace: Workspace, runs: Collection[str]
+) -> dict[str, Sequence[str]]:
+    """Find those of the runs that a person has terminated, by id, with their partitions."""
+    if not runs:
+        return {}
+    ended = instance.get_runs(dg.RunsFilter(run_ids=list(runs), statuses=[dg.DagsterRunStatus.CANCELED]))
+    return _find_partitions(workspace, ended)
+
+
+def list_distinct(partitions: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the partitions of all runs."""
+    return {key for keys in partitions.values() for key in keys}
+
+
+def _find_partitions(workspace: Workspace, runs: Iterable[dg.DagsterRun]) -> dict[str, Sequence[str]]:
+    found: dict[str, Sequence[str]] = {}
+    for run in runs:
         first = run.tags.get(RANGE_START, run.tags.get(_PARTITION))
         last = run.tags.get(RANGE_END, first)
         if first is None or last is None:
             continue
         try:
-            found.update(partition_range(first, last, workspace.settings.partitions.grain))
+            found[run.run_id] = partition_range(first, last, workspace.settings.partitions.grain)
         except InputError:
             continue  # a run over the partitions of another grain
     return found

@@ -136,9 +136,10 @@ def _parse(content: bytes, language: CodeLanguage) -> Tree:
 
 @cache
 def _load_grammar(language: CodeLanguage) -> Language:
+    pointer = _load_pointer(language)  # first, since it names the extra of an absent package
     from tree_sitter import Language
 
-    return Language(_load_pointer(language))
+    return Language(pointer)
 
 
 @cache

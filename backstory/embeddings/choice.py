@@ -33,6 +33,7 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         The embedder. It loads its model or client when first used.
 
     Raises:
+        MissingExtraError: The packages of the provider, the model or the runtime are not installed.
         ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
     """
     if settings.provider == "gemini":
@@ -53,7 +54,9 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         return HashingEmbedder(languages=settings.languages)
     from backstory.embeddings.local.activation_ranges import read_granite_ranges
     from backstory.embeddings.local.embedder import LocalEmbedder
+    from backstory.providers.onnx_sessions import require_runtime
 
+    require_runtime(settings.runtime)
     return LocalEmbedder(
         _read_local_model(settings),
         graphs=cache_folder() / "models",

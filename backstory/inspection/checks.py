@@ -312,7 +312,8 @@ CHECKS: Final = (
         find=post_integrity.find_refused_drafts,
         what="windows without a post, since the writer failed or its draft was rejected",
         example="window {window_id} is {status}: {reason}",
-        remedy="The next run asks again where the writer failed; a rejected draft stays until its inputs change.",
+        remedy="The next run asks again where the writer failed; a rejected draft stays until the window, its "
+        "context, the prompt, the model or a setting changes.",
         share_of_rows=True,
     ),
     Check(

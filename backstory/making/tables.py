@@ -21,6 +21,7 @@ from backstory.pipeline.stage_report import (
     reporting_parts,
 )
 from backstory.runs import RunEnd
+from backstory.sources.fetching import require_packages
 from backstory.tables.ledger import Entry
 from backstory.tables.parquet import WHOLE
 from backstory.tables.partitions import previous_partition
@@ -130,11 +131,16 @@ def make_tables(
 
     Returns:
         Reports, failures and findings of all tables.
+
+    Raises:
+        MissingExtraError: A setting needs packages that are not installed. Nothing is built.
     """
-    making = Making()
     wanted = [stage for stage in STAGES if not {stage.table, *stage.writes_beside}.isdisjoint(tables)]
     if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
         wanted = [stage for stage in STAGES if stage in wanted or stage in (*CORPUS, *ANSWERS)]
+    _open_models(workspace, wanted)
+    making = Making()
+    if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
         _make_in_turn(workspace, wanted, partitions, making, tell)
     else:
         for stage in wanted:
@@ -168,6 +174,19 @@ def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Making:
                 reason = f"{check.table}, check {check.name}"
                 making.inherit(check.table, dict.fromkeys(remembered_cases(workspace, check), reason))
     return making
+
+
+def _open_models(workspace: Workspace, wanted: Sequence[Stage]) -> None:
+    """Open what the stages call, so that packages that are absent are named before any work is done."""
+    tables = {stage.table for stage in wanted}
+    if "documents" in tables:
+        require_packages(workspace)
+    if tables - {"messages", "documents"}:
+        _ = workspace.embedder
+    if "decisions" in tables:
+        _ = workspace.reranker
+    if POSTS in tables:
+        _ = workspace.writer
 
 
 def _make_stage(

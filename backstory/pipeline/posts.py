@@ -85,7 +85,7 @@ def materialize_posts(workspace: Workspace, partitions: Sequence[str]) -> StageR
         written = {key: _write(workspace, writer, key, names, ready, left, calls) for key in pending}
         for key, rows in written.items():
             add_counts(counts, _count(rows))
-            _remember_unfinished(workspace, writer, key, rows)
+            _remember_unfinished(workspace, key, rows)
         add_counts(counts, {"writing_api_calls": count_requests(writer) - requests})
         counts.update(calls.counts)
         note()
@@ -143,8 +143,8 @@ def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[st
     return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
 
 
-def _remember_unfinished(workspace: Workspace, writer: Writer, partition: str, rows: pl.DataFrame) -> None:
-    again = count_unfinished(rows, writer, workspace.settings.writers)
+def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFrame) -> None:
+    again = count_unfinished(rows)
     if again:
         workspace.ledger.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
     else:

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-import tenacity
-
 from backstory.errors import ModelError
 from backstory.providers.call_settings import CallSettings
 from backstory.providers.failures import TransientError
@@ -26,6 +24,7 @@ from backstory.providers.retrying import choose_delay, failure_of
 from backstory.telemetry import observe
 
 if TYPE_CHECKING:
+    import tenacity
     from pydantic import SecretStr
 
 logger = logging.getLogger(__name__)
@@ -166,6 +165,9 @@ class ServiceConnection(ABC, Generic[Client]):
             QuotaExhaustedError: A quota that does not refill soon is used up.
             ModelError: Every attempt failed, or the request was refused. The type is that of the connection.
         """
+        # Whoever chooses a service loads this module before its own, which names the extra of an absent package.
+        import tenacity
+
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             stop=tenacity.stop_after_attempt(self._settings.max_attempts),

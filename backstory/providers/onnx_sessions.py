@@ -23,6 +23,16 @@ _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 
 
+def require_runtime(runtime: Runtime) -> None:
+    """Raise if the packages of a runtime are not installed.
+
+    Raises:
+        MissingExtraError: They are not; the message names the extra.
+    """
+    if runtime == "openvino":
+        require_extra("openvino", "The setting `runtime: openvino`", "set `runtime: onnxruntime`")
+
+
 def open_model(path: Path, runtime: Runtime) -> RunModel:
     """Load a model into a runtime.
 
@@ -36,6 +46,7 @@ def open_model(path: Path, runtime: Runtime) -> RunModel:
     Raises:
         MissingExtraError: The runtime is not installed.
     """
+    require_runtime(runtime)
     if runtime == "openvino":
         return _open_openvino(path)
     session = open_session(path)
@@ -84,7 +95,6 @@ def choose_providers(available: Collection[str]) -> list[str | tuple[str, dict[s
 
 
 def _open_openvino(path: Path) -> RunModel:
-    require_extra("openvino", "The setting `runtime: openvino`", "set `runtime: onnxruntime`")
     import openvino
 
     precise = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": _available_cores()}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import tenacity
+from typing import TYPE_CHECKING
 
 from backstory.providers.failures import TransientError
 
-_backoff = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
+if TYPE_CHECKING:
+    import tenacity
 
 
 def choose_delay(state: tenacity.RetryCallState) -> float:
     """Return the seconds before the next attempt."""
-    return failure_of(state).delay or _backoff(state)
+    from tenacity import wait_exponential_jitter
+
+    return failure_of(state).delay or wait_exponential_jitter(initial=1, max=60, jitter=1)(state)
 
 
 def failure_of(state: tenacity.RetryCallState) -> TransientError:

@@ -21,6 +21,7 @@ def make_reranker(settings: RerankSettings, meter: CallMeter = Unmetered()) -> R
         The reranker, or None for the provider ``none``. It loads its model or client when first used.
 
     Raises:
+        MissingExtraError: The packages of the provider are not installed.
         ModelFileError: The settings name no folder for a cross-encoder, or a file is absent from it.
     """
     if settings.provider == "cross_encoder":

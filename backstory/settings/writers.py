@@ -32,7 +32,7 @@ class WriterSettings(LanguageModelSettings):
     max_output_tokens: int = Field(default=8192, ge=64)
     """Most tokens that the model may write for a post, its thoughts included."""
     max_attempts_per_window: int = Field(default=3, ge=1)
-    """Most drafts of the same window, context and prompt; each run asks for one more while all were rejected."""
+    """Most drafts of the same window, context and prompt; after a rejected one, the next is asked for at once."""
     threads: int = Field(default=4, ge=1)
     """Most calls at once; with `feedback: on`, windows are written one after the other."""
 

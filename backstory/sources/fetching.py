@@ -17,6 +17,18 @@ from backstory.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 
+def require_packages(workspace: Workspace) -> None:
+    """Raise if a source that lies elsewhere needs packages that are not installed; no source is asked.
+
+    Raises:
+        MissingExtraError: A package is absent; the message names the extra.
+        SettingsError: The sources are invalid.
+    """
+    for source in list_sources(workspace):
+        if source.settings.is_remote and workspace.fetches:
+            _make_remote(source.settings)
+
+
 def fetch_sources(workspace: Workspace) -> None:
     """Fetch what has changed in the sources that lie elsewhere. What cannot be fetched is told by the next listing.
 

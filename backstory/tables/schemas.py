@@ -307,8 +307,8 @@ class Posts(Table):
     ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, so that this draft
     lies beside it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the
     draft failed a check or the model withheld it, ``failed`` if the writer could not be asked, and ``waiting`` if a
-    budget or quota was used up. The next run asks again for the windows that failed or wait, and for those that were
-    rejected, up to ``writers.max_attempts_per_window`` drafts.
+    budget or quota was used up. The next run asks again for the windows that failed or wait. A window is rejected after
+    ``writers.max_attempts_per_window`` drafts, and is asked about again when its inputs change.
     """
 
     window_id: str = pa.Field(description="Window.")

@@ -50,17 +50,9 @@ def as_post(row: dict[str, Any]) -> Post:
     )
 
 
-def count_unfinished(rows: pl.DataFrame, writer: Writer, settings: WriterSettings) -> int:
-    """Count the rows of table ``posts`` for which the next run asks the writer again.
-
-    These are windows that failed or wait, and those whose drafts were all rejected, up to
-    ``writers.max_attempts_per_window``. A writer without a model would give the same draft again.
-    """
-    again = pl.col("status").is_in(RETRIED)
-    if isinstance(writer, RecordedWriter):
-        left = pl.col("attempts") < settings.max_attempts_per_window
-        again |= (pl.col("status") == "rejected") & left
-    return rows.filter(again).height
+def count_unfinished(rows: pl.DataFrame) -> int:
+    """Count the rows of table ``posts`` for which the next run asks the writer again."""
+    return rows.filter(pl.col("status").is_in(RETRIED)).height
 
 
 def write_posts(
@@ -108,13 +100,16 @@ def write_post(
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
+    After a draft that a check rejects, the writer is asked again at once, up to ``writers.max_attempts_per_window``
+    drafts in all. So what becomes of a window depends on its inputs, and not on how many runs there were.
+
     Args:
         window: The window.
         context: Its context.
         writer: The writer.
         settings: Folder of the posts, limits, and whether windows without context get a post.
         names: Real names of all authors, which no post may hold; None if no author is hidden.
-        drafts: Drafts of earlier runs. If all of a window were rejected, one more is asked for.
+        drafts: Drafts of earlier runs, which count as attempts.
         calls: What the run asks, and whether it still asks.
 
     Returns:
@@ -134,13 +129,15 @@ def write_post(
     def judge(draft: Draft) -> dict[str, Any]:
         return _judge(draft, window, context, settings)
 
+    # A writer that is not recorded would give the same draft again.
     request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
-    made = drafts.get(request) if request else []
+    most = 1 if request is None else settings.max_attempts_per_window
+    made = [] if request is None else drafts.get(request)
     judged = [judge(draft) for draft in made]
     accepted = next((found for found in judged if found["status"] == "written"), None)
-    if accepted is not None or len(made) >= settings.max_attempts_per_window:
+    if accepted is not None or len(made) >= most:
         calls.note_found()
-    else:
+    while accepted is None and len(made) < most:
         if calls.end is not None:
             return row | _add_up(made) | {"status": "waiting", "reason": calls.end}
         try:
@@ -153,10 +150,11 @@ def write_post(
             status = "waiting" if waits else "failed"
             return row | _add_up(made) | {"status": status, "reason": str(error)}
         calls.note_answer()
-        if request:
+        if request is not None:
             drafts.put(request, row["context_hash"], draft)
         made = [*made, draft]
-        accepted = judge(draft)
+        judged = [*judged, judge(draft)]
+        accepted = judged[-1] if judged[-1]["status"] == "written" else None
     return row | (accepted or judged[-1]) | _add_up(made)
 
 

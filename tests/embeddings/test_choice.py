@@ -1,6 +1,8 @@
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -51,6 +53,9 @@ def test_the_settings_choose_the_runtime(
         return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
 
     monkeypatch.setattr("backstory.embeddings.local.embedder.open_model", open_model)
+    installed = ModuleType("openvino")
+    installed.__spec__ = ModuleSpec("openvino", None)
+    monkeypatch.setitem(sys.modules, "openvino", installed)
     make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
     assert asked == [runtime]
 

@@ -104,17 +104,33 @@ def test_a_changed_prompt_or_model_writes_every_post_again(chat: ChatServer, mad
     assert len(chat.requests) == 3 * calls
 
 
-def test_the_next_run_asks_again_about_rejected_windows(chat: ChatServer, unwritten: Workspace) -> None:
+def test_rejected_windows_are_asked_about_again_only_after_a_change(
+    chat: ChatServer, unwritten: Workspace, tmp_path: Path
+) -> None:
     chat.always = REFUSAL
-    workspace = unwritten
-    run_pipeline(workspace)
-    windows = len(chat.requests)
+    posts = run_again(unwritten)
+    assert set(posts.select("status", "attempts", "tokens_in").iter_rows()) == {("rejected", 3, 360)}
+    assert len(chat.requests) == 3 * posts.height
+    assert run_again(unwritten).equals(posts)
+    assert [run_by_command(unwritten)[0].fresh for _ in range(2)] == [False, True]
+    assert len(chat.requests) == 3 * posts.height
+
     chat.always = chat_server.post()
-    posts = run_again(workspace)
-    assert set(posts.select("status", "attempts", "tokens_in").iter_rows()) == {("written", 2, 240)}
-    assert len(chat.requests) == 2 * windows
-    run_again(workspace)
-    assert len(chat.requests) == 2 * windows
+    with (unwritten.exports / "garden.txt").open("a", encoding="utf-8") as export:
+        export.write("15/03/2025, 22:00 - Ada Lind: A late one\n")
+    changed = run_again(unwritten)
+    [written] = changed.filter(status="written").to_dicts()
+    assert (written["attempts"], len(chat.requests)) == (1, 3 * posts.height + 1)
+    shutil.copytree(
+        unwritten.root, tmp_path / "fresh", ignore=shutil.ignore_patterns("data", "index", "written")
+    )
+    chat.always = REFUSAL
+    fresh = open_workspace(tmp_path / "fresh")
+    run_pipeline(fresh)
+    shown = ["window_id", "status", "reason", "attempts"]
+    assert (
+        read_table(fresh.tables, "posts").filter(pl.col("window_id") != written["window_id"]).select(shown)
+    ).equals(changed.filter(status="rejected").select(shown))
 
 
 def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
@@ -154,23 +170,23 @@ def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: 
     one_by_one = settings.read_text(encoding="utf-8").replace("tiny", "tiny, threads: 1")
     settings.write_text(one_by_one, encoding="utf-8")
     linked = chat_server.post(f"{chat_server.TEXT} See [this](https://unknown.example) and [9].")
-    chat.script.extend([linked, chat_server.refuse(400, "too long"), REFUSAL])
-    stopped, lines = run_by_command(unwritten, budget=4)
+    chat.script.extend([linked, chat_server.refuse(400, "too long"), *[REFUSAL] * 3])
+    stopped, lines = run_by_command(unwritten, budget=6)
     windows = read_table(unwritten.tables, "posts").height
     [line] = lines
     assert line == (
-        "Posts: 4 drafts asked for, 2 written, 1 rejected by a check, 1 failed, "
+        "Posts: 6 drafts asked for, 2 written, 1 rejected by a check, 1 failed, "
         f"{windows - 4} waiting for a later run, 2 links or citations removed"
     )
-    assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 4)
+    assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 6)
     assert "Left: 2 of 3 partitions of posts" in str(stopped.execution.stopped)
-    assert describe_cost(stopped).split(" found in the cache, ")[1].startswith("4 API calls.")
+    assert describe_cost(stopped).split(" found in the cache, ")[1].startswith("6 API calls.")
 
     finished, lines = run_by_command(unwritten)
     [line] = lines
     assert line == (
-        f"Posts: {windows - 2} drafts asked for, 2 found as drafts from before, {windows} written, "
-        "2 links or citations removed"
+        f"Posts: {windows - 3} drafts asked for, 3 found as drafts from before, {windows - 1} written, "
+        "1 rejected by a check, 2 links or citations removed"
     )
     assert exit_code(finished) == 0
     edited = min(unwritten.written.glob("*.md"))

@@ -253,6 +253,21 @@ def test_days_of_a_run_that_is_queued_are_not_requested(workspace: Workspace) ->
     assert sensor.tick() == [("2025-03-13", "2025-03-13")]
 
 
+def test_days_whose_run_a_person_has_terminated_are_requested_after_their_inputs_have_changed(
+    workspace: Workspace,
+) -> None:
+    sensor = Sensor(workspace)
+    job = sensor.definitions.resolve_job_def(JOB)
+    queued = sensor.instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
+    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+    sensor.instance.report_run_canceled(queued)
+    assert sensor.tick() == []
+    assert "Still pending after a run: 2025-03-13, 2025-03-15" in sensor.told
+    assert sensor.tick() == []
+    append(workspace, "13/03/2025, 22:00 - Ada Lind: A late one")
+    assert ("2025-03-13", "2025-03-13") in sensor.tick()
+
+
 def test_days_that_have_not_ended_wait_and_the_tick_says_so(made: Workspace) -> None:
     sensor = Sensor(made)
     append(made, f"{datetime.now(UTC):%d/%m/%Y, %H:%M} - Ada Lind: Today")

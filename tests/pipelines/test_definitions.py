@@ -21,11 +21,12 @@ from backstory.inspection.checks import CHECKS
 from backstory.orchestration import CHATS, DOCUMENT_FILES, partitions_definition
 from backstory.pipeline import STAGES
 from backstory.settings import PartitionSettings
+from backstory.tables import read_table
 from backstory.tables.partitions import partition_key, partition_range
 from backstory.tables.schemas import TABLES
 from backstory.workspace import Workspace
 from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
-from pipelines.instance import prepare_home
+from pipelines.instance import open_instance, prepare_home
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Path(__file__).with_name("asset_graph.json")
@@ -124,7 +125,14 @@ def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:
-    return {**os.environ, **prepare_home(workspace), "PYTHONWARNINGS": "ignore"}
+    """Give the environment that docs/dagster.md names for Dagster's own commands."""
+    prepare_home(workspace)
+    return {
+        **os.environ,
+        "BACKSTORY_WORKSPACE": str(workspace.root),
+        "DAGSTER_HOME": str(workspace.dagster_home),
+        "PYTHONWARNINGS": "ignore",
+    }
 
 
 def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
@@ -139,6 +147,26 @@ def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.long
+def test_dagsters_command_materializes_a_range_into_the_history_of_the_workspace(
+    workspace: Workspace,
+) -> None:
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "dagster", "asset", "materialize", "--select", "*"),
+            *("--partition-range", "2025-03-13...2025-03-15", "-m", "pipelines.definitions"),
+        ],
+        env=dagster_environment(workspace),
+        cwd=ROOT,
+        timeout=600,
+        check=True,
+    )
+    assert read_table(workspace.tables, "window_contexts").height == 2
+    with open_instance(workspace) as instance:
+        [run] = instance.get_runs()
+        assert run.status is dg.DagsterRunStatus.SUCCESS
 
 
 def ask(port: int, query: str) -> dict[str, object]:

@@ -39,6 +39,9 @@ def test_the_home_of_an_operator_is_used_as_it_is(
     assert prepare_home(workspace)["DAGSTER_HOME"] == str(home)
     assert list(home.iterdir()) == []
     assert not workspace.dagster_home.exists()
+    monkeypatch.setenv("DAGSTER_HOME", str(workspace.dagster_home))
+    assert prepare_home(workspace)["DAGSTER_HOME"] == str(workspace.dagster_home)
+    assert (workspace.dagster_home / "dagster.yaml").is_file()
     monkeypatch.setenv("DAGSTER_HOME", "relative")
     with pytest.raises(InputError, match="DAGSTER_HOME is 'relative'"):
         prepare_home(workspace)

@@ -1,6 +1,9 @@
 """A workspace that Dagster's daemon serves unattended: backfills, a loss of power, a late export, a broken day."""
 
-from collections.abc import Sequence
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -20,6 +23,7 @@ from backstory.pipeline import STAGES
 from backstory.tables import read_table
 from backstory.tables.partitions import partition_range
 from backstory.workspace import Workspace
+from pipelines.definitions import JOB
 from pipelines.instance import open_instance
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
@@ -48,6 +52,62 @@ def backfill(ui: UiProcess, days: Sequence[str]) -> str:
     assets = [{"path": node["assetKey"]["path"]} for node in nodes if node["isMaterializable"]]
     params = {"assetSelection": assets, "partitionNames": list(days)}
     return str(ui.query(BACKFILL, params=params)["launchPartitionBackfill"]["backfillId"])
+
+
+def backfill_by_job(ui: UiProcess, days: Sequence[str]) -> str:
+    """Launch a backfill from the page of the job, as the UI does."""
+    selector = {"repositorySelector": REPOSITORY, "partitionSetName": f"{JOB}_partition_set"}
+    params = {"selector": selector, "partitionNames": list(days)}
+    return str(ui.query(BACKFILL, params=params)["launchPartitionBackfill"]["backfillId"])
+
+
+def find_daemon(ui: UiProcess) -> int:
+    """Return the number of the daemon's process."""
+    shown = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(ui.process.pid)], capture_output=True, text=True, check=True
+    )
+    [line] = [line for line in shown.stdout.splitlines() if "pipelines.daemon" in line]
+    return int(line.split()[0])
+
+
+def lose_everything(ui: UiProcess) -> None:
+    ui.kill()
+
+
+def lose_daemon(ui: UiProcess) -> None:
+    """Kill the daemon; the UI ends by itself, and says why."""
+    os.kill(find_daemon(ui), signal.SIGKILL)
+    assert ui.process.wait(600) == 2
+
+
+def lose_webserver(ui: UiProcess) -> None:
+    """Kill the webserver; the daemon, which has lost it, ends by itself."""
+    daemon = find_daemon(ui)
+    os.kill(ui.process.pid, signal.SIGKILL)
+    ui.process.wait()
+    wait_for(lambda: not Path(f"/proc/{daemon}").exists(), "the end of the daemon")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lose", [lose_everything, lose_daemon, lose_webserver])
+def test_a_backfill_of_the_job_is_built_although_its_run_is_lost(
+    lose: Callable[[UiProcess], None], tmp_path: Path
+) -> None:
+    workspace = write_workspace(tmp_path / "workspace", SETTINGS.replace("overlap: 2", "overlap: 0"))
+    with (workspace.exports / "bakers.txt").open("w", encoding="utf-8") as chat:
+        chat.writelines(f"{day}/03/2025, 10:00 - Ada Lind: Flour for day {day}\n" for day in range(11, 16))
+    under_way = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+    with open_instance(workspace) as instance, run_ui(workspace.root) as ui:
+        backfill_by_job(ui, DAYS)
+        wait_for(lambda: bool(instance.get_runs(under_way)), "the run of the backfill")
+        lose(ui)
+    with open_instance(workspace) as instance, run_ui(workspace.root):
+        contexts = dg.AssetKey("window_contexts")
+        wait_for(lambda: instance.get_materialized_partitions(contexts) == set(DAYS), "all days")
+        wait_for(lambda: is_idle(instance), "the end of all runs")
+        assert {table: find_failed(instance, table, DAYS) for table in TABLES} == {
+            key: set() for key in TABLES
+        }
 
 
 def status_of(instance: dg.DagsterInstance, backfill_id: str) -> BulkActionStatus:

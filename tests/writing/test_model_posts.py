@@ -54,28 +54,44 @@ def test_the_same_input_makes_no_call(chat: ChatServer, rows_of: Rows) -> None:
     assert used == ["tiny-2026", 1, 120, 30]
 
 
-def test_rejected_drafts_are_asked_again_up_to_a_limit(
-    chat: ChatServer, rows_of: Rows, ask_chat: Callable[..., ModelWriter]
+def test_after_a_rejected_draft_one_run_asks_up_to_a_limit_and_the_next_run_asks_nothing(
+    chat: ChatServer, rows_of: Rows
 ) -> None:
     chat.always = REFUSAL
-    for attempt in (1, 2, 3, 3):
-        rows = rows_of()
-        assert {(row["status"], row["reason"], row["attempts"], row["tokens_in"]) for row in rows} == {
-            ("rejected", "refused: I will not.", attempt, attempt * 120)
-        }
-        assert len(chat.requests) == attempt * len(WINDOWS)
-        left = count_unfinished(tabulate(rows), ask_chat(), WriterSettings())
-        assert left == (len(WINDOWS) if attempt < 3 else 0)
+    rows = rows_of()
+    assert {(row["status"], row["reason"], row["attempts"], row["tokens_in"]) for row in rows} == {
+        ("rejected", "refused: I will not.", 3, 360)
+    }
+    assert len(chat.requests) == 3 * len(WINDOWS)
+    assert count_unfinished(tabulate([row | {"cost": None} for row in rows])) == 0
+    assert rows_of() == rows
+    assert len(chat.requests) == 3 * len(WINDOWS)
+    again = rows_of(max_attempts_per_window=4)
+    assert {row["attempts"] for row in again} == {4}
+    assert len(chat.requests) == 4 * len(WINDOWS)
 
 
 def test_a_later_attempt_becomes_the_post(chat: ChatServer, rows_of: Rows) -> None:
-    chat.always = REFUSAL
-    rows_of()
-    chat.always = chat_server.post()
-    again = rows_of()
-    assert {(row["status"], row["attempts"], row["tokens_in"]) for row in again} == {("written", 2, 240)}
-    assert rows_of() == again
-    assert len(chat.requests) == 2 * len(WINDOWS)
+    chat.script.extend([REFUSAL, chat_server.post(), REFUSAL, REFUSAL])
+    rows = rows_of(threads=1)
+    assert [(row["status"], row["attempts"], row["tokens_in"]) for row in rows] == [
+        ("written", 2, 240),
+        ("written", 3, 360),
+        *[("written", 1, 120)] * 4,
+    ]
+    assert rows_of() == rows
+    assert len(chat.requests) == 2 + 3 + 4
+
+
+def test_a_window_that_is_not_answered_after_a_rejected_draft_is_asked_about_by_the_next_run(
+    chat: ChatServer, rows_of: Rows
+) -> None:
+    chat.script.extend([REFUSAL, chat_server.refuse(400, "the context is too long")])
+    rows = rows_of(threads=1)
+    assert [(row["status"], row["attempts"]) for row in rows[:2]] == [("failed", 1), ("written", 1)]
+    assert count_unfinished(tabulate(rows)) == 1
+    assert {(row["status"], row["attempts"]) for row in rows_of()} == {("written", 2), ("written", 1)}
+    assert len(chat.requests) == 2 + 5 + 1
 
 
 def test_a_draft_is_judged_again_without_a_call_if_a_limit_changes(chat: ChatServer, rows_of: Rows) -> None:

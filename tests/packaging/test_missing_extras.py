@@ -1,0 +1,168 @@
+"""What a person sees who uses a feature without the packages of its extra: one line that says what to install."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pytest
+
+from backstory.extras import MODULES, Extra
+from backstory.pipeline.stage_report import UNREAD_STATUSES
+from backstory.tables import read_table
+from tests.documents.office_files import make_zip, paragraph, word_parts
+from tests.workspaces import POSTS, SETTINGS, write_workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+RunWithout = Callable[..., list[tuple[int, str, str]]]
+
+OF_SERVER = "model: tiny, base_url: 'http://127.0.0.1:9/v1'"
+
+RUNS: Final[dict[Extra, tuple[str, ...]]] = {
+    "openai": (
+        f"embedding: {{provider: openai, {OF_SERVER}}}",
+        f"rerank: {{provider: openai, {OF_SERVER}}}",
+        f"writers: {{provider: openai, {OF_SERVER}}}",
+        f'writers: {{provider: openai, {OF_SERVER}, feedback: "on"}}',
+    ),
+    "gemini": (
+        "embedding: {provider: gemini}",
+        "rerank: {provider: gemini}",
+        "writers: {provider: gemini}",
+    ),
+    "multilingual": ("embedding: {model: multilingual}",),
+    "openvino": ("embedding: {runtime: openvino}",),
+    "remote": (
+        "documents: {sources: [{url: 's3://notes/wiki', name: one}]}",
+        "documents: {sources: [{urls: ['http://127.0.0.1:9/a.html'], name: one}]}",
+    ),
+    "drive": ("documents: {sources: [{drive: {folder: abc}, name: one}]}",),
+}
+"""Settings with which `backstory run` needs an extra."""
+
+SUMMARIES: Final[dict[Extra, str]] = {
+    "openai": f"summaries: {{provider: openai, {OF_SERVER}}}",
+    "gemini": "summaries: {provider: gemini}",
+}
+
+SUMMARIZE: Final = (
+    "from pathlib import Path\n"
+    "from backstory.workspace import open_workspace\n"
+    "open_workspace(Path({root!r})).summarizer"
+)
+
+ASK_TOOL: Final = (
+    "from backstory.adapters.rag_config import VectorStoreConfig as Store\n"
+    "from backstory.adapters.remote_search import ask_tool\n"
+    "ask_tool(Store('mcp', mcp_server='http://127.0.0.1:9/mcp', mcp_tool='search'), 'frost', 1)"
+)
+
+USES: Final[dict[Extra, tuple[str, ...]]] = {
+    "dagster": ("import backstory.orchestration",),
+    "ibis": ("from pathlib import Path; from backstory.tables.views import connect; connect(Path())",),
+    "langchain": ("import backstory.adapters.langchain",),
+    "llamaindex": ("import backstory.adapters.llamaindex",),
+    "mcp": (
+        "import sys; from backstory.cli.app import app; app(['mcp'], standalone_mode=False)",
+        ASK_TOOL,
+    ),
+}
+"""Programs that need an extra."""
+
+
+HIDE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if any(name == module or name.startswith(module + ".") for module in {modules}):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.fixture
+def run_without(tmp_path: Path) -> RunWithout:
+    """Give a function that runs command lines in a process, whose processes find the packages of an extra absent."""
+
+    def run(extra: Extra, lines: list[list[str]], **environment: str) -> list[tuple[int, str, str]]:
+        hidden = tmp_path / "hidden"
+        hidden.mkdir(exist_ok=True)
+        (hidden / "sitecustomize.py").write_text(HIDE.format(modules=MODULES[extra]), encoding="utf-8")
+        result = subprocess.run(
+            [sys.executable, "-m", "tests.packaging.command_lines", json.dumps(lines)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(hidden), "GEMINI_API_KEY": "key", **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [(code, printed, said) for code, printed, said in json.loads(result.stdout)]
+
+    return run
+
+
+@pytest.mark.parametrize("extra", sorted({*RUNS, *SUMMARIES, *USES}))
+def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
+    extra: Extra, tmp_path: Path, run_without: RunWithout
+) -> None:
+    lines: list[list[str]] = []
+    for number, settings in enumerate(RUNS.get(extra, ())):
+        group = settings.partition(":")[0]
+        others = "".join(
+            line for line in SETTINGS.splitlines(keepends=True) if not line.startswith(f"{group}:")
+        )
+        root = write_workspace(tmp_path / str(number), f"{others}{settings}\n").root
+        lines.append(["run", "--workspace", str(root)])
+    if extra in SUMMARIES:
+        root = write_workspace(tmp_path / "summaries", f"{SETTINGS}{SUMMARIES[extra]}\n").root
+        lines.append(["-c", SUMMARIZE.format(root=str(root))])
+    lines += [["-c", program] for program in USES.get(extra, ())]
+
+    for line, (code, _, said) in zip(lines, run_without(extra, lines), strict=True):
+        assert (code, said.count("\n")) == (1, 1), (line, said)
+        assert f"pip install 'backstory[{extra}]'" in said, line
+    assert {path.parent.name for path in tmp_path.glob("*/data/*/*.parquet")} <= {"runs"}
+
+
+FILES: Final[dict[Extra, tuple[str, bytes]]] = {
+    "office": ("plan.docx", make_zip(word_parts(paragraph("Frost in the garden.")))),
+    "code": ("garden.ts", b"export const bed = 1;\n"),
+}
+
+
+@pytest.mark.parametrize("extra", FILES)
+def test_a_file_that_needs_an_absent_extra_is_named_and_the_others_are_read(
+    extra: Extra, tmp_path: Path, run_without: RunWithout
+) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    name, content = FILES[extra]
+    (workspace.posts / name).write_bytes(content)
+    [(code, _, said)] = run_without(extra, [["run", "--workspace", str(workspace.root)]])
+    sources = read_table(workspace.tables, "sources")
+    [row] = sources.filter(pl.col("source").str.contains(name)).to_dicts()
+    assert f"pip install 'backstory[{extra}]'" in row["reason"]
+    assert code == (3 if row["status"] in UNREAD_STATUSES else 0), said
+    assert read_table(workspace.tables, "documents").filter(status="ok").height >= len(POSTS)
+
+
+def test_traces_that_need_an_absent_extra_are_left_out_with_a_warning(
+    tmp_path: Path, run_without: RunWithout
+) -> None:
+    root = write_workspace(tmp_path / "workspace").root
+    lines = [["run", "--workspace", str(root)]]
+    [(code, _, said)] = run_without("otel", lines, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    assert code == 0, said
+    assert "pip install 'backstory[otel]'" in said
+
+
+def test_every_extra_is_tried() -> None:
+    assert {*RUNS, *SUMMARIES, *USES, *FILES, "otel"} == set(MODULES)
