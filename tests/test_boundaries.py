@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOT_FILES = {
-    ".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "assets", "backstory",
+    ".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "assets", "backstory",
     "benchmarks", "dagster.yaml", "docs", "examples", "pipelines", "pyproject.toml", "requirements.lock", "tests",
     "workspace.yaml",
 }  # fmt: skip

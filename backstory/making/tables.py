@@ -11,6 +11,7 @@ from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
+from backstory.pipeline.inputs import depends_on_model
 from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, make_in_order
 from backstory.pipeline.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stage_report import (
@@ -115,9 +116,10 @@ def make_tables(
 ) -> Making:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
-    A partition is broken if it cannot be built, if a blocking check finds cases in it, or if it reads a broken
-    partition. All other partitions are built. A broken partition keeps the rows of earlier runs, and the next run
-    tries it again. A run that would remove messages or documents stops there: it builds none of the later tables.
+    Nothing is made if a table needs the embedder and its model cannot be used. A partition is broken if it cannot be
+    built, if a blocking check finds cases in it, or if it reads a broken partition. All other partitions are built. A
+    broken partition keeps the rows of earlier runs, and the next run tries it again. A run that would remove messages
+    or documents stops there: it builds none of the later tables.
 
     If posts are built that are documents for later windows, all stages from the documents on are built for one
     partition after another, also those that are not among ``tables``, since a post is made from the posts before it.
@@ -133,6 +135,8 @@ def make_tables(
     """
     making = Making()
     wanted = [stage for stage in STAGES if not {stage.table, *stage.writes_beside}.isdisjoint(tables)]
+    if not _open_model(workspace, wanted, making):
+        return making
     if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
         wanted = [stage for stage in STAGES if stage in wanted or stage in (*CORPUS, *ANSWERS)]
         _make_in_turn(workspace, wanted, partitions, making, tell)
@@ -147,6 +151,23 @@ def make_tables(
             for table in (later.table, *later.writes_beside):
                 making.inherit(table, stopped)
     return making
+
+
+def _open_model(workspace: Workspace, wanted: Sequence[Stage], making: Making) -> bool:
+    """Open the embedder if a stage needs it; if it cannot be used, no table is made, rather than the first ones."""
+    needing = next((stage for stage in wanted if depends_on_model(stage.table)), None)
+    if needing is None:
+        return True
+    try:
+        workspace.embedder  # noqa: B018 - opening compares the weights with their checksum
+    except BackstoryError as error:
+        reason = {WHOLE: str(error)}
+        making.fail(needing.table, reason)
+        for stage in wanted:
+            for table in (stage.table, *stage.writes_beside):
+                making.inherit(table, reason)
+        return False
+    return True
 
 
 def _make_stage(
