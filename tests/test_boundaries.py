@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOT_FILES = {
-    ".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "assets", "backstory",
+    ".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "assets", "backstory",
     "benchmarks", "dagster.yaml", "docs", "examples", "pipelines", "pyproject.toml", "requirements.lock", "tests",
     "workspace.yaml",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def test_one_room_of_the_library_imports_dagster() -> None:
 ROOMS = (
     "version", "errors", "full_disks", "extras", "ids", "languages", "seven_bit_encoding", "text_encoding", "progress",
     "atomic_files", "sqlite_files", "sqlite_connections", "cache_files", "page_files", "path_patterns",
-    "contained_files",
+    "contained_files", "steady_files",
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "prompt_formats",
     "windows", "window_chunks", "documents",

@@ -49,7 +49,8 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
     except NoIndexError as error:
         return _find_nothing(text, str(error))
     if not answer.hits:
-        return _find_nothing(text, f"no chunk was found: {answer.reason}", answer.keys)
+        reason = "; ".join([f"no chunk was found: {answer.reason}", *filter(None, [answer.degraded])])
+        return _find_nothing(text, reason, answer.keys, answer.degraded)
     found = len(answer.hits)
     left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
     return QueryResult(
@@ -70,6 +71,7 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
         search_keys_used=answer.keys,
         source_files=tuple(dict.fromkeys(hit.uri for hit in answer.hits)),
         instruction=INSTRUCTION,
+        degraded=answer.degraded,
         debug_info=_debug(library, answer, filters) if debug else None,
     )
 
@@ -260,7 +262,9 @@ def tell_status(library: Library) -> RagStatus:
     )
 
 
-def _find_nothing(text: str, reason: str, keys: Sequence[str] = ()) -> QueryResult:
+def _find_nothing(
+    text: str, reason: str, keys: Sequence[str] = (), degraded: str | None = None
+) -> QueryResult:
     return QueryResult(
         status="no_documents",
         message=reason,
@@ -269,6 +273,7 @@ def _find_nothing(text: str, reason: str, keys: Sequence[str] = ()) -> QueryResu
         search_keys_used=tuple(keys) or (text,),
         source_files=(),
         instruction="Say that the documents do not answer the question, or search with other words.",
+        degraded=degraded,
     )
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from backstory.backup.members import Members
 from backstory.errors import DamagedTableError, LedgerError, SearchIndexError
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
-from backstory.index.snapshot.manifest import Snapshot, find_damage
+from backstory.index.snapshot.manifest import Snapshot
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.runs.liveness import LOCKS_FOLDER
 from backstory.sqlite_files import DAMAGED_SUFFIX, copy_database
@@ -70,9 +70,6 @@ def add_index(members: Members, workspace: Workspace) -> None:
         members.leave_out(f"the search index is left out, and the next run builds it: {error}")
         return
     with closing(snapshot):
-        if damage := find_damage(snapshot.folder, checksums=True):
-            members.leave_out(f"the search index is left out, and the next run builds it: {damage}")
-            return
         for path in sorted(snapshot.folder.rglob("*")):
             if path.is_file():
                 members.add_file(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import stat
 import struct
 import weakref
@@ -16,6 +18,7 @@ from typing import IO, Final
 
 from backstory.documents.opening import open_inside
 from backstory.errors import DocumentError
+from backstory.steady_files import SteadyFile
 
 ARCHIVE_SUFFIX: Final = ".zip"
 
@@ -43,6 +46,7 @@ class Archive:
 
     Attributes:
         uri: What errors call the archive.
+        state: Size, times and number of its file when it was opened.
     """
 
     def __init__(self, root: Path, path: Path, uri: str) -> None:
@@ -60,16 +64,28 @@ class Archive:
         self.uri = uri
         with ExitStack() as stack:
             file = stack.enter_context(open_inside(root, path, uri))
-            size = file.seek(0, 2)
-            _require_small_directory(file, size, uri)
+            self.state: Final = os.fstat(file.fileno())
+            self._file = SteadyFile(file)
+            content = io.BufferedReader(self._file)
+            size = content.seek(0, 2)
+            _require_small_directory(content, size, uri)
             try:
-                self._zip = zipfile.ZipFile(file)
+                self._zip = zipfile.ZipFile(content)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
                 raise DocumentError(
                     f"{uri}: this is no whole ZIP archive ({error}); copy it again"
                 ) from error
             _require_limits(self._zip.infolist(), size, uri)
             self._closing = weakref.finalize(self, stack.pop_all().close)
+
+    def sha256(self) -> str:
+        """Return the hash of the archive that all members were read from, in hexadecimal digits.
+
+        Raises:
+            ChangedFileError: It was written meanwhile.
+            OSError: It cannot be read.
+        """
+        return self._file.sha256()
 
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
         """List the members that are files; those of one name once, of which none may be read.

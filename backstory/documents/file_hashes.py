@@ -12,6 +12,8 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from io import BufferedReader
 from typing import Final
 
 from backstory.tables.ledger import Entry, Ledger
@@ -20,7 +22,6 @@ SETTLED_SECONDS: Final = 3.0
 """Age of the last change from which a file is remembered. FAT keeps times of two seconds, the coarsest of all."""
 
 _FILES: Final = "document_files"
-_BYTES_AT_ONCE: Final = 1 << 20
 
 
 class FileHashes:
@@ -40,6 +41,7 @@ class FileHashes:
         self._settled_seconds = SETTLED_SECONDS if settled_seconds is None else settled_seconds
         self._known = dict(ledger.read(_FILES))
         self._found: dict[str, Entry] = {}
+        self._used: dict[str, str] = {}
         self._seen: set[str] = set()
         self.read = 0
         self.unchanged = 0
@@ -52,26 +54,50 @@ class FileHashes:
             return None
         return entry.content
 
-    def hash(self, path: str, read: Callable[[], bytes] | None = None) -> str:
-        """Return the SHA-256 of a file, in hexadecimal digits.
+    def find_open(self, path: str, state: os.stat_result) -> str | None:
+        """Return the hash of an open file that has not changed; None for any other."""
+        entry = self._found.get(_name(path)) or self._known.get(_name(path))
+        return None if entry is None or entry.inputs != _describe_state(state) else entry.content
+
+    def use(self, path: str, content: str) -> None:
+        """Take what was read of a file for its content from now on, whatever it holds by now.
+
+        A file may hold something else while it is read, and the same before and after.
 
         Args:
             path: The file.
-            read: Reads it; None to open it by its path.
+            content: SHA-256 of the bytes that were read; for a file that could not be found, any other text.
+        """
+        self._used[_name(path)] = content
+
+    def hash(
+        self, path: str, open_file: Callable[[], AbstractContextManager[BufferedReader]] | None = None
+    ) -> str:
+        """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was.
+
+        Args:
+            path: The file.
+            open_file: Opens it; None to open it by its path.
 
         Raises:
             OSError: The file cannot be read.
         """
         self._seen.add(_name(path))
+        if _name(path) in self._used:
+            return self._used[_name(path)]
         known = self.find(path)
         if known is not None:
             self.unchanged += 1
             return known
         self.read += 1
-        before, started = _describe(path), time.time()
-        content = _hash_content(path) if read is None else hashlib.sha256(read()).hexdigest()
-        if before is not None and before == _describe(path) and self._is_settled(path, started):
-            self._found[_name(path)] = Entry(before, content, 0)
+        started = time.time()
+        with open(path, "rb") if open_file is None else open_file() as file:  # noqa: PTH123 - a Path takes longer
+            before = os.fstat(file.fileno())
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+            after = os.fstat(file.fileno())
+        described = _describe_state(after)
+        if self._is_settled(after, started) and described == _describe_state(before) == _describe(path):
+            self._found[_name(path)] = Entry(described, content, 0)
         return content
 
     def save(self) -> None:
@@ -91,14 +117,16 @@ class FileHashes:
         """Hash the remembered files that have not changed, and return the first with another content; None without."""
         for path, entry in sorted(self._known.items()):
             try:
-                if self.find(path) is not None and _hash_content(path) != entry.content:
-                    return path
+                if self.find(path) is None:
+                    continue
+                with open(path, "rb") as file:  # noqa: PTH123 - a Path takes longer
+                    if hashlib.file_digest(file, "sha256").hexdigest() != entry.content:
+                        return path
             except OSError:
                 continue  # the next run reads it, and reports it
         return None
 
-    def _is_settled(self, path: str, now: float) -> bool:
-        state = os.lstat(path)
+    def _is_settled(self, state: os.stat_result, now: float) -> bool:
         return max(state.st_mtime, state.st_ctime) < now - self._settled_seconds
 
 
@@ -112,17 +140,8 @@ def _describe(path: str) -> str | None:
         state = os.lstat(path)
     except OSError:
         return None
-    if not stat.S_ISREG(state.st_mode):
-        return None
+    return _describe_state(state) if stat.S_ISREG(state.st_mode) else None
+
+
+def _describe_state(state: os.stat_result) -> str:
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_dev} {state.st_ino}"
-
-
-def _hash_content(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        state = hashlib.sha256()
-        while part := os.read(descriptor, _BYTES_AT_ONCE):
-            state.update(part)
-    finally:
-        os.close(descriptor)
-    return state.hexdigest()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 from zipfile import ZipInfo
@@ -65,13 +67,29 @@ class DocumentFile:
             DocumentError: The file cannot or must not be read.
             FileNotFoundError: The file no longer exists.
         """
-        if not _is_utf8(str(self.path.relative_to(self.folder))):
-            raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
         if self.archive is not None and self.member is not None:
+            self._require_name()
             return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
-        with open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes) as file:
+        with self.open(most_bytes=most_bytes) as file:
             # A file that grows meanwhile is not read beyond its limit.
             return file.read(size if size >= 0 or most_bytes is None else most_bytes)
+
+    def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
+        """Open the file, or the archive that it is a member of.
+
+        Args:
+            most_bytes: Maximum size of the file, None for no limit.
+
+        Raises:
+            DocumentError: The file cannot or must not be read.
+            FileNotFoundError: The file no longer exists.
+        """
+        self._require_name()
+        return open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes)
+
+    def _require_name(self) -> None:
+        if not _is_utf8(str(self.path.relative_to(self.folder))):
+            raise DocumentError(f"{self.uri}: the file name is not UTF-8; rename the file")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from backstory.documents.archives import Archive
 from backstory.documents.dated_names import split_dated_name
 from backstory.documents.dates import parse_date
 from backstory.documents.file_hashes import FileHashes
@@ -44,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 _REVISION_OF_READING = "5"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
+
+_GONE = "gone"
 
 _UNREADABLE = "unreadable"
 """Revision id of a file with unknown content."""
@@ -140,12 +143,17 @@ def read_listed_documents(
         try:
             known_revision = _find_unchanged(file, reusable, readers, hashes)
             current, source = known_revision or _look_at(
-                file, reusable, readers, _settings_of(file, settings)
+                file, reusable, readers, _settings_of(file, settings), hashes
             )
-        except FileNotFoundError:
-            continue  # the file was removed after the folder was listed
+        except FileNotFoundError:  # the file was removed after the folder was listed
+            if hashes is not None:
+                hashes.use(os.fspath(file.path), _GONE)
+            continue
         sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
+    if hashes is not None:
+        for path, archive in {file.path: file.archive for file in listing.files if file.archive}.items():
+            hashes.use(os.fspath(path), _hash_archive(path, archive, hashes))
     unlisted = frozenset(listing.unlisted)
     for uri, revisions in known.items():
         hidden = is_unlisted(uri, unlisted)
@@ -200,7 +208,15 @@ def _find_unchanged(
     same = None if content_hash is None else earlier.get(_revision_of(content_hash))
     if same is None or not _is_whole(same) or same.content_hash != content_hash:
         return None
+    hashes.use(os.fspath(file.path), content_hash)
     return replace(same, status="ok"), describe_served(same, reader)
+
+
+def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:
+    try:
+        return hashes.find_open(os.fspath(path), archive.state) or archive.sha256()
+    except OSError as error:
+        return str(error.strerror)
 
 
 def _is_whole(revision: Revision) -> bool:
@@ -212,6 +228,7 @@ def _look_at(
     earlier: Mapping[str, Revision],
     readers: Sequence[DocumentReader],
     settings: DocumentSettings,
+    hashes: FileHashes | None,
 ) -> tuple[Revision | None, DocumentSource]:
     """Return the current revision of a file, or None if it is not a document, and the file's status."""
     reader = find_reader(file.uri, readers)
@@ -224,6 +241,8 @@ def _look_at(
     try:
         content = file.read(most_bytes=limits.most_bytes)
         content_hash = hashlib.sha256(content).hexdigest()
+        if hashes is not None and file.archive is None:
+            hashes.use(os.fspath(file.path), content_hash)
         same = earlier.get(_revision_of(content_hash))
         if (
             same is not None

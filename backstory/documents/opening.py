@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from backstory.contained_files import NoFileError, OutsideError, open_contained
 from backstory.errors import DocumentError
 
 
 @contextmanager
-def open_inside(root: Path, path: Path, uri: str, *, most_bytes: int | None = None) -> Iterator[IO[bytes]]:
+def open_inside(
+    root: Path, path: Path, uri: str, *, most_bytes: int | None = None
+) -> Iterator[BufferedReader]:
     """Open a regular file in a folder by :func:`backstory.contained_files.open_contained`.
 
     Args:

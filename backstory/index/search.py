@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from backstory.calibration import Calibration
 from backstory.documents.written import WRITTEN_PREFIX
 from backstory.embeddings.protocol import Vectors
-from backstory.errors import EmbedderMismatchError, InputError, SearchIndexError
+from backstory.errors import EmbedderMismatchError, InputError
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
 from backstory.index.engines.matches import Matches, find_stray_vector, pair_similarities
@@ -33,7 +33,6 @@ from backstory.index.snapshot.manifest import (
     REBUILD_COMMAND,
     Manifest,
     Snapshot,
-    find_damage,
 )
 
 if TYPE_CHECKING:
@@ -237,15 +236,6 @@ class SearchIndex:
         asked = list(chunk_ids)
         by_people = self._is_row_by_people[self._rows_of(asked)].tolist()
         return [chunk_id for chunk_id, is_by_people in zip(asked, by_people, strict=True) if not is_by_people]
-
-    def verify(self) -> None:
-        """Read every file of the snapshot and compare it with its checksum.
-
-        Raises:
-            SearchIndexError: A file differs.
-        """
-        if damage := find_damage(self._snapshot.folder, checksums=True):
-            raise SearchIndexError(damage)
 
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:

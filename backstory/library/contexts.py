@@ -206,6 +206,7 @@ def _cover(
         confidence=assessed["confidence"],
         recommendation=assessed["recommendation"],
         index_version=index.version,
+        degraded=snapshot.served.degraded,
         notes=(*notes, *filter(None, [snapshot.served.degraded])),
     )
 

@@ -22,6 +22,12 @@ class Result(BaseModel):
         return self.model_dump(mode="json")
 
 
+Degraded = Field(
+    default=None,
+    description="Why this is not the current snapshot of the index, and what to do; null if it is the current one.",
+)
+
+
 class Hit(Result):
     """One chunk of a document that a search found."""
 
@@ -68,6 +74,7 @@ class SearchAnswer(Result):
     reason: str = Field(description="Why that engine searched.")
     reranked: bool = Field(description="Whether a reranker ordered the hits.")
     index_version: str = Field(description="Snapshot that was searched.")
+    degraded: str | None = Degraded
     notes: tuple[str, ...] = Field(
         description="What a reader must know: an index that is older than the files, or one that is damaged."
     )
@@ -87,6 +94,7 @@ class Verdict(Result):
         description="What would cover more. Of parts that nothing serves, say that the documents do not tell."
     )
     index_version: str = Field(description="Snapshot that was searched.")
+    degraded: str | None = Degraded
     notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
 
 

@@ -194,6 +194,7 @@ class _Searched:
             reason=result.reason if found else "no chunk shares a word with the question",
             reranked=reranked,
             index_version=self.snapshot.index.version,
+            degraded=self.snapshot.served.degraded,
             notes=tuple(notes),
         )
 
@@ -213,6 +214,7 @@ class _Searched:
             reason="no chunk meets the filters" if self.snapshot.index.rows else "the index holds no chunk",
             reranked=False,
             index_version=self.snapshot.index.version,
+            degraded=self.snapshot.served.degraded,
             notes=tuple(self.notes),
         )
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from backstory.errors import BackstoryError, BatchesPendingError, RemovalError
+from backstory.errors import (
+    BackstoryError,
+    BatchesPendingError,
+    MissingExtraError,
+    ModelError,
+    RemovalError,
+    SettingsError,
+)
 from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
+from backstory.pipeline.inputs import depends_on_model
 from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, make_in_order
 from backstory.pipeline.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stage_report import (
@@ -116,9 +125,10 @@ def make_tables(
 ) -> Making:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
-    A partition is broken if it cannot be built, if a blocking check finds cases in it, or if it reads a broken
-    partition. All other partitions are built. A broken partition keeps the rows of earlier runs, and the next run
-    tries it again. A run that would remove messages or documents stops there: it builds none of the later tables.
+    Nothing is made if a table needs the embedder and its model cannot be used. A partition is broken if it cannot be
+    built, if a blocking check finds cases in it, or if it reads a broken partition. All other partitions are built. A
+    broken partition keeps the rows of earlier runs, and the next run tries it again. A run that would remove messages
+    or documents stops there: it builds none of the later tables.
 
     If posts are built that are documents for later windows, all stages from the documents on are built for one
     partition after another, also those that are not among ``tables``, since a post is made from the posts before it.
@@ -138,8 +148,9 @@ def make_tables(
     wanted = [stage for stage in STAGES if not {stage.table, *stage.writes_beside}.isdisjoint(tables)]
     if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
         wanted = [stage for stage in STAGES if stage in wanted or stage in (*CORPUS, *ANSWERS)]
-    _open_models(workspace, wanted)
     making = Making()
+    if not _open_models(workspace, wanted, making):
+        return making
     if is_made_in_turn(workspace) and any(stage.table == POSTS for stage in wanted):
         _make_in_turn(workspace, wanted, partitions, making, tell)
     else:
@@ -176,17 +187,36 @@ def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Making:
     return making
 
 
-def _open_models(workspace: Workspace, wanted: Sequence[Stage]) -> None:
-    """Open what the stages call, so that packages that are absent are named before any work is done."""
+def _open_models(workspace: Workspace, wanted: Sequence[Stage], making: Making) -> bool:
+    """Open what the stages call, before any work is done; if the embedder cannot be used, no table is made.
+
+    Raises:
+        MissingExtraError: A setting needs packages that are not installed.
+    """
     tables = {stage.table for stage in wanted}
     if "documents" in tables:
         require_packages(workspace)
-    if tables - {"messages", "documents"}:
-        _ = workspace.embedder
-    if "decisions" in tables:
-        _ = workspace.reranker
-    if POSTS in tables:
-        _ = workspace.writer
+    needing = next((stage for stage in wanted if depends_on_model(stage.table)), None)
+    try:
+        if needing is not None:
+            workspace.embedder  # noqa: B018 - opening compares the weights with their checksum
+    except MissingExtraError:
+        raise
+    except BackstoryError as error:
+        reason = {WHOLE: str(error)}
+        making.fail(needing.table if needing else WHOLE, reason)
+        for stage in wanted:
+            for table in (stage.table, *stage.writes_beside):
+                making.inherit(table, reason)
+        return False
+    # What else is wrong with these fails the stage that calls them; all other tables are made.
+    with suppress(ModelError, SettingsError):
+        if "decisions" in tables:
+            workspace.reranker  # noqa: B018
+    with suppress(ModelError, SettingsError):
+        if POSTS in tables:
+            workspace.writer  # noqa: B018
+    return True
 
 
 def _make_stage(

@@ -46,7 +46,8 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
             results=tuple(
                 FoundDocument(id=document_id, title=title, url=address(document_id))
                 for document_id, title in list(reversed(found.items()))[:_MOST_FOUND]
-            )
+            ),
+            degraded=answer.degraded,
         )
 
     @server.tool(title="Fetch (connectors)", annotations=READS)

@@ -9,6 +9,7 @@ from pydantic import Field
 from backstory.library.results import (
     ContextDocument,
     ContextPart,
+    Degraded,
     DocumentFacts,
     DocumentList,
     Result,
@@ -78,6 +79,7 @@ class FoundDocuments(Result):
     """Documents that a search found, best first, in the shape of chat connectors."""
 
     results: tuple[FoundDocument, ...] = Field(description="The documents.")
+    degraded: str | None = Degraded
 
 
 class FetchedMetadata(DocumentFacts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from backstory.errors import WorkspaceError
-from backstory.ids import digest
 from backstory.messages.export_parts import (
     MAILDIR_FOLDERS,
+    hash_folder,
     is_export_folder,
     is_maildir,
     is_part,
@@ -104,40 +103,25 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
     """
     files = []
     for listed in list_files(folder):
-        sha256, latest_year = "", KNOWN_YEAR
-        if listed.status == "candidate":
-            try:
-                sha256, latest_year = _hash_export(listed)
-            except OSError as error:
-                sha256 = str(error.strerror)
+        sha256, latest_year = hash_export(listed) if listed.status == "candidate" else ("", KNOWN_YEAR)
         if listed.status != "ignored":
             files.append(ExportFile(listed.path, listed.source, sha256, latest_year))
     return tuple(files)
 
 
-def _hash_export(listed: ListedFile) -> tuple[str, int]:
-    """Hash a file, or the parts of a folder; return also the latest year of a message."""
-    path = listed.path
-    if path.is_dir():
-        parts = (
-            (part.relative_to(path).as_posix(), _hash_part(part, listed.root)) for part in list_parts(path)
-        )
-        return digest(itertools.chain.from_iterable(parts), length=64), KNOWN_YEAR
-    return _hash_file(path, listed.root)
+def hash_export(listed: ListedFile) -> tuple[str, int]:
+    """Hash a file, or the parts of a folder, as they are now; return also the latest year of a message.
 
-
-def _hash_part(path: Path, root: Path | None) -> str:
-    """Hash a part of a folder; one that cannot be opened must not hide that another has changed."""
+    A file that cannot be opened has the reason in the place of a hash.
+    """
     try:
-        return _hash_file(path, root)[0]
+        if listed.path.is_dir():
+            return hash_folder(listed.path, listed.root), KNOWN_YEAR
+        with open_export(listed.path, listed.root) as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
     except OSError as error:
-        return str(error.strerror)
-
-
-def _hash_file(path: Path, root: Path | None) -> tuple[str, int]:
-    with open_export(path, root) as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
+        return str(error.strerror), KNOWN_YEAR
 
 
 def list_files(folder: Path) -> list[ListedFile]:

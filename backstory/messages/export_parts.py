@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from backstory.contained_files import open_contained
 from backstory.errors import ExportError
+from backstory.ids import digest
+from backstory.steady_files import ChangedFileError, SteadyFile
 
 MAX_UNPACKED_BYTES: Final = 8 << 30
 """Maximum size of all parts in an archive. It is read as a stream, so that this limits time and not memory."""
@@ -26,6 +30,9 @@ _MAIL_FOLDERS: Final = ("new", "cur")
 
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
+
+_CHANGED: Final = ""
+"""In the place of the hash of a part that was written while it was read."""
 
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
@@ -43,6 +50,7 @@ class ExportParts:
         is_single: Whether the export is one file, which may have any name.
         source: Path of the export relative to the folder of exports.
         is_maildir: Whether each part is a mail.
+        hashes: SHA-256 of the parts of a folder that were opened, of the bytes that were read of them.
     """
 
     names: Sequence[str]
@@ -50,6 +58,7 @@ class ExportParts:
     is_single: bool = False
     source: str = ""
     is_maildir: bool = False
+    hashes: dict[str, str] = field(default_factory=dict)
 
     @property
     def conversation(self) -> str:
@@ -113,12 +122,61 @@ def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportP
         root: As for :func:`open_export`.
     """
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
+    hashes: dict[str, str] = {}
+
+    @contextmanager
+    def open_part(name: str) -> Iterator[IO[bytes]]:
+        with open_export(paths[name], root) as file:
+            steady = SteadyFile(file)
+            try:
+                yield BufferedReader(steady)
+            finally:
+                with suppress(ChangedFileError):
+                    hashes.setdefault(name, steady.sha256())
+                if steady.is_changed or hashes[name] != steady.sha256():
+                    hashes[name] = _CHANGED  # a reader may take the error for damage of the part
+                    raise ChangedFileError
+
     return ExportParts(
         sorted(paths),
-        lambda name: open_export(paths[name], root),
+        open_part,
         source=source,
         is_maildir=is_maildir(_list_folders(folder)),
+        hashes=hashes,
     )
+
+
+def hash_folder(folder: Path, root: Path | None, read: ExportParts | None = None) -> str:
+    """Hash the parts of a folder that is one export.
+
+    Args:
+        folder: The folder.
+        root: As for :func:`open_export`.
+        read: The parts as they were read, whose hashes count; those that were not opened cannot matter to what was
+            read of the folder.
+
+    Returns:
+        A hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must not
+        hide that another has changed.
+
+    Raises:
+        ChangedFileError: A part was written while it was read.
+    """
+    hashes = {} if read is None else read.hashes
+    if _CHANGED in hashes.values():
+        raise ChangedFileError
+    paths = list_parts(folder) if read is None else sorted(folder / name for name in read.names)
+    named = ((path.relative_to(folder).as_posix(), path) for path in paths)
+    parts = ((name, hashes.get(name) or _hash_part(path, root)) for name, path in named)
+    return digest(itertools.chain.from_iterable(parts), length=64)
+
+
+def _hash_part(path: Path, root: Path | None) -> str:
+    try:
+        with open_export(path, root) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return str(error.strerror)
 
 
 def open_export(path: Path, root: Path | None) -> BufferedReader:

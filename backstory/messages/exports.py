@@ -16,7 +16,7 @@ from backstory.errors import ExportError, ExportSettingError
 from backstory.languages import detect_language
 from backstory.messages.chat_names import name_chats
 from backstory.messages.chat_rows import split_aliases
-from backstory.messages.export_files import ListedFile, is_media_name, list_files
+from backstory.messages.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.messages.export_parts import conversation_of
 from backstory.messages.file_kinds import describe_media
 from backstory.messages.file_reading import ReadFile, read_file
@@ -77,6 +77,7 @@ class ExportRead:
             author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
         unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
         commands: The last word of each person in each chat on whether to be read there, with real names.
+        files: The files of the folder that affect the messages, with the hashes of the bytes that were read.
     """
 
     messages: pl.DataFrame
@@ -88,6 +89,7 @@ class ExportRead:
     opted_out: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=OPTED_OUT_SCHEMA))
     unknown_people: tuple[int, ...] = ()
     commands: tuple[Command, ...] = ()
+    files: tuple[ExportFile, ...] = ()
 
     @property
     def names(self) -> pl.Series:
@@ -145,6 +147,9 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
         aliases=aliases,
         unread_authors=shared.union(*(row.authors for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
+        files=tuple(
+            _sign(file, row) for file, row in zip(listed, read, strict=True) if file.status != "ignored"
+        ),
     )
     _logger.info(
         "read exports: sources=%d messages=%d quarantined=%d seconds=%.3f",
@@ -198,6 +203,15 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
         pl.col("before").str.len_bytes(), descending=True
     )
     return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
+
+
+def _sign(listed: ListedFile, read: ReadFile) -> ExportFile:
+    sha256, latest_year = read.sha256, read.latest_year
+    if listed.status != "candidate":
+        sha256 = ""
+    elif sha256 is None:  # nothing could be read, and its content is that of now
+        sha256, latest_year = hash_export(listed)
+    return ExportFile(listed.path, listed.source, sha256, latest_year)
 
 
 def _judge_media(read: Sequence[ReadFile]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Final
 
@@ -21,6 +23,7 @@ from backstory.messages.export_parts import (
     ExportParts,
     conversation_of,
     folder_parts,
+    hash_folder,
     list_parts,
     open_export,
     open_parts,
@@ -40,6 +43,7 @@ from backstory.messages.whatsapp import WhatsAppTextReader
 from backstory.messages.whatsapp_zip import WhatsAppZipReader
 from backstory.reading import ReadingLimits, run_limited
 from backstory.settings import ConversationSettings
+from backstory.steady_files import ChangedFileError, SteadyFile
 from backstory.text_encoding import describe_encoding
 from backstory.version import VERSION
 
@@ -57,25 +61,14 @@ READERS: tuple[ExportReader, ...] = (
 SMALL_BYTES: Final = 1 << 20
 """Maximum size of a WhatsApp text that is read in this process: reading time grows only with its length."""
 
+_READINGS: Final = 3
+"""How often a file is read that is written meanwhile."""
+
 _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 _NOTHING: Final = "there is nothing in the file"
 _LENGTH_BYTES: Final = 8
 _TASK: Final = f"{__name__}:read_request"
-_TOLD: Final = (
-    *(
-        "source",
-        "status",
-        "reason",
-        "format",
-        "rows",
-        "encoding",
-        "date_order",
-        "timezone",
-        "chats",
-        "aliases",
-    ),
-)
 
 
 @dataclass
@@ -96,6 +89,9 @@ class ReadFile:
         authors: Names of people who wrote none of the messages, or wrote in a file that waits for a setting.
         chats: As in :class:`backstory.messages.reader.ParsedExport`, like the next one.
         aliases: Further names of authors.
+        sha256: As in :class:`backstory.messages.export_files.ExportFile`, of the bytes that were read; None if nothing
+            could be read, so that no message depends on them.
+        latest_year: As in that class.
     """
 
     source: str
@@ -111,11 +107,18 @@ class ReadFile:
     authors: frozenset[str] = frozenset()
     chats: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    sha256: str | None = None
+    latest_year: int = KNOWN_YEAR
 
     @property
     def is_refused(self) -> bool:
         """Whether the file as a whole could not be read."""
         return 0 in self.unread["line"]
+
+
+_TOLD: Final = tuple(
+    each.name for each in fields(ReadFile) if each.name not in ("unread", "messages", "authors")
+)
 
 
 def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
@@ -143,16 +146,15 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     except OSError as error:
         return _refuse_unopened(file.source, error)
     if content is not None and len(content) <= SMALL_BYTES and not content.startswith(_BINARY):
-        if not content.strip(_BLANK):
-            return ReadFile(file.source, "empty", _NOTHING)
-        if _WHATSAPP_TEXT.detects(content, file.path.name, settings) and not is_line_export(content):
-            return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
+        read = _read_small(content, file, settings, latest_year)
+        if read is not None:
+            read.sha256, read.latest_year = hashlib.sha256(content).hexdigest(), latest_year
+            return read
     request = {
         "path": os.path.abspath(file.path),  # noqa: PTH100 - resolve() would resolve a link a second time
         "root": None if file.root is None else os.fspath(file.root),
         "source": file.source,
         "settings": settings.model_dump(mode="json"),
-        "latest_year": latest_year,
     }
     try:
         answer = run_limited(_TASK, json.dumps(request).encode(), limits, size=size)
@@ -168,12 +170,36 @@ def read_request(request: bytes) -> bytes:
     root = None if wanted["root"] is None else Path(wanted["root"])
     settings = ConversationSettings.model_validate(wanted["settings"])
     try:
-        if path.is_dir():
-            return _encode(read_folder(folder_parts(path, source, root), settings))
-        with open_export(path, root) as opened:
-            return _encode(read_opened(opened, path.name, source, settings, wanted["latest_year"]))
+        for _ in range(_READINGS):
+            with suppress(ChangedFileError):
+                return _encode(_read_steadily(path, root, source, settings))
     except OSError as error:
         return _encode(_refuse_unopened(source, error))
+    refused = _refuse(source, "failed", "it was written whenever it was read; the next run reads it again")
+    refused.sha256 = ""  # the hash of no file, so that the next run finds it changed
+    return _encode(refused)
+
+
+def _read_steadily(path: Path, root: Path | None, source: str, settings: ConversationSettings) -> ReadFile:
+    """Read a file or a folder, with the hash of exactly the bytes that were read.
+
+    Raises:
+        ChangedFileError: It was written meanwhile.
+        OSError: It cannot be opened.
+    """
+    if path.is_dir():
+        parts = folder_parts(path, source, root)
+        read = read_folder(parts, settings)
+        read.sha256 = hash_folder(path, root, parts)
+        return read
+    with open_export(path, root) as opened:
+        steady = SteadyFile(opened)
+        latest_year = latest_year_of(os.fstat(opened.fileno()).st_mtime)
+        read = read_opened(io.BufferedReader(steady), path.name, source, settings, latest_year)
+        if steady.is_changed:
+            raise ChangedFileError
+        read.sha256, read.latest_year = steady.sha256(), latest_year
+    return read
 
 
 def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
@@ -251,6 +277,17 @@ def parse_content(
     if reader is None:
         return _refuse(source, "unsupported", describe_unsupported(content, name, VERSION))
     return _parse(reader, content, source, settings, latest_year)
+
+
+def _read_small(
+    content: bytes, file: ListedFile, settings: ConversationSettings, latest_year: int
+) -> ReadFile | None:
+    """Read a small file that is blank or a WhatsApp text; None for any other."""
+    if not content.strip(_BLANK):
+        return ReadFile(file.source, "empty", _NOTHING)
+    if _WHATSAPP_TEXT.detects(content, file.path.name, settings) and not is_line_export(content):
+        return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
+    return None
 
 
 def _read_beginning(file: ListedFile) -> tuple[int, int, bytes | None]:

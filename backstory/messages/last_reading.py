@@ -32,17 +32,16 @@ class LastReading:
             settings: Time zone, date order, column names, overrides and limits.
 
         Returns:
-            What was read, and the files as they were after they were read. A caller that compares them with the
-            files of before knows whether a file changed meanwhile.
+            What was read, and the files with the hashes of the bytes that were read. A caller that compares them with
+            the files of before knows whether a file changed meanwhile.
         """
         files = find_exports(folder)
         if self._read is not None and self._key == _hash(folder, settings, files):
             return self._read, files
         read = read_exports(folder, settings)
-        files_after = find_exports(folder)
-        self._key = _hash(folder, settings, files_after) if files_after == files else ""
-        self._read, self._names = (read if self._key else None), read.names
-        return read, files_after
+        self._key = _hash(folder, settings, read.files)
+        self._read, self._names = read, read.names
+        return read, read.files
 
     def read_names(self, folder: Path, settings: ConversationSettings) -> pl.Series:
         """Return all names of people as written in the exports, sorted; they are known after :meth:`release`."""

@@ -30,7 +30,6 @@ from backstory.pipeline.lone_messages import require_no_lone_messages
 from backstory.pipeline.readings import (
     EXPORT_SOURCES,
     Reading,
-    exports_fingerprint,
     fingerprint_messages,
     put_as_stored,
     read_chats,
@@ -65,15 +64,15 @@ def find_partitions(workspace: Workspace) -> list[str]:
     """
     workspace.ledger.set_aside_if_damaged()
     settings = workspace.settings.partitions
-    fingerprint = _fingerprint_extent(workspace)
+    fingerprint = _fingerprint_extent(workspace, find_exports(workspace.exports))
     known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
-        read, _ = read_chats(workspace)
+        read, files = read_chats(workspace)
         # An archived message stands for one of an export only by its id, which stored messages have.
         messages = (
             read.messages
             if read_archive(workspace.archive).is_empty()
-            else read_all_messages(workspace).messages
+            else _keep_archived(workspace, read, files).messages
         )
         if not settings.admit_lone_messages:
             require_no_lone_messages(messages)
@@ -83,9 +82,9 @@ def find_partitions(workspace: Workspace) -> list[str]:
             if stored := list_partitions(workspace.tables, "messages"):
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read))
-        known = Entry(fingerprint, " ".join(map(str, (keys.min(), keys.max()))), len(messages))
-        if _fingerprint_extent(workspace) == fingerprint:
-            workspace.ledger.record(_EXTENT, {_EXPORTS: known})
+        extent = " ".join(map(str, (keys.min(), keys.max())))
+        known = Entry(_fingerprint_extent(workspace, files), extent, len(messages))
+        workspace.ledger.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
     return partition_range(first, last, settings.grain)
 
@@ -107,7 +106,10 @@ def read_all_messages(workspace: Workspace) -> Reading:
         PrivacyError: A message still holds a real name.
         WorkspaceError: The archive or the key of the pseudonyms cannot be used.
     """
-    read, files = read_chats(workspace)
+    return _keep_archived(workspace, *read_chats(workspace))
+
+
+def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[ExportFile]) -> Reading:
     return keep_archived(workspace, put_as_stored(workspace, read), files)
 
 
@@ -117,8 +119,8 @@ class _Messages:
 
     Attributes:
         rows: The messages, with their ``partition``.
-        fingerprint: Hash of everything that the stage reads, after it was read.
-        files: The exports after they were read.
+        fingerprint: Hash of everything that the stage has read.
+        files: The exports with the hashes of what was read of them.
         counts: Figures of the stage.
     """
 
@@ -151,7 +153,7 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
 
     @cache
     def read_messages() -> _Messages:
-        read = _read_and_write_beside(workspace, files, partitions)
+        read = _read_and_write_beside(workspace, partitions)
         counts.update(read.counts)
         return read
 
@@ -179,12 +181,10 @@ def materialize_messages(workspace: Workspace, partitions: Sequence[str]) -> Sta
     return report
 
 
-def _read_and_write_beside(
-    workspace: Workspace, files: Sequence[ExportFile], partitions: Sequence[str]
-) -> _Messages:
+def _read_and_write_beside(workspace: Workspace, partitions: Sequence[str]) -> _Messages:
     """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
-    read, files_after = read_chats(workspace)
-    reading = keep_archived(workspace, put_as_stored(workspace, read), files)
+    read, files = read_chats(workspace)
+    reading = _keep_archived(workspace, read, files)
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
     held_messages = bool(list_partitions(workspace.tables, "messages"))
@@ -194,11 +194,8 @@ def _read_and_write_beside(
     forget_changed(workspace, files)
     _write_quarantine(workspace, reading.quarantine)
     # Last, because its ledger entry also confirms the quarantine.
-    fingerprint, fingerprint_after = (
-        fingerprint_messages(workspace, found) for found in (files, files_after)
-    )
-    inputs = fingerprint if fingerprint_after == fingerprint else ""
-    write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, inputs)
+    fingerprint = fingerprint_messages(workspace, files)
+    write_beside(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
     log_unread(sources)
     if messages.is_empty() and not held_messages and len(sources.filter(pl.col("status") != "ignored")):
         raise WorkspaceError(_describe_nothing(workspace, read))
@@ -209,8 +206,8 @@ def _read_and_write_beside(
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
     return _Messages(
         messages.with_columns(keys),
-        fingerprint_after,
-        files_after,
+        fingerprint,
+        files,
         {
             "messages": len(messages),
             **({"opted_out": opted_out} if (opted_out := int(reading.opted_out["messages"].sum())) else {}),
@@ -257,9 +254,9 @@ def find_pending_messages(workspace: Workspace, partitions: Sequence[str]) -> li
     return find_pending(workspace, "messages", dict.fromkeys(partitions, fingerprint))
 
 
-def _fingerprint_extent(workspace: Workspace) -> str:
+def _fingerprint_extent(workspace: Workspace, files: Sequence[ExportFile]) -> str:
     admitted = str(workspace.settings.partitions.admit_lone_messages)
-    return digest([exports_fingerprint(workspace), admitted])
+    return digest([fingerprint_messages(workspace, files), admitted])
 
 
 def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:

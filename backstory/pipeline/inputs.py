@@ -49,6 +49,11 @@ def code_version(table: str) -> str:
     return str(CODE_VERSIONS[table])
 
 
+def depends_on_model(table: str) -> bool:
+    """Return whether the stage that writes a table may give other rows with another embedder."""
+    return table not in ("messages", "documents", "posts")
+
+
 def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = None) -> str:
     """Hash what a stage depends on besides the tables that it reads: code, settings, model, snapshot.
 
@@ -60,7 +65,7 @@ def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = N
     Returns:
         A hash that changes when the stage may give other rows for the same tables.
     """
-    models = [workspace.embedder.id] if table not in ("messages", "documents", "posts") else []
+    models = [workspace.embedder.id] if depends_on_model(table) else []
     searched = current_version(workspace.index) if snapshot is None else snapshot
     snapshots = [searched] if table in ("hits", "contexts", "window_contexts") else []
     read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)

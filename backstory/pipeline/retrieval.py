@@ -271,12 +271,10 @@ def _opening(workspace: Workspace) -> Iterator[Callable[[], SearchIndex]]:
     with ExitStack() as stack:
 
         @cache
-        def open_verified() -> SearchIndex:
-            index = stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
-            index.verify()
-            return index
+        def open_once() -> SearchIndex:
+            return stack.enter_context(open_index(workspace.index, embedder_id=workspace.embedder.id))
 
-        yield open_verified
+        yield open_once
 
 
 def find_pending_retrieval(

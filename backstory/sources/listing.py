@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -106,15 +105,19 @@ def _take_defaults(listing: FolderListing, settings: SourceSettings) -> FolderLi
 def _hash_listing(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
     for entry in listing.left_out:
         yield f"{entry.uri} {entry.status} {entry.reason}"
+    archives: dict[Path, str] = {}
     for file in listing.files:
-        yield f"{file.uri} {_hash_file(file, hashes)}"
+        if file.archive is None:
+            yield f"{file.uri} {_hash_file(file, hashes)}"
+        else:  # which changes with any of its members
+            if file.path not in archives:
+                archives[file.path] = _hash_file(file, hashes)
+            yield f"{file.uri} {archives[file.path]}"
 
 
 def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
     try:
-        if file.archive is not None:
-            return hashlib.sha256(file.read()).hexdigest()
-        return hashes.hash(os.fspath(file.path), file.read)
+        return hashes.hash(os.fspath(file.path), file.open)
     except FileNotFoundError:
         return "gone"
     except DocumentError as error:

@@ -50,9 +50,10 @@ def allow(library: Library, root: Path) -> Agent:
 def test_a_query_gives_the_documented_keys(reader: Agent) -> None:
     found = reader.query_documents("What is the night train?")
     assert set(found) == {
-        "status", "message", "chunks", "num_chunks", "search_keys_used", "source_files", "instruction", "debug_info",
+        "status", "message", "chunks", "num_chunks", "search_keys_used", "source_files", "instruction", "degraded",
+        "debug_info",
     }  # fmt: skip
-    assert (found["status"], found["debug_info"]) == ("success", None)
+    assert (found["status"], found["degraded"], found["debug_info"]) == ("success", None, None)
     assert found["num_chunks"] == len(found["chunks"])
     assert set(found["chunks"][0]) == {
         "chunk_id", "page", "page_end", "content", "relevance_score", "source_file",

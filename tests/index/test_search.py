@@ -91,7 +91,6 @@ def test_an_empty_index_answers(engine: str, new_corpus: Any, tmp_path: Path) ->
             result = index.search(query, SearchRequest(top_k=5, ranking=ranking), texts=["words"])
             assert result.hits.shape == (0, len(COLUMNS))
         assert index.search(query, SearchRequest(top_k=5)).reason == "the index is empty"
-        index.verify()
 
 
 def test_a_threshold_admits_what_reaches_it(index: SearchIndex, corpus: Any, listed: Any) -> None:

@@ -33,7 +33,8 @@ def with_dagster(wheel: Path, tmp_path_factory: pytest.TempPathFactory, model_ca
 
 def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        names = archive.namelist()
+    held = {name for name in names if ".dist-info/" not in name}
     here = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "backstory").rglob("*")
@@ -41,6 +42,8 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
     }
     assert held == here
     assert "backstory/py.typed" in held
+    licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
+    assert licences == {"LICENSE", "NOTICE"}
     assert "backstory/report/templates/page.html" in held
 
 

@@ -13,15 +13,18 @@ from backstory.errors import NoIndexError, SearchIndexError, StaleIndexWarning
 from backstory.index import SearchRequest, current_version, open_index
 from backstory.index.snapshot import history
 from backstory.index.snapshot.history import read_history
+from backstory.index.snapshot.manifest import find_damage
 from backstory.inspection.audit import audit
 from backstory.inspection.doctor import examine
 from backstory.inspection.serving import open_served
 from backstory.library import Library
 from backstory.library.results import SearchAnswer
+from backstory.mcp_server.server import make_server
 from backstory.pipeline.search_index import materialize_search_index
 from backstory.workspace import open_workspace
 from tests.cli.invocation import run as invoke
 from tests.embeddings.local.tiny_bert import write_tiny_bert
+from tests.mcp_server.calling import call
 from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
 
@@ -72,6 +75,46 @@ def test_the_last_good_snapshot_is_served_until_a_run_builds_the_current_one(
     assert search(root, "a sourdough starter").notes == ()
 
 
+def test_a_changed_byte_in_any_file_gives_the_last_good_snapshot(root: Path) -> None:
+    """Wherever the byte is, no parser meets the damaged file, and the answer says that it is degraded."""
+    [earlier, current] = [line.version for line in read_history(root / "index")]
+    sound = search(root, "a sourdough starter")
+    assert (sound.index_version, sound.degraded) == (current, None)
+    for path in sorted(path for path in (root / "index" / current).rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        for place in (0, len(content) // 3, 2 * len(content) // 3, len(content) - 1):
+            path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+            told = search(root, "a sourdough starter").to_dict()
+            assert (told["index_version"], told["hits"][0]["slug"]) == (earlier, "sourdough"), (path, place)
+            assert f"snapshot {earlier}" in told["degraded"]
+        path.write_bytes(content)
+    assert search(root, "a sourdough starter") == sound
+
+
+def test_every_kind_of_answer_says_that_it_is_degraded(root: Path) -> None:
+    damage(root, "rows.arrow")
+    with Library.open(root) as library:
+        server = make_server(library, allow_write=False)
+        answers = [
+            library.context("a sourdough starter").to_dict(),
+            call(server, "query_documents", query="a sourdough starter"),
+            call(server, "search", query="a sourdough starter"),
+            call(server, "cover_conversation", text="a sourdough starter"),
+        ]
+    for answer in answers:
+        assert "`backstory run`" in answer["degraded"]
+
+
+@pytest.mark.parametrize("name", ["documents.arrow", "rows.arrow", "vectors.npy", "manifest.json"])
+def test_an_addition_builds_a_damaged_snapshot_again(root: Path, name: str) -> None:
+    path = root / "index" / current_version(root / "index") / name
+    path.write_bytes(b"?" + path.read_bytes()[1:])
+    with Library.open(root) as library:
+        assert library.add(["Quinces ripen late."]).success
+        answer = library.search("quinces")
+        assert (answer.degraded, answer.notes, answer.hits[0].text) == (None, (), "Quinces ripen late.")
+
+
 def test_a_python_caller_is_warned(root: Path) -> None:
     damage(root)
     with pytest.warns(StaleIndexWarning, match="answers come from snapshot"):
@@ -99,14 +142,10 @@ def test_the_former_embedder_answers_until_a_run_has_built_the_new_index(root: P
 
 def test_a_run_never_searches_an_earlier_snapshot(root: Path) -> None:
     version = damage(root)
-    with (
-        pytest.raises(SearchIndexError, match="differs from its checksum"),
-        open_index(root / "index") as index,
-    ):
-        index.verify()
+    with pytest.raises(SearchIndexError, match="differs from its checksum"):
+        open_index(root / "index")
     materialize_search_index(open_workspace(root))
     with open_index(root / "index") as index:
-        index.verify()
         assert index.version == version
 
 
@@ -166,7 +205,7 @@ def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root:
             again = held.search(queries, request, texts=texts).hits
             assert again.equals(first)
             assert held.describe(again["chunk_id"]).height == again.height
-            held.verify()
+            assert find_damage(root / "index" / held.version, checksums=True) is None
         assert current_version(root / "index") != held.version
         version = held.version
     post.write_text("# Frost\n\nNo frost.\n", encoding="utf-8")

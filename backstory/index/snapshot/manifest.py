@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -126,7 +126,7 @@ def find_damage(folder: Path, *, checksums: bool) -> str | None:
         manifest = read_manifest(folder)
     except SearchIndexError as error:
         return str(error)
-    return _find_damaged_file(folder, manifest, checksums=checksums)
+    return _find_damaged_file(folder, manifest.files, checksums=checksums)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -153,8 +153,8 @@ def _of_another_format(folder: Path, manifest: Manifest) -> str:
     )
 
 
-def _find_damaged_file(folder: Path, manifest: Manifest, *, checksums: bool) -> str | None:
-    for name, expected in manifest.files.items():
+def _find_damaged_file(folder: Path, files: Mapping[str, FileRecord], *, checksums: bool) -> str | None:
+    for name, expected in files.items():
         path = folder / name
         if not path.is_file():
             return _damaged(folder, f"{name} is absent")
@@ -170,9 +170,10 @@ def _damaged(folder: Path, what: str) -> str:
 
 
 class Snapshot:
-    """An open snapshot. While it is open, a shared lock on its manifest protects it from pruning.
+    """An open snapshot, every file of which had its checksum when it was opened.
 
-    Garbage collection closes the snapshot if nothing closed it before.
+    While it is open, a shared lock on its manifest protects it from pruning. Garbage collection closes the snapshot if
+    nothing closed it before.
 
     Args:
         folder: The snapshot's folder.
@@ -187,7 +188,8 @@ class Snapshot:
         self.manifest = read_manifest(folder)
         if self.manifest.format != FORMAT:
             raise SearchIndexError(_of_another_format(folder, self.manifest))
-        if damage := _find_damaged_file(folder, self.manifest, checksums=False):
+        # Before any file is parsed: a parser may crash on a damaged one, or read other rows from it.
+        if damage := _find_damaged_file(folder, self.manifest.files, checksums=True):
             raise SearchIndexError(damage)
         self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
         self.rows = read_mapped(folder / ROWS_FILE)
@@ -217,6 +219,20 @@ def closed_to_readers(folder: Path) -> Iterator[bool]:
         return
     with file:
         yield lock(file, wait=False)
+
+
+def read_documents(folder: Path) -> pl.DataFrame:
+    """Read the documents of a snapshot that is not open, after comparing them with their checksum.
+
+    Raises:
+        SearchIndexError: They, or the manifest, are absent or damaged.
+    """
+    record = read_manifest(folder).files.get(DOCUMENTS_FILE)
+    if record is None:
+        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} does not name {DOCUMENTS_FILE}"))
+    if damage := _find_damaged_file(folder, {DOCUMENTS_FILE: record}, checksums=True):
+        raise SearchIndexError(damage)
+    return read_mapped(folder / DOCUMENTS_FILE)
 
 
 def write_mapped(path: Path, frame: pl.DataFrame) -> None:

