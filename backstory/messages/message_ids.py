@@ -26,7 +26,8 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         The columns of :class:`backstory.tables.schemas.Messages`, sorted by timestamp, source and position in
-        the source. An answer to a message that is not among them has no ``reply_to``.
+        the source; ``seq`` counts messages of one source with the same timestamp. An answer to a message that is not
+        among them has no ``reply_to``.
     """
     is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
     latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))
@@ -42,6 +43,8 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
         .unique("message_id", keep="first", maintain_order=True)
         .sort("timestamp", "source", "seq", maintain_order=True)
+        # Not the position in the whole source, so that one late message changes no row of another time.
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over("timestamp", "source").alias("seq"))
     )
     return conform(_resolve_answers(named), Messages)
 

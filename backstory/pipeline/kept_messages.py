@@ -72,9 +72,9 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
             find_missing(base.select(columns), reading.messages)["message_id"].implode()
         )
     )
-    # Within the same minute, archived messages come first, because an export loses its oldest messages.
+    # Of the same time, archived messages come first, because an export loses its oldest messages.
     place = pl.int_range(pl.len()) - pl.len().cast(pl.Int64)
-    only = only.with_columns(place.over("conversation_id").alias("seq"))
+    only = only.with_columns(place.over("timestamp", "source").alias("seq"))
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
     present = reading.messages.filter(pl.col("conversation_id").is_in(list(kept)))
     archive = pl.concat([_as_archived(present, how, held=True), only.with_columns(held=pl.lit(value=False))])

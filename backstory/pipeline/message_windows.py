@@ -16,6 +16,7 @@ from backstory.pipeline.incremental import (
     split_by_partition,
 )
 from backstory.pipeline.inputs import hash_dependencies
+from backstory.pipeline.posts import remove_posts_of_gone_windows
 from backstory.pipeline.stage_report import StageReport
 from backstory.tables.partitions import partition_keys, previous_partition
 from backstory.window_chunks import cut_window_chunks
@@ -29,7 +30,7 @@ def find_pending_windows(workspace: Workspace, partitions: Sequence[str]) -> lis
 
 
 def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> StageReport:
-    """Cut the messages of each partition into windows."""
+    """Cut the messages of each partition into windows, and remove the posts of windows that are gone."""
     settings = workspace.settings.windows
     embedder = workspace.embedder
     inputs = _inputs_of_windows(workspace, partitions)
@@ -45,7 +46,11 @@ def materialize_windows(workspace: Workspace, partitions: Sequence[str]) -> Stag
         )
         return split_by_partition(windows, pending, keep_key=True)
 
-    return materialize_partitions(workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages"))
+    report = materialize_partitions(
+        workspace, "windows", inputs, compute, weigh=rows_of(workspace, "messages")
+    )
+    remove_posts_of_gone_windows(workspace, partitions)
+    return report
 
 
 def find_pending_window_chunks(workspace: Workspace, partitions: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from backstory.pipeline.incremental import (
     content_of,
     find_pending,
     materialize_partitions,
+    read_made,
     rows_of,
 )
 from backstory.pipeline.inputs import hash_dependencies
@@ -33,7 +34,14 @@ from backstory.tables.schemas import Posts
 from backstory.workspace import Workspace
 from backstory.writing.draft import Writer
 from backstory.writing.model_writer import count_requests
-from backstory.writing.post_files import draft_path, hash_file, inspect_file, place_post, remove_post
+from backstory.writing.post_files import (
+    draft_path,
+    hash_file,
+    inspect_file,
+    make_slug,
+    place_post,
+    remove_post,
+)
 from backstory.writing.posts import (
     PUBLISHED,
     as_post,
@@ -55,6 +63,7 @@ WAITING: Final = "waiting_for_earlier_posts"
 _ASKED_AGAIN: Final = "posts_to_ask_again"
 _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run goes on"
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
+_BEING_WRITTEN: Final = "being written"
 _FOLDERS: Final = "post_folders"
 _NAMED: Final = 3
 
@@ -104,6 +113,29 @@ def find_pending_posts(workspace: Workspace, partitions: Sequence[str]) -> list[
     changed = set(_find_unfinished(workspace, partitions))
     changed.update(find_pending(workspace, POSTS, _inputs(workspace, partitions)))
     return [key for key in partitions if key in changed]
+
+
+def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> None:
+    """Remove the files of posts whose windows are gone, before anything reads them as documents.
+
+    A file that a person has edited stays, as a document of that person. The stage of the posts names it.
+
+    Args:
+        workspace: A workspace with the windows of these partitions.
+        partitions: Keys of partitions.
+    """
+    files = workspace.ledger.read(FILES)
+    made = workspace.ledger.read("windows")
+    looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
+    windows = read_made(workspace, "windows", sorted(looked_at))
+    columns = windows.select("conversation_id", "window_id", "started_at")
+    slugs = {make_slug(*window) for window in columns.iter_rows()}
+    gone = [
+        slug
+        for slug, entry in files.items()
+        if entry.inputs not in made or (entry.inputs in looked_at and slug not in slugs)
+    ]
+    workspace.ledger.forget(FILES, [slug for slug in gone if remove_post(workspace.written / f"{slug}.md")])
 
 
 def list_files_of_people(workspace: Workspace) -> list[str]:
@@ -183,8 +215,10 @@ def _write(
     all_read = cache(lambda: not find_pending_documents(workspace))
 
     def is_served(row: Mapping[str, Any]) -> bool:
-        if served is None or row["status"] in (*_WITHOUT_FILE, "failed"):
+        if served is None or row["status"] == "failed":
             return True
+        if row["status"] in _WITHOUT_FILE:
+            return row["slug"] not in before  # its earlier post is a document until the next round
         file = placed.get(row["slug"])
         if file is None:
             return False
@@ -245,7 +279,8 @@ def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[d
         The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the ledger.
     """
     path = workspace.written / f"{row['slug']}.md"
-    workspace.ledger.forget(FILES, [row["slug"]])
+    # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
+    workspace.ledger.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
     if not place_post(path, as_post(row)):
         aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
         row = row | {

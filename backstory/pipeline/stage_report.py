@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from backstory.prompt_escaping import escape_line
+from backstory.tables.parquet import WHOLE
 from backstory.telemetry.logs import PRINTED
 
 REPORT_LOGGER = __name__
@@ -122,6 +123,8 @@ def join_rounds(rounds: Sequence[tuple[Sequence[str], StageReport]], *, rows: in
         add_counts(spent, {name: value for name, value in report.counts.items() if name.startswith(_SPENT)})
     joined = join_reports([report for report in made.values() if report.computed] or [rounds[-1][1]])
     texts = {name: value for name, value in rounds[-1][1].counts.items() if isinstance(value, str)}
+    if notice := _join_notices(rounds):
+        texts["notice"] = notice
     return replace(
         joined,
         rows=rows,
@@ -130,6 +133,16 @@ def join_rounds(rounds: Sequence[tuple[Sequence[str], StageReport]], *, rows: in
         counts={**joined.counts, **texts, **spent},
         stopped=rounds[-1][1].stopped,
     )
+
+
+def _join_notices(rounds: Sequence[tuple[Sequence[str], StageReport]]) -> str:
+    """Join the notices about partitions. Of a table without partitions, only the last report says what holds."""
+    joined = ""
+    for keys, report in rounds:
+        notice = str(report.counts.get("notice", ""))
+        if WHOLE not in keys and notice not in joined:
+            joined = f"{joined} {notice}".lstrip()
+    return joined
 
 
 def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:

@@ -35,7 +35,7 @@ class Messages(Table):
         description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
     )
     timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
-    seq: int = pa.Field(description="Position in its source; orders messages with the same timestamp.")
+    seq: int = pa.Field(description="Position among the messages of its source with the same timestamp.")
     author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
     text: str = pa.Field(
         nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."

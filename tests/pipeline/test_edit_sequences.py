@@ -1,6 +1,8 @@
 """Random edits, one after another, with runs of every kind between them: each ends as a workspace without a history.
 
-``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 10 steps each, or 15 in the long tests.
+Written posts are documents of later windows, so that whatever goes or changes must leave those, too.
+
+``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 6 steps each, or 15 in the long tests.
 """
 
 import os
@@ -18,11 +20,11 @@ from backstory.workspace import open_workspace
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
-from tests.pipeline.workspace_states import FreshWorkspaces, describe, first_inputs, run, write_inputs
+from tests.pipeline.workspace_states import FreshWorkspaces, describe, feedback_inputs, run, write_inputs
 from tests.workspaces import CHAT, replace_recorded
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
-STEPS = 15 if LONG_TESTS else 10
+STEPS = 15 if LONG_TESTS else 6
 
 Inputs = dict[str, str]
 Edit = Callable[[Inputs, random.Random], object]
@@ -31,11 +33,18 @@ SETTINGS_TRIED = (
     ("top_k: 3", "top_k: 2"),
     ("size: 6", "size: 4"),
     ("overlap: 2", "overlap: 0"),
-    ("top_k: 3", "top_k: 3, as_of: false"),
+    (
+        "rag: {top_k: 3}\nwriters: {provider: digest, feedback: 'on'}",
+        "rag: {top_k: 3, as_of: false}\nwriters: {provider: digest}",
+    ),
     ("top_k: 3", "top_k: 3, strategy: mmr"),
     ("start: 2025-03-01", "start: 2025-03-01, grain: week"),
     ("rag: {top_k: 3}", "rag: {enabled: false}"),
     ("rag: {top_k: 3}", "rag: {top_k: 3}\nchunks: {max_tokens: 24, overlap_tokens: 0}"),
+    ("folder: chats", "folder: chats, timezone: Asia/Tokyo"),
+    ("rag: {top_k: 3}", "rag: {top_k: 3}\nprivacy: {exclude: [Cleo Marsh]}"),
+    ("feedback: 'on'", "feedback: 'off'"),
+    ("feedback: 'on'", "feedback: 'on', without_context: skip"),
 )
 
 LATER = "14/03/2025, 12:00 - Eve Stone: A late message about {}\n"
@@ -68,6 +77,15 @@ def cut_chat(inputs: Inputs, rng: random.Random) -> None:
     name = rng.choice(chats(inputs))
     lines = inputs[name].splitlines(keepends=True)
     inputs[name] = "".join(lines[rng.randrange(len(lines)) :])
+
+
+def remove_day(inputs: Inputs, rng: random.Random) -> None:
+    name = rng.choice(chats(inputs))
+    lines = inputs[name].splitlines(keepends=True)
+    day = rng.choice(lines)[:10]
+    inputs[name] = "".join(line for line in lines if not line.startswith(day))
+    if not inputs[name]:
+        del inputs[name]
 
 
 def restore_chat(inputs: Inputs, _: random.Random) -> None:
@@ -110,20 +128,20 @@ def remove_post(inputs: Inputs, rng: random.Random) -> None:
 
 
 def restore_posts(inputs: Inputs, _: random.Random) -> None:
-    inputs.update({name: text for name, text in first_inputs().items() if name.startswith("posts/")})
+    inputs.update({name: text for name, text in feedback_inputs().items() if name.startswith("posts/")})
 
 
 def try_setting(inputs: Inputs, rng: random.Random) -> None:
-    inputs["backstory.yaml"] = first_inputs()["backstory.yaml"].replace(*rng.choice(SETTINGS_TRIED))
+    inputs["backstory.yaml"] = feedback_inputs()["backstory.yaml"].replace(*rng.choice(SETTINGS_TRIED))
 
 
 def put_settings_back(inputs: Inputs, _: random.Random) -> None:
-    inputs["backstory.yaml"] = first_inputs()["backstory.yaml"]
+    inputs["backstory.yaml"] = feedback_inputs()["backstory.yaml"]
 
 
 EDITS: tuple[Edit, ...] = (
-    add_chat, remove_chat, rename_chat, cut_chat, restore_chat, edit_old_message, append_message, break_line,
-    add_post, edit_post, rename_post, remove_post, restore_posts, try_setting, put_settings_back,
+    add_chat, remove_chat, rename_chat, cut_chat, remove_day, restore_chat, edit_old_message, append_message,
+    break_line, add_post, edit_post, rename_post, remove_post, restore_posts, try_setting, put_settings_back,
 )  # fmt: skip
 
 
@@ -161,7 +179,7 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
     seed: int, tmp_path: Path, fresh_workspaces: FreshWorkspaces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    history = [first_inputs()]
+    history = [feedback_inputs()]
     write_inputs(tmp_path, history[0])
     for _ in range(STEPS):
         tried = edited(history[-1], rng)
@@ -187,7 +205,7 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
 def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
     tmp_path: Path, fresh_workspaces: FreshWorkspaces
 ) -> None:
-    before = first_inputs()
+    before = feedback_inputs()
     write_inputs(tmp_path, before)
     after = dict(before)
     edit_post(after, random.Random(1))
@@ -205,7 +223,7 @@ def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
 
 
 def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -> None:
-    write_inputs(tmp_path, first_inputs())
+    write_inputs(tmp_path, feedback_inputs())
     assert run(tmp_path).success
     workspace = open_workspace(tmp_path)
     day = next(key for key, entry in workspace.ledger.read("window_contexts").items() if entry.rows)
@@ -224,7 +242,7 @@ def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -
 def test_edits_and_damage_through_dagster_end_as_a_workspace_without_a_history(
     tmp_path: Path, fresh_workspaces: FreshWorkspaces
 ) -> None:
-    inputs = first_inputs()
+    inputs = feedback_inputs()
     write_inputs(tmp_path, inputs)
     for edit in (None, cut_chat, remove_post):
         if edit is not None:

@@ -1,6 +1,7 @@
 """Written posts as documents: many days, each given the posts before it and never one from itself or its future."""
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +17,14 @@ from backstory.tables import read_table
 from backstory.workspace import Workspace, open_workspace
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
-from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
+from tests.pipeline.feedback_workspaces import (
+    SETTINGS,
+    list_lines,
+    read_all,
+    read_files,
+    write_chat,
+    write_workspace,
+)
 
 MANY_DAYS = 60 if LONG_TESTS else 20
 
@@ -205,6 +213,89 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
     run_pipeline(open_workspace(workspace.root))
     tables = read_all(chains)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
+
+
+def leave_out_day(workspace: Workspace, day: int) -> None:
+    lines = list_lines(DAYS, windows=2)
+    kept = [*lines[: day * 4], *lines[day * 4 + 4 :]]
+    (workspace.exports / "garden.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def leave_out_chat(workspace: Workspace) -> None:
+    (workspace.exports / "moths.txt").unlink()
+
+
+def set_setting(workspace: Workspace, before: str, after: str) -> None:
+    settings = workspace.root / "backstory.yaml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+
+
+LONG_REMOVALS: Mapping[str, Callable[[Workspace], None]] = {
+    "the first day": lambda workspace: leave_out_day(workspace, 0),
+    "the last day": lambda workspace: leave_out_day(workspace, 2),
+    "a chat": leave_out_chat,
+    "another time zone": lambda workspace: set_setting(workspace, "chats,", "chats, timezone: Asia/Tokyo,"),
+    "a person": lambda workspace: set_setting(workspace, "rag:", "privacy: {exclude: [Ben Okri]}\nrag:"),
+}
+REMOVALS: Mapping[str, Callable[[Workspace], None]] = {
+    "a day in the middle": lambda workspace: leave_out_day(workspace, 1),
+    "short posts": lambda workspace: set_setting(workspace, "digest,", "digest, min_characters: 400,"),
+}
+
+
+@pytest.fixture(scope="module")
+def two_chats(chains: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The workspace of chains with a second chat, whose windows come first."""
+    workspace = copy(chains, tmp_path_factory.mktemp("two") / "workspace")
+    (workspace.exports / "moths.txt").write_text(
+        "01/01/2025, 00:10 - Cleo Marsh: Is the moth trap by the sourdough starter?\n"
+        "02/01/2025, 00:10 - Cleo Marsh: The moth trap fell on the tomato blight\n",
+        encoding="utf-8",
+    )
+    run(workspace)
+    return workspace
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        *(pytest.param(remove, id=name) for name, remove in REMOVALS.items()),
+        *(pytest.param(remove, id=name, marks=pytest.mark.long) for name, remove in LONG_REMOVALS.items()),
+    ],
+)
+def test_posts_of_windows_that_are_gone_leave_in_the_same_run(
+    two_chats: Workspace, tmp_path: Path, remove: Callable[[Workspace], None]
+) -> None:
+    workspace = copy(two_chats, tmp_path / "removed")
+    remove(workspace)
+    run(workspace)
+    assert run(workspace) == {}
+    wanted = tmp_path / "fresh"
+    for part in ("chats", "posts", ".backstory"):
+        shutil.copytree(workspace.root / part, wanted / part)
+    shutil.copy(workspace.root / "backstory.yaml", wanted)
+    fresh = open_workspace(wanted)
+    run(fresh)
+    tables = read_all(fresh)
+    assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
+    assert read_files(workspace) == read_files(fresh) != read_files(two_chats)
+    assert current_version(workspace.index) == current_version(fresh.index)
+
+
+def test_an_edited_post_stays_a_document_of_its_editor_when_its_window_goes(
+    chains: Workspace, tmp_path: Path
+) -> None:
+    workspace = copy(chains, tmp_path / "edited")
+    edited = edit_first_post(workspace)
+    run(workspace)
+    text = edited.read_bytes()
+    leave_out_day(workspace, 0)
+    notice = str(run(workspace)["posts"].counts["notice"])
+    assert f"{edited.name} in written/ stays though its window is gone" in notice
+    assert edited.read_bytes() == text
+    served = read_table(workspace.tables, "documents").filter(status="ok")["uri"]
+    assert [uri for uri in served if "2025-01-01" in uri] == [f"{WRITTEN_PREFIX}written/{edited.name}"]
+    assert run(workspace) == {}
 
 
 def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> None:

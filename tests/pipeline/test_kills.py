@@ -1,5 +1,7 @@
 """Runs of real processes that end by ``kill -9``: the next run leaves what a run without a kill leaves.
 
+Written posts are documents of later windows, and a day is gone, so that its posts leave them.
+
 ``BACKSTORY_KILLS`` sets the number of kills.
 """
 
@@ -14,17 +16,22 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
+from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "3"))
 ROOT = Path(__file__).resolve().parents[2]
-_MOMENTS = {"first": 900, "incremental": 870}
+_MOMENTS = {"first": 2800, "incremental": 2900}
 """About how often a run touches a file; a moment after its end kills nothing, and is as good a case."""
 
 
 def edit(root: Path) -> None:
-    with (root / "chats" / "garden.txt").open("a", encoding="utf-8") as chat:
-        chat.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp by the train\n")
+    chat = root / "chats" / "garden.txt"
+    lines = [
+        *chat.read_text(encoding="utf-8").splitlines(),
+        "16/03/2025, 08:00 - Ada Lind: Moths on the train",
+    ]
+    kept = [f"{line}\n" for line in lines if not line.startswith("13/03")]
+    chat.write_text("".join(kept), encoding="utf-8")
     (root / "posts" / "sourdough.md").unlink()
     settings = root / "backstory.yaml"
     settings.write_text(
@@ -35,7 +42,7 @@ def edit(root: Path) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("kills") / "workspace"
-    write_inputs(root, first_inputs())
+    write_inputs(root, feedback_inputs())
     assert run(root).success
     return root
 
@@ -56,7 +63,7 @@ def test_a_killed_run_is_completed_by_the_next(
     kind = ("first", "incremental")[number % 2]
     root = tmp_path / "workspace"
     if kind == "first":
-        write_inputs(root, first_inputs())
+        write_inputs(root, feedback_inputs())
     else:
         shutil.copytree(made, root)
         edit(root)

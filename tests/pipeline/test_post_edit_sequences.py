@@ -28,7 +28,7 @@ from tests.providers import chat_server
 from tests.providers.chat_server import ChatReply, ChatRequest, run_chat_server
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1")) if LONG_TESTS else 1
-STEPS = 15 if LONG_TESTS else 3
+STEPS = 15 if LONG_TESTS else 4
 DAYS, WINDOWS = (3 if LONG_TESTS else 2), 2
 
 PROMPT = "prompts/post.md.j2"
@@ -49,6 +49,8 @@ SETTINGS_TRIED = (
     ("provider: openai", "provider: digest"),
     ("provider: openai", "provider: openai, without_context: skip"),
     ("provider: openai", "provider: openai, min_characters: 120"),
+    ("folder: chats", "folder: chats, timezone: Asia/Tokyo"),
+    ("rag:", "privacy: {exclude: [Ben Okri]}\nrag:"),
 )
 
 Edited = dict[str, str]
@@ -93,6 +95,13 @@ def edit_message(_: Path, inputs: Edited, rng: random.Random) -> None:
 def cut_chat(_: Path, inputs: Edited, rng: random.Random) -> None:
     lines = inputs["chats/garden.txt"].splitlines(keepends=True)
     inputs["chats/garden.txt"] = "".join(lines[: max(4, len(lines) - rng.randrange(1, 6))])
+
+
+def remove_day(_: Path, inputs: Edited, rng: random.Random) -> None:
+    lines = inputs["chats/garden.txt"].splitlines(keepends=True)
+    days = sorted({line[:10] for line in lines})
+    day = rng.choice(days[:-1] or ["none, since it is the last"])
+    inputs["chats/garden.txt"] = "".join(line for line in lines if not line.startswith(day))
 
 
 def restore_chat(_: Path, inputs: Edited, rng: random.Random) -> None:
@@ -144,8 +153,8 @@ def remove_post(root: Path, _: Edited, rng: random.Random) -> None:
 
 
 EDITS: tuple[Edit, ...] = (
-    edit_post, edit_prompt, remove_post, edit_message, rename_post, add_own, remove_own, cut_chat, restore_chat,
-    edit_document, try_setting,
+    edit_post, edit_prompt, remove_post, remove_day, edit_message, rename_post, add_own, remove_own, cut_chat,
+    restore_chat, edit_document, try_setting,
 )  # fmt: skip
 """The edits; the short test makes the first ones in this order."""
 

@@ -42,6 +42,13 @@ def first_inputs() -> dict[str, str]:
     return inputs
 
 
+def feedback_inputs() -> dict[str, str]:
+    """Give the first inputs with settings that write a post for each window and make it a document of later ones."""
+    inputs = first_inputs()
+    inputs["backstory.yaml"] += "writers: {provider: digest, feedback: 'on'}\n"
+    return inputs
+
+
 def write_inputs(root: Path, inputs: Inputs) -> None:
     """Make the inputs of a workspace exactly these; what was made of former ones stays."""
     for folder in ("chats", "posts"):
@@ -64,13 +71,17 @@ def run(root: Path) -> Outcome:
 
 
 def describe(root: Path) -> dict[str, Any]:
-    """Give what a reader can see: the bytes of every table, the content of the index, the rows of every view.
+    """Give what a reader can see: the bytes of every table and post, the content of the index, the rows of every view.
 
     Of the documents only those that are served count: the table also keeps what they were, which another history
-    has not seen.
+    has not seen. Where written posts are documents, neither does the snapshot count that a window was searched in.
     """
     workspace = open_workspace(root)
     found: dict[str, Any] = {name: hash_partitions(workspace.tables, name) for name in TABLES}
+    if workspace.feeds_back:
+        for name in ("hits", "window_contexts"):
+            found[name] = read_table(workspace.tables, name).drop("index_version").to_dicts()
+    found["posts as files"] = {path.name: path.read_bytes() for path in workspace.written.glob("*.md")}
     served = read_table(workspace.tables, "documents").filter(pl.col("status").is_in(["ok", "error"]))
     found["documents"] = served.sort("uri").to_dicts()
     version = current_version(workspace.index)
