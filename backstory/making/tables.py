@@ -197,18 +197,18 @@ def _open_models(workspace: Workspace, wanted: Sequence[Stage], making: Making) 
     if "documents" in tables:
         require_packages(workspace)
     needing = next((stage for stage in wanted if depends_on_model(stage.table)), None)
-    try:
-        if needing is not None:
+    if needing is not None:
+        try:
             workspace.embedder  # noqa: B018 - opening compares the weights with their checksum
-    except MissingExtraError:
-        raise
-    except BackstoryError as error:
-        reason = {WHOLE: str(error)}
-        making.fail(needing.table if needing else WHOLE, reason)
-        for stage in wanted:
-            for table in (stage.table, *stage.writes_beside):
-                making.inherit(table, reason)
-        return False
+        except MissingExtraError:
+            raise
+        except BackstoryError as error:
+            reason = {WHOLE: str(error)}
+            making.fail(needing.table, reason)
+            for stage in wanted:
+                for table in (stage.table, *stage.writes_beside):
+                    making.inherit(table, reason)
+            return False
     # What else is wrong with these fails the stage that calls them; all other tables are made.
     with suppress(ModelError, SettingsError):
         if "decisions" in tables:
