@@ -140,6 +140,7 @@ def list_switches() -> dict[str, dict[str, Any]]:
                 if value != field.default and group not in NEEDS_A_MODEL:
                     key = f"{switch}={value}"
                     switches[key] = {switch: value, **SWITCH_NEEDS.get(key, {})}
+    del switches["conversations.date_order=mdy"]  # no date of the small workspace is one
     for provider in ("gemini", "openai", "custom"):
         del switches[f"writers.provider={provider}"]
     return switches
