@@ -140,27 +140,41 @@ def list_switches() -> dict[str, dict[str, Any]]:
                 if value != field.default and group not in NEEDS_A_MODEL:
                     key = f"{switch}={value}"
                     switches[key] = {switch: value, **SWITCH_NEEDS.get(key, {})}
+    del switches["conversations.date_order=mdy"]  # no date of the small workspace is one
     for provider in ("gemini", "openai", "custom"):
         del switches[f"writers.provider={provider}"]
     return switches
 
 
-def group_by_inputs(made: Workspace, given: Mapping[str, Any]) -> dict[frozenset[str], dict[str, Any]]:
-    """Give the changes of settings that are changed under others, by the stages that take them for inputs."""
+def group_by_inputs(made: Workspace, given: Mapping[str, Any]) -> list[tuple[frozenset[str], dict[str, Any]]]:
+    """Give groups of changes that go together, with the stages that take each of them for an input."""
     before = {stage.table: hash_dependencies(made, stage.table) for stage in STAGES}
-    groups: dict[frozenset[str], dict[str, Any]] = {}
+    groups: list[tuple[frozenset[str], dict[str, Any]]] = []
     for change in CHANGES:
         if change.setting in given or change.rename or dict(change.given) not in ({}, given):
             continue
-        text = write_settings({**given, change.setting: change.value})
-        try:
-            settings = Settings.model_validate(json.loads(text))
-        except ValidationError:
-            continue  # it does not go together with the switch
+        one = {change.setting: change.value}
+        settings = validate_settings({**given, **one})
+        if settings is None:
+            continue
         changed = Workspace(made.root, settings)
         reread = {table for table, value in before.items() if hash_dependencies(changed, table) != value}
-        groups.setdefault(frozenset(reread), {}).setdefault(change.setting, change.value)
+        for tables, changes in groups:
+            together = {**given, **changes, **one}
+            if tables == reread and change.setting not in changes and validate_settings(together):
+                changes.update(one)
+                break
+        else:
+            groups.append((frozenset(reread), one))
     return groups
+
+
+def validate_settings(changes: Mapping[str, Any]) -> Settings | None:
+    """Give settings, or None if they do not go together."""
+    try:
+        return Settings.model_validate(json.loads(write_settings(changes)))
+    except ValidationError:
+        return None
 
 
 @pytest.mark.filterwarnings("ignore:nprobe is a parameter of IVF")
@@ -174,8 +188,8 @@ def test_under_every_switch_what_is_no_input_of_a_stage_changes_none_of_its_rows
     given = list_switches()[switch]
     made = made_under(given)
     groups = group_by_inputs(made, given)
-    assert groups[frozenset()]
-    for number, (reread, changes) in enumerate(groups.items()):
+    assert any(not reread for reread, _ in groups)
+    for number, (reread, changes) in enumerate(groups):
         if reread and not (LONG_TESTS and switch in QUICK):
             continue  # the test above compares these without the switch
         both = []
