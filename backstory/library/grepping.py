@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Any, Final
 
+import polars as pl
 import regex
 
-from backstory.errors import InputError
+from backstory.errors import InputError, ReadingLimitError
 from backstory.library.citations import cite
 from backstory.library.corpus import Corpus, place_text
 from backstory.library.places import PlacedText
 from backstory.library.results import GrepAnswer, Match
+from backstory.reading.expressions import (
+    MEGABYTES,
+    FoundPlaces,
+    compile_expression,
+    find_limited,
+    find_places,
+    shorten,
+)
 
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
+_SHORT_CHARACTERS: Final = 200
+"""Texts up to this length are searched for in this process, since that takes time in proportion to the documents."""
 _MOST_REPEATS: Final = 10_000
 """A compiled pattern holds a copy of a part for each time that it is repeated, before any time limit applies."""
 
@@ -44,57 +53,48 @@ def grep(
         ignore_case: Whether upper and lower case are the same.
         limit: Most matches that are given; all are counted.
         offset: Number of matches to pass over.
-        limit_seconds: Processor time that the process may take meanwhile, by which the package ``regex`` counts.
+        limit_seconds: Processor time that the search may take.
 
     Returns:
         The matches by path and place, without those that hold no character.
 
     Raises:
         InputError: The pattern is empty or no regular expression, a number is out of its range, or the search took too
-            long.
+            much time or memory.
     """
     if not pattern:
         raise InputError("the pattern is empty; give a text to look for")
     if limit < 0 or offset < 0:
         raise InputError(f"limit {limit} and offset {offset} must not be negative")
-    compiled = _compile(pattern, is_regex=is_regex, ignore_case=ignore_case)
-    matches: list[Match] = []
-    count, documents = 0, 0
-    deadline = time.process_time() + limit_seconds
-    for row in corpus.documents.iter_rows(named=True):
-        placed, found = place_text(row), 0
-        for start, end in _find(compiled, row["text"], deadline, pattern, limit_seconds):
-            if offset <= count < offset + limit:
-                matches.append(_describe(row, placed, start, end))
-            count, found = count + 1, found + 1
-        documents += bool(found)
+    if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
+        raise InputError(
+            f"{shorten(pattern)} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, "
+            "or +"
+        )
+    documents = corpus.documents
+    found = _find(
+        pattern if is_regex else regex.escape(pattern),
+        documents["text"],
+        is_cheap=not is_regex and len(pattern) <= _SHORT_CHARACTERS,
+        ignore_case=ignore_case,
+        limit=limit,
+        offset=offset,
+        seconds=limit_seconds,
+    )
+    rows = {number: documents.row(number, named=True) for number, _, _ in found.places}
+    placed = {number: place_text(row) for number, row in rows.items()}
+    matches = [_describe(rows[number], placed[number], start, end) for number, start, end in found.places]
     shown = offset + len(matches)
     return GrepAnswer(
         pattern=pattern,
         regex=is_regex,
         matches=tuple(matches),
-        count=count,
-        documents=documents,
+        count=found.count,
+        documents=found.texts,
         offset=offset,
-        next_offset=shown if matches and shown < count else None,
+        next_offset=shown if matches and shown < found.count else None,
         notes=(),
     )
-
-
-def _compile(pattern: str, *, is_regex: bool, ignore_case: bool) -> regex.Pattern[str]:
-    flags = regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0)
-    if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
-        raise InputError(
-            f"{pattern!r} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, or +"
-        )
-    try:
-        return regex.compile(pattern if is_regex else regex.escape(pattern), flags)
-    except RecursionError as error:
-        raise InputError(f"{pattern[:80]!r}… is nested too deeply; write it with fewer groups") from error
-    except regex.error as error:
-        raise InputError(
-            f"{pattern!r} is no regular expression: {error}; correct it, or search for it as a text"
-        ) from error
 
 
 def _count_repeats(pattern: str) -> int:
@@ -114,20 +114,16 @@ def _count_repeats(pattern: str) -> int:
     return most
 
 
-def _find(
-    compiled: regex.Pattern[str], text: str, deadline: float, pattern: str, limit_seconds: float
-) -> Iterator[tuple[int, int]]:
+def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **wanted: Any) -> FoundPlaces:
     try:
-        left = deadline - time.process_time()
-        if left <= 0:
-            raise TimeoutError
-        for found in compiled.finditer(text, timeout=left):
-            if found.end() > found.start():
-                yield found.span()
-    except TimeoutError as error:
+        if is_cheap:
+            compiled = compile_expression(pattern, ignore_case=wanted.pop("ignore_case"))
+            return find_places(compiled, texts, seconds=seconds, **wanted)
+        return find_limited(pattern, texts, seconds=seconds, **wanted)
+    except (TimeoutError, ReadingLimitError) as error:
         raise InputError(
-            f"{pattern!r} takes more than {limit_seconds:g} seconds of processor time over the documents; write it so "
-            "that fewer of its parts can match the same characters"
+            f"{shorten(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
+            f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters"
         ) from error
 
 

@@ -63,10 +63,11 @@ class Readings:
             limit: Most matches that are given; all of them are counted.
             offset: Number of matches to pass over, for the next page.
             ignore_case: Whether upper and lower case are the same.
-            limit_seconds: Processor time that the search may take, with all that the process does meanwhile.
+            limit_seconds: Processor time that the search may take.
 
         Raises:
-            InputError: The pattern is no regular expression or takes too long, or an argument is out of its range.
+            InputError: The pattern is no regular expression, or takes too much time or memory, or an argument is out of
+                its range.
             NoIndexError: Nothing is indexed yet.
         """
         from backstory.library.grepping import grep

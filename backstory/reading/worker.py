@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from contextlib import suppress
 from typing import IO, Final
 
@@ -96,9 +97,9 @@ class _Worker:
         return f"it breaks the reader ({how}): it is damaged, or made to do harm; write or export it again"
 
 
-_lock = threading.Lock()
-_workers: list[_Worker] = []
-"""At most one process: it is started for the first file that needs it, and reused."""
+_locks: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
+_workers: Final[dict[int, _Worker]] = {}
+"""By their memory limits, at most one process each: it is started for the first task that needs it, and reused."""
 
 
 def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int | None = None) -> bytes:
@@ -117,33 +118,28 @@ def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int |
         ReadingLimitError: The task took too long, used too much memory, or crashed the process. The message is a
             sentence for the file's status, without the file's name and content.
     """
-    with _lock:
+    with _locks[limits.megabytes]:
         worker = _take_worker(limits.megabytes)
         is_reusable = False
         try:
             result, is_reusable = worker.run(task, content, limits, len(content) if size is None else size)
         finally:
             if is_reusable:
-                _workers.append(worker)
+                _workers[limits.megabytes] = worker
             else:
                 worker.close()
         return result
 
 
 def _take_worker(megabytes: int) -> _Worker:
-    while _workers:
-        worker = _workers.pop()
-        if worker.parent != os.getpid():
-            continue  # this process is a fork: the worker belongs to its parent
-        if worker.megabytes == megabytes:
-            return worker
-        worker.close()
-    return _Worker(megabytes)
+    worker = _workers.pop(megabytes, None)
+    # In a fork of this process, the worker belongs to the parent.
+    return worker if worker is not None and worker.parent == os.getpid() else _Worker(megabytes)
 
 
 @atexit.register
 def _close_workers() -> None:
     while _workers:
-        worker = _workers.pop()
+        _, worker = _workers.popitem()
         if worker.parent == os.getpid():
             worker.close()

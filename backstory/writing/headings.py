@@ -18,7 +18,8 @@ _SURFACE: Final = regex.compile(
     r"(?V1)[\p{Han}\p{Katakana}ー]{2,}"
     r"|\p{L}[[\p{L}\p{M}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]*(?:['’\-][\p{L}\p{N}]+)*"
 )
-_ADDRESS: Final = regex.compile(r"\S*(?:://|www\.|@)\S*|\S*\p{N}\p{L}\S*")
+_RUN: Final = regex.compile(r"\S+")
+_ADDRESS: Final = regex.compile(r"://|www\.|@|\p{N}\p{L}")
 _ELISION: Final = regex.compile(r"(?<!\p{L})(\p{L}{1,2})['’](?=\p{L})")
 _LETTERS: Final = 3
 _MOST_WORDS: Final = 3
@@ -123,7 +124,7 @@ def capitalize(text: str) -> str:
 
 def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Word]:
     """Give the words of a sentence that have terms."""
-    plain = _ELISION.sub(r"\1 ", _ADDRESS.sub(" | ", sentence))
+    plain = _ELISION.sub(r"\1 ", _RUN.sub(_hide_address, sentence))
     found: list[_Word] = []
     before: regex.Match[str] | None = None
     joins = False
@@ -140,6 +141,11 @@ def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Wo
             found.append(_Word(match[0], terms, is_joined, introduced, first=not follows))
         before, joins = match, bool(terms)
     return found
+
+
+def _hide_address(run: regex.Match[str]) -> str:
+    # One expression for run and mark would look through a long run from each of its characters.
+    return " | " if _ADDRESS.search(run[0]) else run[0]
 
 
 def _share_of_nouns(split: Sequence[Sequence[_Word]]) -> dict[frozenset[str], float]:

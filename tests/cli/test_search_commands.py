@@ -12,7 +12,7 @@ from rich.console import Console
 from backstory.cli import search as search_command
 from backstory.library import Library
 from backstory.workspace import Workspace
-from tests.cli.invocation import run
+from tests.cli.invocation import exit_code, run
 
 
 def test_search_asks_the_index(made: Path) -> None:
@@ -100,6 +100,13 @@ def test_grep_counts_and_pages(made_workspace: Workspace) -> None:
     assert run("grep", "sourdough", "--case", *where).stdout.endswith("1 match in 1 document\n")
     assert json.loads(run("grep", "^# m", "--regex", "--json", *where).stdout)["count"] == 1
     assert run("grep", "nowhere", *where).stdout == "0 matches\n"
+
+
+def test_an_expression_without_end_is_bad_usage(
+    made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = ("-w", str(made_workspace.root))
+    assert exit_code(monkeypatch, "grep", "(?=a)(?R)", "--regex", *where) == 2
 
 
 def test_show_prints_a_text_and_dump_writes_it(

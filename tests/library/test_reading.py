@@ -1,5 +1,7 @@
 """``grep``, ``documents``, ``text`` and ``context``."""
 
+from functools import partial
+
 import pytest
 
 from backstory.errors import InputError
@@ -7,6 +9,8 @@ from backstory.library import Library
 from backstory.library.places import PlacedText
 from backstory.library.results import Match
 from backstory.prompt_formats import FORMATS, ContextFormat
+from backstory.reading import expressions
+from backstory.reading.expressions import find_limited
 
 
 def test_grep_finds_every_place_with_its_line(indexed_once: Library) -> None:
@@ -167,3 +171,40 @@ def test_a_pattern_that_fills_the_memory_is_an_error(indexed_once: Library, patt
 def test_numbers_in_braces_that_stand_side_by_side_are_no_fault(indexed_once: Library) -> None:
     digits = r"[0-9a-f]{80}-[{}(]{90}\(\{500\}(?:x{100}|y{90}){5}(?:z{1,99}){20}"
     assert indexed_once.grep(digits, regex=True).count == 0
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?=a)(?R)",
+        r"(?:a|aa)+b",
+        "b" + "a" * 5000,
+    ],
+    ids=lambda pattern: pattern[:20],
+)
+def test_an_expression_ends_within_its_limits_whatever_it_does(library: Library, pattern: str) -> None:
+    library.add(["a" * 600_000], ["long"])
+    with pytest.raises(InputError, match=r"takes more than 0\.5 seconds of processor time"):
+        library.grep(pattern, regex=True, limit_seconds=0.5)
+    assert library.grep("a{400}", regex=True, limit=0).count == 1500, "the next search is not hindered"
+
+
+@pytest.mark.parametrize("pattern", [r"\L<names>", r"(?P<a", r"a**", r"(?1)", r"\p{Foo}", "[" * 300])
+def test_an_expression_that_cannot_be_compiled_is_no_regular_one(indexed_once: Library, pattern: str) -> None:
+    with pytest.raises(InputError, match="no regular expression"):
+        indexed_once.grep(pattern, regex=True)
+
+
+def test_a_long_text_is_found_as_it_is(library: Library) -> None:
+    library.add(["The quick (brown) fox. " * 400], ["fox"])
+    assert library.grep("the quick (brown) fox. " * 20).count == 20
+
+
+def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["one pear", "", "no fruit", "Pears and pears", "é pear"]
+    find = partial(find_limited, "pears?", texts, ignore_case=True, seconds=5.0)
+    whole = find(limit=9, offset=0)
+    assert (whole.count, whole.texts, whole.places[-1]) == (4, 3, (4, 2, 6))
+    monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 8)
+    assert find(limit=9, offset=0) == whole
+    assert find(limit=2, offset=1).places == whole.places[1:3]

@@ -160,6 +160,14 @@ def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_sam
         assert call(server, tool, **arguments)
 
 
+@pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
+def test_an_expression_without_end_is_a_wrong_argument(library: Library, tool: str) -> None:
+    library.add(["a quince"], ["fruit"])
+    server = make_server(library)
+    assert fail(server, tool, pattern="(?=a)(?R)", regex=True)["code"] == "input"
+    assert call(server, tool, pattern="quin(?=ce)", regex=True)["count"] == 1
+
+
 def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
     failure = fail(server, "query_documents", query="night train", top_k=3)
     assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
