@@ -5,7 +5,14 @@ setting, so that a backfill of one day would take two minutes.
 
 After a loss of power, Dagster may end the backfill whose run is lost before it looks for runs to retry, and it retries
 no run of a backfill that has ended. Here, only a backfill that a person has canceled keeps its runs from that.
+
+If the UI that started it is killed, the daemon ends, too. Otherwise there would be two after the next start of the UI,
+and each would request the runs of a backfill.
 """
+
+import os
+import signal
+import threading
 
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._daemon import controller
@@ -16,6 +23,18 @@ _INTERVAL_SECONDS = 3
 _ENDED_BY_A_PERSON = [BulkActionStatus.CANCELING, BulkActionStatus.CANCELED]
 
 
+def end_with(parent: int) -> None:
+    """Interrupt this process, as Ctrl-C does, once the process that started it is gone."""
+
+    def watch() -> None:
+        never = threading.Event()
+        while os.getppid() == parent:
+            never.wait(_INTERVAL_SECONDS)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def adapt_daemon() -> None:
     """Set in Dagster's modules what has no setting."""
     controller.DEFAULT_DAEMON_INTERVAL_SECONDS = _INTERVAL_SECONDS
@@ -23,5 +42,6 @@ def adapt_daemon() -> None:
 
 
 if __name__ == "__main__":
+    end_with(os.getppid())
     adapt_daemon()
     main()
