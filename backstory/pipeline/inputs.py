@@ -23,7 +23,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 12,
+        "messages": 13,
         "windows": 1,
         "window_chunks": 2,
         "documents": 6,
