@@ -23,13 +23,14 @@ UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{K
 """Scripts that write words without spaces between them, as a class of the ``regex`` package."""
 
 _INSIDE: Final = r"[\p{M}\p{Cf}]*+"
+_RUN: Final = "{1,1000}"  # longer ones are cut, since the engine keeps every turn of a loop in memory
 _WORD: Final = regex.compile(
     r"[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
     rf"|(?=[{UNSPACED}])\X"
-    rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE})++"
-    rf"|(?:\p{{Lu}}{_INSIDE})+(?!\p{{Ll}})"
-    rf"|(?:(?![{UNSPACED}])[\p{{Lt}}\p{{Lm}}\p{{Lo}}]{_INSIDE})++"
-    rf"|(?:(?![{UNSPACED}])\p{{N}}{_INSIDE})++"
+    rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE}){_RUN}+"
+    rf"|(?:\p{{Lu}}{_INSIDE}){_RUN}(?!\p{{Ll}})"
+    rf"|(?:(?![{UNSPACED}])[\p{{Lt}}\p{{Lm}}\p{{Lo}}]{_INSIDE}){_RUN}+"
+    rf"|(?:(?![{UNSPACED}])\p{{N}}{_INSIDE}){_RUN}+"
     rf"|\p{{So}}{_INSIDE}"
     r"|[\p{M}\p{Cf}]++"
 )
