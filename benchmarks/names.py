@@ -37,7 +37,7 @@ Sjöberg, José García, María del Carmen López, Ana Rosa Blanco, Juan Cruz, L
 Jan de Vries, Anna-Lena Winter""",
     )
 )
-"""Forty names; half of them are made of ordinary words."""
+"""Forty names; the first seventeen are made of ordinary words."""
 _SHOWN: Final = 60
 
 
