@@ -17,6 +17,7 @@ import polars as pl
 from backstory.errors import DamagedTableError
 from backstory.ids import digest
 from backstory.page_files import remove_pages
+from backstory.pipeline.inputs import code_version
 from backstory.privacy import find_real_names, load_secret, make_pseudonym
 from backstory.sqlite_files import DAMAGED_SUFFIX
 from backstory.tables import list_partitions, read_table
@@ -40,7 +41,7 @@ _EXPLANATION: Final = (
 def remove_former_names(workspace: Workspace, names: Sequence[str], partitions: Sequence[str]) -> str | None:
     """Delete what earlier runs wrote with real names, before a run replaces these names in the tables.
 
-    Nothing is searched unless a name is new since the last complete run.
+    Nothing is searched unless a name, or the code that finds names, is new since the last complete run.
 
     Args:
         workspace: An open workspace.
@@ -82,7 +83,8 @@ def find_marked_history(workspace: Workspace) -> pl.DataFrame:
 
 def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:
     secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
-    return digest([make_pseudonym(name, secret) for name in sorted(set(names))])
+    # Another version of the code may find names in forms that this one left.
+    return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in sorted(set(names)))])
 
 
 def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[str]:

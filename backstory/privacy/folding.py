@@ -1,4 +1,4 @@
-"""Folds text to its letters: without case, accents, apostrophes, hyphens, spaces and differences of encoding.
+"""Folds text to its letters: without case, accents, apostrophes, hyphens and spaces.
 
 Names are compared by their letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. :func:`find_words`
 finds the boundaries of words separately.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from typing import Final
-from urllib.parse import unquote
 
 import regex
 
@@ -17,54 +16,46 @@ _PLAIN_LETTERS: Final = {
     "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
 }  # fmt: skip
 """Letters that Unicode does not decompose, with their spelling on keyboards that lack them."""
-_DIGRAPHS: Final = {
-    "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
-}  # fmt: skip
 _MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and accents by use
 _UNDECODABLE: Final = "\ufffd"
 
 UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that write words without spaces between them, as a class of the ``regex`` package."""
 
-# Percent-encoded separators and letters beyond ASCII; `100%Ada` holds none.
-_ENCODED: Final = r"(?:%(?:2[0-9A-Fa-f]|5[Ff])|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){1,3})++"
-_ENCODED_RUN: Final = regex.compile(_ENCODED)
 _INSIDE: Final = r"[\p{M}\p{Cf}]*+"
+_RUN: Final = "{1,1000}"  # longer ones are cut, since the engine keeps every turn of a loop in memory
 _WORD: Final = regex.compile(
     r"[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
-    rf"|{_ENCODED}"
     rf"|(?=[{UNSPACED}])\X"
-    rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE})++"
-    rf"|(?:\p{{Lu}}{_INSIDE})+(?!\p{{Ll}})"
-    rf"|(?:(?![{UNSPACED}])[\p{{Lt}}\p{{Lm}}\p{{Lo}}]{_INSIDE})++"
-    rf"|(?:(?![{UNSPACED}])\p{{N}}{_INSIDE})++"
+    rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE}){_RUN}+"
+    rf"|(?:\p{{Lu}}{_INSIDE}){_RUN}(?!\p{{Ll}})"
+    rf"|(?:(?![{UNSPACED}])[\p{{Lt}}\p{{Lm}}\p{{Lo}}]{_INSIDE}){_RUN}+"
+    rf"|(?:(?![{UNSPACED}])\p{{N}}{_INSIDE}){_RUN}+"
     rf"|\p{{So}}{_INSIDE}"
     r"|[\p{M}\p{Cf}]++"
 )
-_GRAPHEME: Final = regex.compile(rf"{_ENCODED}|\X")
+_GRAPHEME: Final = regex.compile(r"\X")
+_OTHER_ASCII: Final = bytes(point for point in range(128) if not chr(point).isalnum() and chr(point) != "@")
+_SMALL_ASCII: Final = bytes(range(256)).lower()
 
 Word = tuple[int, int, str]
 """Start and end of a word in its text, and the word as written."""
 
 
-def fold(text: str, *, digraphs: bool = False, keep_case: bool = False) -> str:
+def fold(text: str, *, keep_case: bool = False) -> str:
     """Keep the letters, digits, emoji and ``@`` of a text, in one spelling.
 
     Args:
-        text: Any text; ``%C3%A9`` in it counts as the letter that it encodes.
-        digraphs: Whether umlauts are written out (``ü`` as ``ue``) rather than stripped (as ``u``).
+        text: Any text.
         keep_case: Whether capitals are kept.
 
     Returns:
         The letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
-        text gives the same letters as folding the whole, unless an encoded letter is cut.
+        text gives the same letters as folding the whole.
     """
-    return unicodedata.normalize("NFC", decode(text)).translate(_TABLES[digraphs, keep_case])
-
-
-def decode(text: str) -> str:
-    """Decode percent-encoded separators and letters beyond ASCII (``%20``)."""
-    return _ENCODED_RUN.sub(lambda match: unquote(match.group()), text) if "%" in text else text
+    if text.isascii():
+        return text.encode().translate(None if keep_case else _SMALL_ASCII, _OTHER_ASCII).decode()
+    return unicodedata.normalize("NFC", text).translate(_TABLES[keep_case])
 
 
 def find_words(text: str) -> list[Word]:
@@ -80,13 +71,13 @@ def find_words(text: str) -> list[Word]:
     return [(match.start(), match.end(), match.group()) for match in _WORD.finditer(text)]
 
 
-def places_of_letters(word: Word, *, digraphs: bool = False) -> list[tuple[int, int]]:
+def places_of_letters(word: Word) -> list[tuple[int, int]]:
     """Give the start and end in the text of each folded letter of a word."""
     start, _, written = word
     return [
         (start + match.start(), start + match.end())
         for match in _GRAPHEME.finditer(written)
-        for _ in fold(match.group(), digraphs=digraphs)
+        for _ in fold(match.group())
     ]
 
 
@@ -98,9 +89,8 @@ def is_unspaced(text: str) -> bool:
 class _Letters(dict[int, str]):
     """The folded form of each character, for ``str.translate``; filled on demand."""
 
-    def __init__(self, *, digraphs: bool, keep_case: bool) -> None:
+    def __init__(self, *, keep_case: bool) -> None:
         super().__init__()
-        self._spelled = {**_PLAIN_LETTERS, **(_DIGRAPHS if digraphs else {})}
         self._keep_case = keep_case
 
     def __missing__(self, point: int) -> str:
@@ -110,11 +100,11 @@ class _Letters(dict[int, str]):
     def _spell(self, character: str) -> str:
         if ord(character) in _MODIFIERS or character == _UNDECODABLE:
             return ""
-        spelled = self._spelled.get(character) or unicodedata.normalize("NFKD", character)
+        spelled = _PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
         if unicodedata.category(character) == "So" and len(spelled) > 1:
             return character
         cased = spelled if self._keep_case else unicodedata.normalize("NFKD", spelled.casefold())
-        return "".join(self._spelled.get(part, part) for part in map(_digit, cased) if _is_kept(part))
+        return "".join(_PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_kept(part))
 
 
 def _digit(character: str) -> str:
@@ -132,8 +122,4 @@ def _is_invisible(character: str) -> bool:
     return regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
 
 
-_TABLES: Final = {
-    (digraphs, keep_case): _Letters(digraphs=digraphs, keep_case=keep_case)
-    for digraphs in (False, True)
-    for keep_case in (False, True)
-}
+_TABLES: Final = {keep_case: _Letters(keep_case=keep_case) for keep_case in (False, True)}

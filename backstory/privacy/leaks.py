@@ -1,33 +1,36 @@
 """Finds names that pseudonymization missed, by a different method than the replacement.
 
 The replacement works word by word. Here each name is a pattern over the letters of the whole text, so characters
-between two letters of a name do not hide it. The two methods share only the folding of letters
-(:mod:`backstory.privacy.folding`) and the list of names.
+between two letters of a name do not hide it. The two methods share only the views of a text
+(:mod:`backstory.privacy.views`), the folding of letters (:mod:`backstory.privacy.folding`) and the list of names.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import polars as pl
 import regex
 
-from backstory.privacy.folding import UNSPACED, decode, fold
+from backstory.privacy.folding import UNSPACED, fold
+from backstory.privacy.forms import Condition, Written
 from backstory.privacy.names import (
     ANY_PHONE,
+    BLANK,
     ISOLATED_MENTION,
     NUMBER_MENTION,
     NameFinder,
     Place,
 )
 from backstory.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
-from backstory.privacy.vocabulary import Condition
+from backstory.privacy.views import spread_views
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
-_BLANK: Final = "\ufffc"  # separates the texts on both sides of a removed pseudonym
+_CUT: Final = "\0"
+"""Put where a word may begin or end: no letter and no space."""
 _MENTION_GAP: Final = re.compile(r"(?<=@)~\s*")
 _UNSEEN: Final = regex.compile(r"\p{Cf}")
 _JOINT: Final = regex.compile(
@@ -84,59 +87,82 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     """Say for each text whether it holds a name."""
     # Pseudonyms are removed first, because their letters could be somebody's name.
-    blanked = texts.str.replace_all(PSEUDONYM, _BLANK)
+    views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
+    held = {row for row, is_held in zip(rows, _search_views(views, finder, place), strict=True) if is_held}
+    return pl.Series([row in held for row in range(len(texts))], dtype=pl.Boolean)
+
+
+def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     vocabulary = finder.vocabulary(place).names
     rows: set[int] = set()
     if vocabulary:
-        for row, digraphs, letters in _hits(blanked, sorted(vocabulary)):
-            if row not in rows and _is_held(blanked[row], digraphs, letters, vocabulary[letters]):
+        for row, found in _hits(texts, sorted(vocabulary)):
+            spelled = _SpelledOut(texts[row])
+            if any(spelled.holds(letters, vocabulary[letters]) for letters in found):
                 rows.add(row)
     if place == "identifier" and finder.buried:
-        rows.update(row for row, _, _ in _hits(blanked, finder.buried))
+        rows.update(row for row, _ in _hits(texts, finder.buried))
     certain = f"{ISOLATED_MENTION}|{NUMBER_MENTION}" + (f"|{ANY_PHONE}" if place == "app line" else "")
     held = pl.Series([row in rows for row in range(len(texts))], dtype=pl.Boolean)
     if place != "identifier":
-        held |= blanked.str.contains(certain).fill_null(value=False)
-    numbers = finder.phones.may_hold(blanked)
+        held |= texts.str.contains(certain).fill_null(value=False)
+    numbers = finder.phones.may_hold(texts)
     return held | pl.Series(
-        [bool(may and finder.phones.is_held(text)) for text, may in zip(blanked, numbers, strict=True)],
+        [bool(may and finder.phones.is_held(text)) for text, may in zip(texts, numbers, strict=True)],
         dtype=pl.Boolean,
     )
 
 
-def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, bool, str]]:
-    """Give row, spelling and name for every place where the letters of a name follow each other."""
-    for digraphs in (False, True):
-        folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
-        found = pl.Series(folded, dtype=pl.String).str.extract_many(names, overlapping=True)
-        hits = pl.DataFrame({"letters": found}).with_row_index("row").explode("letters").drop_nulls().unique()
-        for row, letters in hits.sort("row", "letters").select("row", "letters").iter_rows():
-            yield row, digraphs, letters
-
-
-def _is_held(text: str, digraphs: bool, letters: str, conditions: Iterable[Condition]) -> bool:
-    for condition in conditions:
-        spelled = _spell_out(text, digraphs=digraphs, keep_case=condition.cased is not None)
-        if _pattern(condition.cased or letters, condition.joints).search(spelled):
-            return True
-    return False
-
-
-def _spell_out(text: str, *, digraphs: bool, keep_case: bool) -> str:
-    """Give the letters of a text, with a space at every possible word boundary."""
-    plain = _MENTION_GAP.sub("", _UNSEEN.sub("", decode(text)).replace("＠", "@").replace("﹫", "@"))
-    parted = _JOINT.sub(" ", unicodedata.normalize("NFC", plain))
-    alone = _ALONE.sub(lambda match: f" {match.group()} " if match.group() else " ", parted)
-    return "".join(
-        fold(part, digraphs=digraphs, keep_case=keep_case)
-        or ("" if unicodedata.category(part)[0] == "M" else " ")
-        for part in alone
+def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Give each text in which the letters of names follow each other, and these names."""
+    folded = [None if text is None else fold(text) for text in texts]
+    found = (
+        pl.Series(folded, dtype=pl.String)
+        .str.extract_many(names, overlapping=True)
+        .list.unique(maintain_order=True)
     )
+    hits = pl.DataFrame({"letters": found}).with_row_index("row").filter(pl.col("letters").list.len() > 0)
+    yield from hits.iter_rows()
 
 
-def _pattern(letters: str, joints: frozenset[int]) -> re.Pattern[str]:
-    parts = [r"(?<![^ @])"]
-    for count, letter in enumerate(letters, start=1):
-        gap = "" if letter == "@" or count == len(letters) else " +" if count in joints else " *"
-        parts.append(re.escape(letter) + gap)
-    return re.compile("".join([*parts, r"(?![^ @])"]))
+class _SpelledOut:
+    """The letters of a text, with a space at every possible word boundary."""
+
+    def __init__(self, text: str) -> None:
+        plain = _MENTION_GAP.sub("", _UNSEEN.sub("", text).replace("＠", "@").replace("﹫", "@"))
+        parted = _JOINT.sub(_CUT, unicodedata.normalize("NFC", plain))
+        self._text = _ALONE.sub(
+            lambda match: f"{_CUT}{match.group()}{_CUT}" if match.group() else _CUT, parted
+        )
+        letters, places = list[str](), list[int]()
+        for place, character in enumerate(self._text):
+            folded = fold(character) or ("" if unicodedata.category(character)[0] == "M" else " ")
+            letters.append(folded)
+            places += [place] * len(folded)
+        self._letters, self._places = "".join(letters), places
+
+    def holds(self, letters: str, conditions: Collection[Condition]) -> bool:
+        """Say whether the text holds the letters of a name in one of these conditions."""
+        pattern, start = _pattern(letters), 0
+        while found := pattern.search(self._letters, start):
+            if Condition() in conditions:
+                return True
+            written = self._read(found)
+            if any(written.meets(condition) for condition in conditions):
+                return True
+            start = found.start() + 1
+        return False
+
+    def _read(self, found: re.Match[str]) -> Written:
+        places, ends = list[tuple[int, int]](), set[int]()
+        for at in range(found.start(), found.end()):
+            if self._letters[at] == " ":
+                ends.add(len(places))
+            else:
+                places.append((self._places[at], self._places[at] + 1))
+        return Written(self._text, places, frozenset({*ends, len(places)}))
+
+
+def _pattern(letters: str) -> re.Pattern[str]:
+    parts = (re.escape(letter) + ("" if letter == "@" else " *") for letter in letters[:-1])
+    return re.compile("".join([r"(?<![^ @])", *parts, re.escape(letters[-1]), r"(?![^ @])"]))

@@ -1,10 +1,11 @@
 """Names of people in chats: compares them, and finds them in texts.
 
 A name of several words is found anywhere in a text, in any spelling: in any case, with or without accents, with any
-apostrophe, joined by ``_ . -`` or nothing. So is a name of three or more Chinese or Korean characters. A name of one
-word, and the first word of a longer name, are found only in mentions (``@Anna``), because they are often ordinary
-words. In lines that the app writes, and in the names of files and conversations, every whole name is found. Names in
-another script, with typing errors, or with their words in another order are not found.
+apostrophe, joined by ``_ . -`` or nothing, through tags, entities and escapes (:mod:`backstory.privacy.views`), in
+other orders and with initials (:mod:`backstory.privacy.forms`). So is a name of three or more Chinese or Korean
+characters. A name of one word, and the first word of a longer name, are found only in mentions (``@Anna``), because
+they are often ordinary words. In lines that the app writes, and in the names of files and conversations, every whole
+name is found. Names in another script or with typing errors are not found.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
 from backstory.privacy.folding import Word, find_words, fold, places_of_letters
-from backstory.privacy.phones import PhoneFinder
-from backstory.privacy.vocabulary import (
-    Condition,
-    Vocabulary,
-    add_full_name,
-    find_in_words,
+from backstory.privacy.forms import (
     is_full_name,
     is_phone,
+    list_forms,
+    list_forms_of_word,
     spell,
 )
+from backstory.privacy.phones import PhoneFinder
+from backstory.privacy.views import find_open_marks, list_views, spread_views
+from backstory.privacy.vocabulary import Vocabulary, find_in_words
 
 _MARKS = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 _MARK: Final = re.compile(f"[{_MARKS}]")
@@ -43,7 +44,8 @@ ANY_PHONE: Final = rf"\+\d(?:{_PHONE_GAP}\d){{6,14}}"
 _CERTAIN: Final = re.compile(rf"{ISOLATED_MENTION}|{NUMBER_MENTION}(?!\d)")
 _CERTAIN_IN_APP_LINE: Final = re.compile(rf"{_CERTAIN.pattern}|{ANY_PHONE}(?!\d)")
 
-_UMLAUT: Final = r"[äöüåøÄÖÜÅØ\x{300}-\x{30a}%]"
+BLANK: Final = "\ufffc"
+"""Separates the texts on both sides of a replaced name."""
 _LEAST_BURIED_LETTERS = 8
 """Shorter names are often a part of other words in file names."""
 Place = Literal["message", "app line", "identifier"]
@@ -73,11 +75,12 @@ def plain_name(name: str) -> str:
 
 
 class Found(NamedTuple):
-    """A name in a text, from ``start`` to ``end``, and its person. A mention begins at its ``@``."""
+    """A name in a text, from ``start`` to ``end``, its person, and whether it begins with the ``@`` of a mention."""
 
     start: int
     end: int
     person: str
+    is_mention: bool
 
 
 class NameFinder:
@@ -106,17 +109,18 @@ class NameFinder:
             The person's normalized name. A name that several people could have is returned as it is.
         """
         name = normalize_name(written.removeprefix("@"))
+        return self._find_person(name) or name
+
+    def _find_person(self, name: str) -> str | None:
         known = self._people.get(name) or self._first_names.get(name)
-        if known:
-            return known
-        if is_phone(name):
-            return self.phones.owner(name) or name
-        letters = [fold(name, digraphs=digraphs).removeprefix("@") for digraphs in (False, True)]
+        if known or is_phone(name):
+            return known or self.phones.owner(name)
+        spellings = sorted(spell(name))
         for people in (self._by_letters, self._first_names_by_letters):
-            for spelling in letters:
-                if person := people.get(spelling):
+            for letters in spellings:
+                if person := people.get(letters):
                     return person
-        return name
+        return None
 
     def vocabulary(self, place: Place) -> Vocabulary:
         """Give the names to find in a kind of text, for the independent search of :mod:`backstory.privacy.leaks`."""
@@ -127,7 +131,8 @@ class NameFinder:
     @cached_property
     def buried(self) -> list[str]:
         """Folded names that are long enough to be found inside longer words of file names."""
-        forms = itertools.chain.from_iterable(spell(name) for name in self._names if is_full_name(name))
+        full = filter(is_full_name, self._names)
+        forms = itertools.chain.from_iterable(spell(name, contracted=True) for name in full)
         return sorted({letters for letters in forms if len(letters) >= _LEAST_BURIED_LETTERS})
 
     @cached_property
@@ -151,12 +156,17 @@ class NameFinder:
         Returns:
             One boolean per text.
         """
+        views, rows = spread_views(texts)
+        in_views = self._may_view_hold(views, place)
+        held = {row for row, may_hold in zip(rows, in_views, strict=True) if may_hold}
+        return pl.Series([row in held for row in range(len(texts))], dtype=pl.Boolean)
+
+    def _may_view_hold(self, texts: pl.Series, place: Place) -> pl.Series:
         names = sorted(self.vocabulary(place).names)
         selected = self.phones.may_hold(texts)
         if names:
-            selected |= _contains_any(texts, names, digraphs=False) | _contains_any(
-                texts, names, digraphs=True
-            )
+            folded = pl.Series([None if text is None else fold(text) for text in texts], dtype=pl.String)
+            selected |= folded.str.contains_any(names).fill_null(value=False)
         if place != "identifier":
             selected |= texts.str.contains(f"{ISOLATED_MENTION}|{NUMBER_MENTION}").fill_null(value=False)
         if place == "app line":
@@ -176,9 +186,10 @@ class NameFinder:
             The names in the order of the text, without overlaps; where two overlap, the earlier and then the
             longer one.
         """
-        found = [Found(*match) for match in self.phones.find(text)]
-        for start, end in self._find_spans(text, place):
-            found.append(Found(start, end, self.person(text[start:end])))
+        found = []
+        for view in list_views(text):
+            for start, end, person in self._find_in_view(view.text, place):
+                found.append(Found(*view.place(start, end), person, view.text[start] in "@＠﹫"))
         found.sort(key=lambda match: (match.start, -match.end))
         apart: list[Found] = []
         for match in found:
@@ -187,7 +198,7 @@ class NameFinder:
         return apart
 
     def replace(self, texts: pl.Series, place: Place, write: Callable[[str], str]) -> pl.Series:
-        """Replace every name in texts.
+        """Replace every name in texts. Marks of HTML and Markdown of which one half stands inside a name are kept.
 
         Args:
             texts: Any texts, or nulls.
@@ -202,42 +213,51 @@ class NameFinder:
         return pl.Series(texts.name, replaced, dtype=pl.String)
 
     def _replace(self, text: str, place: Place, write: Callable[[str], str]) -> str:
-        found = self.find(text, place)
-        if not found:
-            return text
-        parts, done = [], 0
-        for start, end, person in found:
-            # Text beside a replaced name now stands alone, so it may be a name itself.
-            parts.append(self._replace(text[done:start], place, write))
-            parts.append(f"@{write(person)}" if text[start] in "@＠﹫" else write(person))
-            done = end
-        return "".join([*parts, self._replace(text[done:], place, write)])
+        # Text beside a replaced name now stands alone, so it may be a name itself.
+        hidden = [BLANK] * text.count(BLANK)
+        while found := self.find(text, place):
+            parts, kept, done, seen = list[str](), list[str](), 0, 0
+            for start, end, person, is_mention in found:
+                opening, closing = ("", "") if place == "identifier" else find_open_marks(text, start, end)
+                before = text[done:start] + opening + "@" * is_mention
+                passed = seen + text.count(BLANK, done, start)
+                kept += [*hidden[seen:passed], *_list_blanks(opening), write(person), *_list_blanks(closing)]
+                parts += [before, BLANK, closing]
+                seen, done = passed + text.count(BLANK, start, end), end
+            text, hidden = "".join([*parts, text[done:]]), [*kept, *hidden[seen:]]
+        pieces = text.split(BLANK)
+        return "".join(itertools.chain.from_iterable(zip(pieces, [*hidden, ""], strict=True)))
 
-    def _find_spans(self, text: str, place: Place) -> Iterator[tuple[int, int]]:
-        vocabulary = self.vocabulary(place)
+    def _find_in_view(self, text: str, place: Place) -> Iterator[tuple[int, int, str]]:
+        """Find start, end and person of every name."""
+        yield from self.phones.find(text)
         words = find_words(text)
-        plain = [fold(word) for _, _, word in words]
-        spelled = [fold(word, digraphs=True) for _, _, word in words]
-        for letters in (plain, spelled) if spelled != plain else (plain,):
-            for first, last in find_in_words(text, words, letters, vocabulary):
-                yield words[first][0], words[last][1]
-            if place == "identifier":
-                yield from self._find_buried(words, letters, digraphs=letters is spelled)
-        if place != "identifier":
-            certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
-            yield from (match.span() for match in certain.finditer(text))
-            if self.unspeakable:
-                for match in self.unspeakable.finditer(text):
-                    if place == "app line" or text[match.start()] == "@":
-                        yield match.span()
+        letters = [fold(word) for _, _, word in words]
+        for first, last, form in find_in_words(text, words, letters, self.vocabulary(place)):
+            start, end = words[first][0], words[last][1]
+            name = normalize_name(text[start:end].removeprefix("@"))
+            yield start, end, self._find_person(name) or self._by_forms.get(form.removeprefix("@"), name)
+        for start, end in self._find_others(text, words, letters, place):
+            yield start, end, self.person(text[start:end])
 
-    def _find_buried(
-        self, words: list[Word], letters: list[str], *, digraphs: bool
+    def _find_others(
+        self, text: str, words: list[Word], letters: list[str], place: Place
     ) -> Iterator[tuple[int, int]]:
+        if place == "identifier":
+            yield from self._find_buried(words, letters)
+            return
+        certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
+        yield from (match.span() for match in certain.finditer(text))
+        if self.unspeakable:
+            for match in self.unspeakable.finditer(text):
+                if place == "app line" or text[match.start()] == "@":
+                    yield match.span()
+
+    def _find_buried(self, words: list[Word], letters: list[str]) -> Iterator[tuple[int, int]]:
         joined = "".join(letters)
         if not any(name in joined for name in self.buried):
             return
-        places = [place for word in words for place in places_of_letters(word, digraphs=digraphs)]
+        places = [place for word in words for place in places_of_letters(word)]
         for name in self.buried:
             for match in re.finditer(re.escape(name), joined):
                 yield places[match.start()][0], places[match.end() - 1][1]
@@ -246,35 +266,30 @@ class NameFinder:
     def _spoken(self) -> Vocabulary:
         vocabulary = Vocabulary()
         for name in {*self._names, *self._members, *self._first_names}:
-            for letters in spell(name):
-                vocabulary.add(f"@{letters}", Condition())
-        for name in self._names:
-            if is_full_name(name):
-                add_full_name(vocabulary, name)
+            vocabulary.add(list_forms_of_word(name), "@")
+        for name in filter(is_full_name, self._names):
+            vocabulary.add(list_forms(name))
         return vocabulary
 
     @cached_property
     def _in_app_lines(self) -> Vocabulary:
-        vocabulary = Vocabulary(
-            defaultdict(
-                set, {letters: set(conditions) for letters, conditions in self._spoken.names.items()}
-            ),
-            set(self._spoken.beginnings),
-        )
+        spoken = {letters: set(conditions) for letters, conditions in self._spoken.names.items()}
+        vocabulary = Vocabulary(defaultdict(set, spoken))
+        for name in filter(is_full_name, self._members):
+            vocabulary.add(list_forms(name))
         for name in {*self._names, *self._members}:
-            if is_full_name(name):
-                add_full_name(vocabulary, name)
-            else:
-                for cased in spell(name, keep_case=True):
-                    vocabulary.add(fold(cased), Condition(cased=cased))
+            if not is_full_name(name):
+                for cased, condition in list_forms_of_word(name, keep_case=True):
+                    vocabulary.add([(fold(cased), condition._replace(cased=cased))])
         return vocabulary
 
     @cached_property
     def _in_identifiers(self) -> Vocabulary:
         vocabulary = Vocabulary()
         for name in self._names:
-            for letters in spell(name):
-                vocabulary.add(letters, Condition())
+            vocabulary.add(list_forms_of_word(name))
+            if is_full_name(name):
+                vocabulary.add(list_forms(name))
         return vocabulary
 
     @cached_property
@@ -291,11 +306,17 @@ class NameFinder:
 
     @cached_property
     def _by_letters(self) -> dict[str, str]:
-        return _unambiguous(self._people)
+        return _unambiguous(self._people, spell)
 
     @cached_property
     def _first_names_by_letters(self) -> dict[str, str]:
-        return _unambiguous(self._first_names)
+        return _unambiguous(self._first_names, spell)
+
+    @cached_property
+    def _by_forms(self) -> dict[str, str]:
+        """People by those forms of their names that only one person has."""
+        first_names = _unambiguous(self._first_names, lambda name: spell(name, contracted=True))
+        return first_names | _unambiguous(self._people, _list_letters)
 
     def _add(self, written: str) -> None:
         name = plain_name(written)
@@ -310,14 +331,16 @@ class NameFinder:
             self._people.setdefault(normalize_name(" ".join(words)), person)
 
 
-def _contains_any(texts: pl.Series, names: list[str], *, digraphs: bool) -> pl.Series:
-    if digraphs:  # most texts have no umlaut, so no second spelling
-        texts = texts.set(~texts.str.contains(_UMLAUT).fill_null(value=False), None)
-    folded = [None if text is None else fold(text, digraphs=digraphs) for text in texts]
-    return pl.Series(folded, dtype=pl.String).str.contains_any(names).fill_null(value=False)
+def _list_letters(name: str) -> set[str]:
+    forms = list_forms(name) if is_full_name(name) else ()
+    return {*spell(name, contracted=True), *(letters for letters, _ in forms)}
 
 
-def _unambiguous(people: dict[str, str]) -> dict[str, str]:
+def _list_blanks(text: str) -> list[str]:
+    return [BLANK] * text.count(BLANK)
+
+
+def _unambiguous(people: Mapping[str, str], spell: Callable[[str], Iterable[str]]) -> dict[str, str]:
     """Give people by those spellings of their names that only one person has."""
     owners: dict[str, set[str]] = defaultdict(set)
     for name, person in people.items():

@@ -1,0 +1,177 @@
+r"""Texts as a reader sees them: without tags, and with entities and escapes as the characters that they stand for.
+
+A name may be written ``<b>Anna</b>&nbsp;Lind``. Each view keeps where its characters stand in the text, so that names
+are looked for in one way, whatever a text is wrapped in. What looks like an escape may be none (``C:\nina lind``), and
+a tag may hold a name (``<a title="Anna Lind">``), so the text itself is a view, too.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html.entities import html5
+from typing import Final
+from urllib.parse import unquote
+
+import polars as pl
+
+_DISGUISE: Final = r"<[/!A-Za-z]|&[#A-Za-z]|\\[A-Za-z]|%[0-9A-Fa-f]{2}|=[0-9A-F]{2}"
+"""Pattern of every text that has more than one view."""
+_BYTES: Final = "(?:2[0-9A-Fa-f]|0[9ADad]|5[Ff]|[C-Fc-f][0-9A-Fa-f](?:{0}[89ABab][0-9A-Fa-f]){{1,3}})"
+"""Hexadecimal digits of separators and of letters beyond ASCII; ``100%Ada`` holds none."""
+_ESCAPE: Final = re.compile(
+    r"&(?:amp;){0,3}(?P<entity>#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+    r"|\\{1,4}u(?P<high>[dD][89ABab][0-9A-Fa-f]{2})\\{1,4}u(?P<low>[dD][C-Fc-f][0-9A-Fa-f]{2})"
+    r"|\\{1,4}(?:u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|U(?P<U>[0-9A-Fa-f]{8})|x(?P<x>[0-9A-Fa-f]{2}))"
+    r"|\\{1,4}(?P<space>[fnrtv])"
+    rf"|(?P<percent>(?:%{_BYTES.format('%')})+)"
+    rf"|(?P<quoted>(?:={_BYTES.format('=')})+)"
+)
+_MOST_NESTED: Final = 3
+"""How often what an escape stands for is itself read as an escape (``\\u0026nbsp;``)."""
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,40})((?:[\s/][^<>]{0,2000})?)>|<!--[^<>]{0,2000}-->")
+_EMPHASIS: Final = re.compile(r"[*_~]{1,3}")
+_SEEN_TAG: Final = "*"
+"""Stands for a tag: no letter and no space, like the sign of emphasis that many tags are."""
+_WITHOUT_END: Final = frozenset(("br", "hr", "img", "input", "wbr"))
+
+
+@dataclass(frozen=True)
+class View:
+    """A text as a reader sees it, and where its characters stand in the text as written.
+
+    Attributes:
+        text: What the reader sees.
+    """
+
+    text: str
+    _below: View | None = None
+    _places: tuple[int, ...] = ()
+    _pieces: tuple[tuple[int, int, int, int], ...] = field(default=(), repr=False)
+    """Start and end of each replaced piece, in this view and in the one below."""
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Give start and end in the text as written of a part of the view that is not empty."""
+        if self._below is None:
+            return start, end
+        return self._below.place(self._descend(start)[0], self._descend(end - 1)[1])
+
+    def _descend(self, place: int) -> tuple[int, int]:
+        number = bisect_right(self._places, place) - 1
+        if number < 0:
+            return place, place + 1
+        _, end, first, last = self._pieces[number]
+        return (first, last) if place < end else (last + place - end, last + place - end + 1)
+
+    def see_through(self, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> View | None:
+        """Give the view with other characters for each match; None if that changes nothing."""
+        parts: list[str] = []
+        pieces: list[tuple[int, int, int, int]] = []
+        done = length = 0
+        for match in pattern.finditer(self.text):
+            seen = read(match)
+            if seen == match.group():
+                continue
+            start = length + match.start() - done
+            parts += [self.text[done : match.start()], seen]
+            pieces.append((start, start + len(seen), *match.span()))
+            done, length = match.end(), start + len(seen)
+        if not pieces:
+            return None
+        text = "".join([*parts, self.text[done:]])
+        return View(text, self, tuple(piece[0] for piece in pieces), tuple(pieces))
+
+
+def list_views(text: str) -> list[View]:
+    """List the ways to read a text, beginning with the text as it is written."""
+    views = [View(text)]
+    if re.search(_DISGUISE, text) is None:
+        return views
+    for _ in range(_MOST_NESTED):
+        decoded = views[-1].see_through(_ESCAPE, _decode)
+        if decoded is None:
+            break
+        views.append(decoded)
+    bare = views[-1].see_through(_TAG, lambda _: _SEEN_TAG)
+    return views if bare is None else [*views, bare]
+
+
+def spread_views(texts: pl.Series) -> tuple[pl.Series, list[int]]:
+    """Give texts or nulls, then their other views, and for each of all these the number of its text."""
+    disguised = texts.str.contains(_DISGUISE).fill_null(value=False).arg_true()
+    others = [(row, view.text) for row in disguised for view in list_views(texts[row])[1:]]
+    spread = pl.concat([texts, pl.Series(texts.name, [text for _, text in others], dtype=pl.String)])
+    return spread, [*range(len(texts)), *(row for row, _ in others)]
+
+
+def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
+    """Find the marks inside a part of a text whose other half stands outside of it.
+
+    Args:
+        text: A text with HTML or Markdown.
+        start: Start of the part.
+        end: End of the part.
+
+    Returns:
+        The marks that open in the part, and those that close in it, so that whoever replaces the part can keep them:
+        of ``<b>Anna</b> Lind``, from the name on, nothing and ``</b>``.
+    """
+    inside = text[start:end]
+    opening: list[tuple[str, str]] = []
+    closing: list[tuple[str, str]] = []
+    for tag in _TAG.finditer(inside):
+        slash, name, rest = (group or "" for group in tag.groups())
+        if not name or name.lower() in _WITHOUT_END or rest.endswith("/"):
+            continue
+        if not slash:
+            opening.append((name.lower(), tag.group()))
+        elif opening and opening[-1][0] == name.lower():
+            opening.pop()
+        else:
+            closing.append((name.lower(), tag.group()))
+    while opening and closing and opening[-1][0] == closing[0][0]:  # `</b> <b>` between two halves
+        opening.pop()
+        closing.pop(0)
+    before, after = [tag for _, tag in opening], [tag for _, tag in closing]
+    if before and after:  # `<i>Anna</i> <b>Lind</b>`: one pair cannot hold the other
+        before, after = [*after, *before], []
+    signs = [match.group() for match in _EMPHASIS.finditer(_TAG.sub("", inside))]
+    for sign in dict.fromkeys(signs):
+        if signs.count(sign) % 2 == 0:
+            continue
+        outer, next_outer = start - len(sign), end + len(sign)
+        if text[max(outer, 0) : start] == sign and _is_end(text[max(outer - 1, 0) : outer], sign):
+            after.insert(0, sign)
+        elif text[end:next_outer] == sign and _is_end(text[next_outer : next_outer + 1], sign):
+            before.append(sign)
+    return "".join(before), "".join(after)
+
+
+def _is_end(beside: str, sign: str) -> bool:
+    return not beside.isalnum() and beside != sign[0]
+
+
+def _decode(match: re.Match[str]) -> str:
+    kind, written = match.lastgroup, match.group()
+    value = match[kind] if kind else ""
+    if kind == "entity":
+        if value.startswith("#"):
+            return _replace_surrogates(html.unescape(f"&{value};"))
+        return html5.get(f"{value};", written)
+    if kind == "space":
+        return "\n"
+    if kind == "percent":
+        return unquote(written)
+    if kind == "quoted":
+        return bytes.fromhex(written.replace("=", "")).decode("utf-8", "replace")
+    if kind == "low":
+        return bytes.fromhex(match["high"] + value).decode("utf-16-be")
+    point = int(value, 16)
+    return _replace_surrogates(chr(point)) if point <= 0x10FFFF else written
+
+
+def _replace_surrogates(text: str) -> str:
+    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
