@@ -10,7 +10,7 @@ import polars as pl
 
 from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.errors import InputError
-from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
+from backstory.forgetting.traces import Search, Wanted, search_workspace
 from backstory.forgetting.written_posts import find_holding_posts
 from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
 from backstory.index import current_version
@@ -19,6 +19,7 @@ from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
 from backstory.pipeline.cache_use import list_drafted, list_keys, list_windows
+from backstory.pipeline.copies import find_stale_copies, pick_parts
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_pipeline
@@ -45,6 +46,7 @@ class Forgetting:
         search: What was searched, and what was found.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
+        copies: Pages and texts that were written where a person chose, with what to do about each.
     """
 
     rows: int
@@ -54,6 +56,7 @@ class Forgetting:
     search: Search
     inputs: tuple[str, ...]
     open_snapshots: tuple[str, ...]
+    copies: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     _clean_archive(workspace, target, forgotten)
     for path in posts.made:
         path.unlink()  # the run writes it anew if its window is still there
+    reports = remove_pages(workspace.root)
     if any(list_partitions(workspace.tables, table) for table in TABLES):
         fresh = open_workspace(workspace.root, accept_removals=True)
         run_pipeline(fresh, list_partitions(workspace.tables, "messages"))
@@ -111,7 +115,6 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         prune(workspace.index, keep=1)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
-    reports = remove_pages(workspace.root)
 
     def name_of(path: Path) -> str:
         return path.relative_to(workspace.root).as_posix()
@@ -132,6 +135,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         search=search_workspace(workspace, wanted, left),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
+        copies=tuple(find_stale_copies(workspace)),
     )
 
 
