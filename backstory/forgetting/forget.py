@@ -12,7 +12,7 @@ from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.errors import InputError
 from backstory.forgetting.traces import Search, Wanted, search_workspace
 from backstory.forgetting.written_posts import find_holding_posts
-from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
+from backstory.forgotten import Forgotten, Kind, hide_members, leave_out, read_forgotten, write_forgotten
 from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
@@ -100,7 +100,9 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     wanted = _choose_wanted(workspace, target, rows)
     windows = list_windows(workspace)
     posts = find_holding_posts(workspace, wanted)
-    forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
+    forgotten = _add_texts(
+        workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
+    )
     # A post that a person has edited is theirs: it stays, and is no document any more.
     forgotten = forgotten.add("document", posts.list_uris(workspace))
     write_forgotten(workspace.forgotten, forgotten)
@@ -238,6 +240,21 @@ def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
         read_table(workspace.tables, "documents") if target.kind == "document" else _read_messages(workspace)
     )
     return table.filter(pl.col(column).is_in(list(target.ids)))
+
+
+def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
+    """Add fingerprints of what is forgotten, by which it is recognised in a file of another name."""
+    if target.kind == "document":
+        others = read_table(workspace.tables, "documents").join(rows, on="document_id", how="anti")
+        return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
+    # Texts of the exports as they are, since those of the tables have pseudonyms and no contact data.
+    settings = workspace.settings.conversations
+    whole, _ = workspace.last_reading.read(workspace.exports, settings)
+    column = "author" if target.kind == "member" else "conversation_id"
+    is_gone = pl.col(column).is_in(list(target.names)).fill_null(value=False)
+    columns = ("timestamp", "author", "text")
+    gone = pl.concat([whole.messages.filter(is_gone).select(columns), rows.select(columns)])
+    return forgotten.add_messages(gone, leave_out(whole, forgotten, settings.folder).messages)
 
 
 def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:
