@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import secrets
@@ -10,38 +11,63 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from backstory.atomic_files import exclusive_temporary, publish, temporary_path
 from backstory.documents import DocumentRead
 from backstory.documents.sources import name_source
 from backstory.errors import WorkspaceError
+from backstory.fingerprints import (
+    find_known_documents,
+    find_known_messages,
+    find_signed,
+    pack,
+    sign_documents,
+    sign_messages,
+    unpack,
+)
 from backstory.ids import digest, digest_json
 from backstory.messages import ExportRead, conversation_of
 from backstory.privacy.names import normalize_name
 from backstory.privacy.pseudonyms import PSEUDONYM, make_pseudonym
 
+KEY_SUFFIX: Final = ".key"
+"""End of the name of the file beside the list that holds the key of the fingerprints."""
+
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
 _REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
+_REASON_BY_TEXT: Final = (
+    "what it holds was forgotten by `backstory forget` under another name, and is not read: it is recognised by its "
+    "text; delete the file"
+)
 _SALT_BYTES = 16
+_KEY_BYTES = 32
 _TOKEN_DIGITS = 8
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The forgotten names as hashes, so that the list itself reveals none of them.
+    """The forgotten names and texts as hashes, so that the list itself reveals none of them.
 
     Real names are hashed, not pseudonyms, so that the list stays valid when the secret or the setting
-    ``privacy.pseudonyms`` changes.
+    ``privacy.pseudonyms`` changes. For the same reason the fingerprints of texts have a key of their own, in a file
+    beside the list: whoever has the list alone cannot try texts against it.
 
     Attributes:
         salt: Random bytes that make the hashes differ between workspaces.
         hashes: Hashes of conversations, members and documents.
+        messages: Fingerprints of the forgotten messages (:mod:`backstory.fingerprints`), packed.
+        documents: Fingerprints of the forgotten documents, packed.
+        key: Key of the fingerprints; empty if there are none.
     """
 
     salt: str = ""
     hashes: frozenset[str] = field(default_factory=frozenset)
+    messages: bytes = b""
+    documents: bytes = b""
+    key: bytes = field(default=b"", repr=False)
 
     def holds(self, kind: Kind, name: str) -> bool:
         """Check whether something was forgotten."""
@@ -52,6 +78,20 @@ class Forgotten:
         known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
         return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
 
+    def add_messages(self, gone: pl.DataFrame, others: pl.DataFrame) -> Forgotten:
+        """Return the list with the texts of messages added, but those that others hold at nearly the same time."""
+        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
+        added = sign_messages(gone, known.key)
+        held = sign_messages(others.filter(find_signed(others, added, known.key)), known.key)
+        is_held = find_signed(gone, held, known.key).to_numpy()
+        return replace(known, messages=pack(np.concatenate([unpack(known.messages), added[~is_held]])))
+
+    def add_documents(self, gone: pl.Series, others: pl.Series) -> Forgotten:
+        """Return the list with the texts of documents added, but those that other documents hold, too."""
+        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
+        added = np.setdiff1d(sign_documents(gone, known.key), sign_documents(others, known.key))
+        return replace(known, documents=pack(np.concatenate([unpack(known.documents), added])))
+
     def token(self, name: str) -> str:
         """Return the placeholder for a member's name wherever others mention it."""
         return f"forgotten-{self.hash('member', name)[:_TOKEN_DIGITS]}"
@@ -59,7 +99,10 @@ class Forgotten:
     @property
     def fingerprint(self) -> str:
         """Hash of the list; empty if nothing was forgotten."""
-        return digest_json([self.salt, sorted(self.hashes)], length=16) if self.hashes else ""
+        if not self.hashes:
+            return ""
+        texts = [part.hex() for part in (self.messages, self.documents) if part]
+        return digest_json([self.salt, sorted(self.hashes), *texts], length=16)
 
     def hash(self, kind: Kind, name: str) -> str:
         """Hash one entry as the list holds it; the name of a member is normalized first."""
@@ -74,7 +117,11 @@ def read_forgotten(path: Path) -> Forgotten:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])))
+        # A list of an earlier release holds no fingerprints.
+        messages, documents = (
+            base64.b64decode(record.get(name, ""), validate=True) for name in ("messages", "documents")
+        )
+        known = Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])), messages, documents)
     except FileNotFoundError:
         return Forgotten()
     except (ValueError, KeyError, TypeError) as error:
@@ -82,14 +129,34 @@ def read_forgotten(path: Path) -> Forgotten:
             f"{path} is damaged, so that it is not known what must not be read; restore it from a backup, or "
             "delete it and run `backstory forget` again for everything that was forgotten"
         ) from error
+    return replace(known, key=_read_key(path)) if messages or documents else known
+
+
+def _read_key(path: Path) -> bytes:
+    file = path.with_suffix(KEY_SUFFIX)
+    try:
+        return bytes.fromhex(file.read_text(encoding="ascii").strip())
+    except (FileNotFoundError, ValueError) as error:
+        raise WorkspaceError(
+            f"{file} is gone or damaged, without which the texts that were forgotten are not recognised; restore it "
+            f"from a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten"
+        ) from error
 
 
 def write_forgotten(path: Path, forgotten: Forgotten) -> None:
     """Replace the list of a workspace, and flush it to disk."""
-    record = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
+    record: dict[str, object] = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
+    if forgotten.key:
+        _write_private(path.with_suffix(KEY_SUFFIX), forgotten.key.hex())
+        record["messages"] = base64.b64encode(forgotten.messages).decode()
+        record["documents"] = base64.b64encode(forgotten.documents).decode()
+    _write_private(path, json.dumps(record, indent=1))
+
+
+def _write_private(path: Path, text: str) -> None:
     with exclusive_temporary(path) as file:
         os.fchmod(file.fileno(), 0o600)
-        file.write(f"{json.dumps(record, indent=1)}\n".encode())
+        file.write(f"{text}\n".encode())
         file.flush()
         publish(temporary_path(path), path)
 
@@ -104,7 +171,8 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
 
     Returns:
         The remaining data. ``unread_authors`` includes the names of forgotten members, so that mentions of them are
-        found. Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason.
+        found. Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason, and so are those of
+        which every message is recognised by its text; the reason of a file that holds others counts them.
     """
     if not forgotten.hashes:
         return read
@@ -124,17 +192,48 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
     }
     paths -= {str(prefix / name) for name in others}
     rests = pl.col("author").is_in(members).fill_null(value=False)
-    return replace(
+    left = replace(
         read,
         messages=read.messages.filter(~is_gone & ~rests),
         quarantine=read.quarantine.filter(~pl.col("source").is_in(list(files))),
         sources=_ignore(read.sources, sorted(paths)),
         unread_authors=read.unread_authors | frozenset(members),
     )
+    return _leave_out_known(left, forgotten, prefix) if forgotten.messages else left
+
+
+def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPath) -> ExportRead:
+    """Drop the messages that are recognised by their text, wherever they stand."""
+    is_known = find_known_messages(read.messages, unpack(forgotten.messages), forgotten.key)
+    if not is_known.any():
+        return read
+    dropped, kept = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
+    counts = dict(dropped.value_counts().iter_rows())
+    gone = counts.keys() - set(kept["source"])
+    names = {f"{prefix / file}{'/' if file.endswith('/') else ''}": file for file in counts}
+    sources = _ignore(read.sources, [name for name, file in names.items() if file in gone], _REASON_BY_TEXT)
+    count = pl.col("source").replace_strict(
+        {name: counts[file] for name, file in names.items() if file not in gone},
+        default=None,
+        return_dtype=pl.Int64,
+    )
+    note = pl.format("{} of its messages are left out: `backstory forget` removed them, and they are recognised "
+                     "by their text", count)  # fmt: skip
+    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
+    return replace(
+        read,
+        messages=kept,
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(gone))),
+        sources=sources.with_columns(
+            pl.when(count.is_not_null()).then(noted).otherwise("reason").alias("reason")
+        ),
+    )
 
 
 def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -> DocumentRead:
     """Drop forgotten documents, with all their revisions; their files are ``ignored`` in ``sources``.
+
+    A document is recognised by its name, or by its whole text.
 
     Args:
         read: All documents.
@@ -142,12 +241,18 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
         folder: The folder of documents as ``sources`` names it.
     """
     uris = [uri for uri in _distinct(read.documents, "uri") if forgotten.holds("document", uri)]
-    if not uris:
+    copies: list[str] = []
+    if forgotten.documents:
+        served = read.documents.filter((pl.col("status") == "ok") & ~pl.col("uri").is_in(uris))
+        is_known = find_known_documents(served["text"], unpack(forgotten.documents), forgotten.key)
+        copies = served.filter(is_known)["uri"].to_list()
+    if not uris and not copies:
         return read
+    sources = _ignore(read.sources, [name_source(folder, uri) for uri in uris])
     return replace(
         read,
-        documents=read.documents.filter(~pl.col("uri").is_in(uris)),
-        sources=_ignore(read.sources, [name_source(folder, uri) for uri in uris]),
+        documents=read.documents.filter(~pl.col("uri").is_in([*uris, *copies])),
+        sources=_ignore(sources, [name_source(folder, uri) for uri in copies], _REASON_BY_TEXT),
     )
 
 
@@ -211,10 +316,10 @@ def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten
     return list_forgotten_members(found, forgotten)
 
 
-def _ignore(sources: pl.DataFrame, paths: Sequence[str]) -> pl.DataFrame:
+def _ignore(sources: pl.DataFrame, paths: Sequence[str], reason: str = _REASON) -> pl.DataFrame:
     """Mark files as skipped, and remove all facts about their content."""
     is_passed = pl.col("source").is_in(paths)
-    said = {"status": pl.lit("ignored"), "reason": pl.lit(_REASON), "rows": pl.lit(0), "unread": pl.lit(0)}
+    said = {"status": pl.lit("ignored"), "reason": pl.lit(reason), "rows": pl.lit(0), "unread": pl.lit(0)}
     kept = ("source", "folder", *said)
     return sources.with_columns(
         pl.when(is_passed)

@@ -58,7 +58,7 @@ ROOMS = (
     "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
     "prompt_formats",
     "windows", "window_chunks", "documents",
-    "forgotten", "opt_out_record", "opt_outs", "document_chunks", "providers", "runs", "embeddings",
+    "fingerprints", "forgotten", "opt_out_record", "opt_outs", "document_chunks", "providers", "runs", "embeddings",
     "calibration", "index", "hits",
     "rerankers", "named_titles",
     "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",

@@ -9,10 +9,11 @@ import pytest
 from backstory import pipeline, run_pipeline
 from backstory.errors import InputError
 from backstory.forgetting import Forgetting, forget
-from backstory.forgetting.traces import Wanted, pick_parts, search_workspace
+from backstory.forgetting.traces import Wanted, search_workspace
 from backstory.forgotten import Kind, read_forgotten
 from backstory.index import current_version
 from backstory.messages.archive import read_archive
+from backstory.pipeline.copies import pick_parts
 from backstory.report.window_page import write_window_page
 from backstory.rerankers.protocol import Topic
 from backstory.tables import read_table

@@ -81,5 +81,6 @@ def describe_forgetting(done: Forgetting) -> list[str]:
     lines += [
         f"Yours to edit or delete: {file} still holds it. It is not read any more." for file in done.inputs
     ]
-    lines.append("Not searched: backups, copies of the workspace, and pages that were written elsewhere.")
+    lines += [f"{copy}." for copy in done.copies]
+    lines.append("Not searched: backups, and copies of the workspace or of its pages.")
     return lines

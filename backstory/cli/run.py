@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from backstory.runner import Execute, Outcome
     from backstory.workspace import Workspace
 
-_NOTE = "notice"
-"""Key of the count of a stage that holds a sentence for the user."""
+_NOTES = ("notice", "cleared")
+"""Keys of the counts of a stage that hold a sentence for the user."""
 
 _USES = ("embedding", "rerank", "writing")
 _POST_FIGURES = (
@@ -174,9 +174,9 @@ def print_progress(console: Console, told: StageReport | Finding) -> None:
     if isinstance(told, StageReport):
         done = "unchanged" if told.unchanged else f"{told.computed} of {told.partitions} made"
         console.print(f"  {told.table:<16} {told.rows:>8,} rows   {done:<18} {told.seconds:6.1f} s")
-        if _NOTE in told.counts:
+        for note in filter(told.counts.get, _NOTES):
             console.print(
-                Text.assemble(("  note: ", "yellow"), plain(str(told.counts[_NOTE]))), soft_wrap=True
+                Text.assemble(("  note: ", "yellow"), plain(str(told.counts[note]))), soft_wrap=True
             )
     elif not told.passed:
         style = "red" if told.check.blocking else "yellow"

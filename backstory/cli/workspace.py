@@ -121,6 +121,8 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
     console.print(plain(f"Caches: {_describe_caches(status['caches'])}"), soft_wrap=True)
     for sentence in status["runs"]:
         console.print(plain(f"Runs: {sentence}"), soft_wrap=True)
+    for sentence in status["stale_copies"]:
+        console.print(plain(f"Stale: {sentence}"), soft_wrap=True)
 
 
 def _describe_caches(caches: Mapping[str, Any]) -> str:

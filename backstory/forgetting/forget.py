@@ -11,15 +11,16 @@ import polars as pl
 from backstory.documents.files import list_foreign
 from backstory.documents.written import WRITTEN_PREFIX, locate
 from backstory.errors import InputError
-from backstory.forgetting.traces import Search, Wanted, pick_parts, search_workspace
+from backstory.forgetting.traces import Search, Wanted, search_workspace
 from backstory.forgetting.written_posts import find_holding_posts
-from backstory.forgotten import Forgotten, Kind, hide_members, read_forgotten, write_forgotten
+from backstory.forgotten import Forgotten, Kind, hide_members, leave_out, read_forgotten, write_forgotten
 from backstory.index import current_version
 from backstory.index.snapshot.publication import prune, publishing
 from backstory.messages import conversation_of
 from backstory.messages.archive import drop_archived, read_archive, write_archive
 from backstory.page_files import remove_pages
 from backstory.pipeline.cache_use import list_drafted, list_keys, list_windows
+from backstory.pipeline.copies import find_stale_copies, pick_parts
 from backstory.pipeline.posts import list_post_files
 from backstory.pipeline.readings import put_as_stored, read_chats
 from backstory.pipeline.run import run_in_turn
@@ -47,6 +48,7 @@ class Forgetting:
         search: What was searched, and what was found.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
+        copies: Pages and texts that were written where a person chose, with what to do about each.
     """
 
     rows: int
@@ -56,6 +58,7 @@ class Forgetting:
     search: Search
     inputs: tuple[str, ...]
     open_snapshots: tuple[str, ...]
+    copies: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,16 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     wanted = _choose_wanted(workspace, target, rows)
     windows = list_windows(workspace)
     posts = find_holding_posts(workspace, wanted)
-    forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
+    forgotten = _add_texts(
+        workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
+    )
     # A post that a person has edited is theirs: it stays, and is no document any more.
     forgotten = forgotten.add("document", posts.list_uris(workspace))
     write_forgotten(workspace.forgotten, forgotten)
     _clean_archive(workspace, target, forgotten)
     for path in posts.made:
         path.unlink()  # the run writes it anew if its window is still there
+    reports = remove_pages(workspace.root)
     if any(list_partitions(workspace.tables, table) for table in TABLES):
         fresh = open_workspace(workspace.root, accept_removals=True)
         run_in_turn(fresh, list_partitions(workspace.tables, "messages"))
@@ -119,7 +125,6 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         prune(workspace.index, keep=1)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
-    reports = remove_pages(workspace.root)
 
     def name_of(path: Path) -> str:
         return path.relative_to(workspace.root).as_posix()
@@ -140,6 +145,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         search=search_workspace(workspace, wanted, left),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
+        copies=tuple(find_stale_copies(workspace)),
     )
 
 
@@ -243,6 +249,21 @@ def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
         read_table(workspace.tables, "documents") if target.kind == "document" else _read_messages(workspace)
     )
     return table.filter(pl.col(column).is_in(list(target.ids)))
+
+
+def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
+    """Add fingerprints of what is forgotten, by which it is recognised in a file of another name."""
+    if target.kind == "document":
+        others = read_table(workspace.tables, "documents").join(rows, on="document_id", how="anti")
+        return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
+    # Texts of the exports as they are, since those of the tables have pseudonyms and no contact data.
+    settings = workspace.settings.conversations
+    whole, _ = workspace.last_reading.read(workspace.exports, settings)
+    column = "author" if target.kind == "member" else "conversation_id"
+    is_gone = pl.col(column).is_in(list(target.names)).fill_null(value=False)
+    columns = ("timestamp", "author", "text")
+    gone = pl.concat([whole.messages.filter(is_gone).select(columns), rows.select(columns)])
+    return forgotten.add_messages(gone, leave_out(whole, forgotten, settings.folder).messages)
 
 
 def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:

@@ -21,8 +21,6 @@ from backstory.sources import list_sources
 from backstory.sqlite_files import is_damage, is_database, is_shared_memory, read_stored
 from backstory.workspace import Workspace
 
-_LEAST_CHARACTERS: Final = 8
-_MOST_CHARACTERS: Final = 60
 _BYTES_AT_ONCE: Final = 1 << 23
 _SQLITE: Final = b"SQLite format 3\0"
 _DUCKDB: Final = b"DUCK"
@@ -56,24 +54,6 @@ class Search:
     files: int
     cells: int
     found: dict[str, list[str]]
-
-
-def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
-    """Choose pieces that identify texts: beginnings of their lines that occur in no other text.
-
-    Args:
-        texts: Texts to be searched for.
-        others: Texts that stay.
-
-    Returns:
-        Pieces of 8 to 60 characters.
-    """
-    lines = {line.strip()[:_MOST_CHARACTERS].strip() for text in texts for line in text.splitlines()}
-    parts = sorted(line for line in lines if len(line) >= _LEAST_CHARACTERS)
-    if not parts:
-        return frozenset()
-    held = pl.Series(list(others), dtype=pl.String).str.extract_many(parts, overlapping=True)
-    return frozenset(parts) - set(held.explode().drop_nulls())
 
 
 def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Path] = ()) -> Search:

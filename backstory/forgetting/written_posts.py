@@ -7,7 +7,7 @@ from pathlib import Path
 
 from backstory.documents.written import DRAFT_SUFFIX, WRITTEN_PREFIX
 from backstory.forgetting.traces import Wanted, search_file
-from backstory.pipeline.posts import list_post_folders
+from backstory.pipeline.posts_fingerprint import list_post_folders
 from backstory.workspace import Workspace
 from backstory.writing.post_files import inspect_file
 

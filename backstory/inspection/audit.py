@@ -18,9 +18,16 @@ from backstory.errors import (
 from backstory.forgotten import read_forgotten
 from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.manifest import find_damage, hash_manifest
-from backstory.index.snapshot.publication import current_version, has_pointer, require_current
+from backstory.index.snapshot.publication import (
+    current_version,
+    find_history_damage,
+    has_pointer,
+    require_current,
+)
 from backstory.inspection.examination import Examination
 from backstory.messages.archive import read_archive
+from backstory.pipeline.copies import find_stale_copies
+from backstory.pipeline.posts import FILES
 from backstory.pipeline.search_index import find_manifest_damage
 from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers.judgement_cache import JudgementCache
@@ -30,6 +37,7 @@ from backstory.tables.schemas import TABLES
 from backstory.tables.views import VIEWS_FILE, find_views_damage
 from backstory.workspace import Workspace, open_workspace
 from backstory.writing.draft_cache import DraftCache
+from backstory.writing.post_files import hash_file, inspect_file
 
 _NAMED = 5
 
@@ -59,6 +67,8 @@ def audit(given: Path | None) -> list[Examination]:
         examine_one("judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
+        examine_one("written posts", lambda: _describe_posts(workspace)),
+        examine_one("copies", lambda: describe_copies(workspace)),
         examine_one("history of runs", lambda: describe_history(workspace)),
     ]
     if workspace.settings.privacy.pseudonyms:
@@ -127,6 +137,17 @@ def describe_history(workspace: Workspace) -> str:
     return "the table runs agrees with it"
 
 
+def describe_copies(workspace: Workspace) -> str:
+    """Say that no page or text is left of rows that have left the tables.
+
+    Raises:
+        BackstoryError: Some are, which Backstory may not delete.
+    """
+    if copies := find_stale_copies(workspace):
+        raise BackstoryError("; ".join(copies))
+    return "none holds what has left the tables"
+
+
 def describe_secret(workspace: Workspace) -> str:
     """Say that the key of the pseudonyms is the one that was used, and that only its owner can read it.
 
@@ -168,9 +189,12 @@ def _describe_snapshots(workspace: Workspace) -> str:
     """Compare every file of every published snapshot with its checksum."""
     folder = workspace.index
     if not has_pointer(folder):
+        if workspace.ledger.read("search_index"):
+            raise SearchIndexError(f"what was published in {folder} is gone; `backstory run` builds it again")
         return "not built yet; `backstory run` builds it"
     current = require_current(folder)
     damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)
+    damage = damage or find_history_damage(folder)
     if damage is not None:
         raise SearchIndexError(damage)
     earlier = [published for published in read_history(folder) if published.version != current]
@@ -182,6 +206,28 @@ def _describe_snapshots(workspace: Workspace) -> str:
         if damage is not None and current_version(folder) == current:
             raise SearchIndexError(f"{damage.partition('; ')[0]}; it is not in use: delete that folder")
     return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
+
+
+def _describe_posts(workspace: Workspace) -> str:
+    """Compare the files of the posts with those that the last run left, and count those that people have edited."""
+    changed, edited = [], []
+    files = workspace.ledger.read(FILES)
+    for slug, entry in sorted(files.items()):
+        path = workspace.written / f"{slug}.md"
+        if not path.is_file():
+            changed.append(f"{path} is gone; `backstory run` writes it again")
+        elif hash_file(path) != entry.content:
+            changed.append(
+                f"{path} was changed since the last run; `backstory run` takes it for edited by a person, and leaves it"
+            )
+        elif inspect_file(path) == "edited":
+            edited.append(path.name)
+    if changed:
+        more = f"; and {len(changed) - _NAMED} more files" if len(changed) > _NAMED else ""
+        raise BackstoryError("; ".join(changed[:_NAMED]) + more)
+    people = f", of which people have edited {', '.join(edited[:_NAMED])}" if edited else ""
+    more = f" and {len(edited) - _NAMED} more" if len(edited) > _NAMED else ""
+    return f"{len(files):,} as the last run left them{people}{more}" if files else "none"
 
 
 def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:

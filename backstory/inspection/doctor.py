@@ -29,6 +29,7 @@ from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.inspection import integrity
 from backstory.inspection.audit import (
     describe_cache,
+    describe_copies,
     describe_history,
     describe_ledger,
     describe_secret,
@@ -99,6 +100,7 @@ def examine(given: Path | None) -> list[Examination]:
         examine_one("batch jobs", lambda: _describe_jobs(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
         examine_one("runs", lambda: _describe_runs(workspace)),
+        examine_one("copies", lambda: describe_copies(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
         examine_one("languages", lambda: _describe_languages(workspace)),
         *(examine_one(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),

@@ -173,7 +173,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
             read = leave_out_opted_out(workspace, left)
             wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
             _add_chats(reading, read, chats.folder, wanted)
-            reading.notes += _describe_forgotten_people(whole, left, chats.folder, wanted)
+            reading.notes += _describe_forgotten(whole, left, chats.folder, wanted)
             if inside is None:
                 reading.notes += _describe_unused(read, chats.folder)
         if inside is None and reading.messages.is_empty():
@@ -196,10 +196,10 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
     return reading
 
 
-def _describe_forgotten_people(
+def _describe_forgotten(
     whole: ExportRead, left: ExportRead, folder: str, wanted: Callable[[str], bool]
 ) -> list[str]:
-    """Count the messages of forgotten people in each file of which the rest would be read."""
+    """Count the forgotten messages in each file of which the rest would be read."""
     passed = set(left.sources.filter(status="ignored")["source"])
     counts = dict(left.messages["source"].value_counts().iter_rows())
     notes = []
@@ -207,9 +207,7 @@ def _describe_forgotten_people(
         name, dropped = name_source(folder, source), count - counts.get(source, 0)
         if dropped and name not in passed and wanted(name):
             messages = "1 message" if dropped == 1 else f"{dropped:,} messages"
-            notes.append(
-                f"{name}: {messages} of people who were forgotten by `backstory forget` would be left out"
-            )
+            notes.append(f"{name}: {messages} of what was forgotten by `backstory forget` would be left out")
     return notes
 
 

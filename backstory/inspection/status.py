@@ -9,6 +9,7 @@ import polars as pl
 from backstory.errors import CacheFileError, SearchIndexError
 from backstory.index import current_version, read_manifest
 from backstory.pipeline.cache_use import measure_caches
+from backstory.pipeline.copies import find_stale_copies
 from backstory.runs.standing import describe_standing, find_trouble
 from backstory.tables import list_partitions, scan_table
 from backstory.tables.history_schemas import SERVED_TABLES
@@ -29,7 +30,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
         without such an index), ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and
         ``caches``: the figures of :class:`~backstory.pipeline.cache_use.CacheUse`, or ``error``, and
-        ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each.
+        ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each, and
+        ``stale_copies``: copies of what has left the tables, each with what to do.
     """
     tables = {}
     for name in SERVED_TABLES:
@@ -60,6 +62,7 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "tables": tables,
         "caches": _measure_caches(workspace),
         "runs": _describe_runs(workspace),
+        "stale_copies": find_stale_copies(workspace),
     }
 
 

@@ -166,7 +166,11 @@ class Readings:
             InputError: No document has this name or several have it, or the file cannot be written there.
             NoIndexError: Nothing is indexed yet.
         """
-        return dump_text(self.text(document, pages), Path(path), roots=roots, replace=replace)
+        from backstory.pipeline.copies import record_copy
+
+        dumped = dump_text(self.text(document, pages), Path(path), roots=roots, replace=replace)
+        record_copy(self._workspace, Path(path))
+        return dumped
 
     @cached_property
     def _corpus(self) -> CorpusReader:

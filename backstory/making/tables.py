@@ -19,6 +19,7 @@ from backstory.inspection.checks import Check, Finding, checks_after, make_check
 from backstory.making.apart import Reasons, look_apart, make_apart
 from backstory.making.stops import describe_stop
 from backstory.pipeline import STAGES, Stage
+from backstory.pipeline.copies import drop_unused_answers
 from backstory.pipeline.inputs import depends_on_model
 from backstory.pipeline.order import ANSWERS, CHATS, CORPUS, make_in_order
 from backstory.pipeline.posts import POSTS, is_made_in_turn
@@ -163,6 +164,9 @@ def make_tables(
         for later in wanted[place:]:
             for table in (later.table, *later.writes_beside):
                 making.inherit(table, stopped)
+    is_whole = bool(making.reports.get(POSTS)) or not workspace.has_chats
+    if is_whole and not (making.broken or making.waiting or making.stopped):
+        drop_unused_answers(workspace)
     return making
 
 

@@ -16,6 +16,7 @@ from backstory.ids import digest
 from backstory.messages import ExportFile, ExportRead, find_exports
 from backstory.messages.archive import read_archive
 from backstory.opt_out_record import read_opt_outs, write_opt_outs
+from backstory.pipeline.copies import clear_copies_of_messages
 from backstory.pipeline.export_records import forget_changed, record_files
 from backstory.pipeline.former_names import remove_former_names
 from backstory.pipeline.incremental import (
@@ -35,7 +36,7 @@ from backstory.pipeline.readings import (
     read_chats,
 )
 from backstory.pipeline.removals import refuse_removals
-from backstory.pipeline.stage_report import StageReport, log_unread
+from backstory.pipeline.stage_report import CLEARED, StageReport, log_unread
 from backstory.pipeline.stored_messages import drop_outside
 from backstory.privacy import load_secret
 from backstory.tables import hash_partitions, list_partitions
@@ -189,6 +190,7 @@ def _read_and_write_beside(workspace: Workspace, partitions: Sequence[str]) -> _
     messages, sources = reading.messages, reading.sources
     held_messages = bool(list_partitions(workspace.tables, "messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
+    cleared = clear_copies_of_messages(workspace, messages, partitions)
     store_archive(workspace, reading, files)
     _store_opt_outs(workspace, read)
     forget_changed(workspace, files)
@@ -215,6 +217,7 @@ def _read_and_write_beside(workspace: Workspace, partitions: Sequence[str]) -> _
             "sources": len(sources),
             **statuses,
             **({"notice": notice} if notice else {}),
+            **({CLEARED: cleared} if cleared else {}),
         },
     )
 

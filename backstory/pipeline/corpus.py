@@ -21,6 +21,7 @@ from backstory.documents.written import drop_former_posts, list_written
 from backstory.errors import SettingsError
 from backstory.forgotten import leave_out_documents, read_forgotten
 from backstory.ids import digest
+from backstory.pipeline.copies import clear_copies_of_documents
 from backstory.pipeline.document_languages import fill_in_languages
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -35,7 +36,7 @@ from backstory.pipeline.incremental import (
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
 from backstory.pipeline.removals import require_documents
-from backstory.pipeline.stage_report import StageReport, log_unread
+from backstory.pipeline.stage_report import CLEARED, StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
 from backstory.sources.fetching import fetch_sources
 from backstory.sources.listing import list_documents
@@ -92,6 +93,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
     documents = drop_former_posts(read.documents)
     read = replace(read, documents=documents)
+    cleared = None if previous is None else clear_copies_of_documents(workspace, previous, documents)
     write_beside(
         workspace,
         "sources",
@@ -112,6 +114,8 @@ def materialize_documents(workspace: Workspace) -> StageReport:
         counts["notice"] = "; ".join(
             [_LOST_HISTORY, *([str(counts["notice"])] if "notice" in counts else [])]
         )
+    if cleared is not None:
+        counts[CLEARED] = cleared
     report = materialize_partitions(
         workspace,
         "documents",

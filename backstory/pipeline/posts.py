@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import polars as pl
@@ -21,6 +21,7 @@ from backstory.pipeline.incremental import (
     rows_of,
 )
 from backstory.pipeline.inputs import hash_dependencies
+from backstory.pipeline.posts_fingerprint import POST_FOLDERS
 from backstory.pipeline.stage_report import StageReport, add_counts
 from backstory.pipeline.writer_material import TABLES_READ, read_material
 from backstory.providers.metering import Usage
@@ -64,7 +65,6 @@ _ASKED_AGAIN: Final = "posts_to_ask_again"
 _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run goes on"
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
 _BEING_WRITTEN: Final = "being written"
-_FOLDERS: Final = "post_folders"
 _NAMED: Final = 3
 
 
@@ -334,12 +334,6 @@ def list_post_files(workspace: Workspace) -> list[str]:
     return [f"{folder}/{slug}.md" for slug in sorted(workspace.ledger.read(FILES))]
 
 
-def list_post_folders(workspace: Workspace) -> list[Path]:
-    """List the folder of the posts, and those that ``writers.folder`` named when posts were written before."""
-    names = {workspace.settings.writers.folder, *workspace.ledger.read(_FOLDERS)}
-    return [workspace.root / name for name in sorted(names)]
-
-
 def _describe_other_files(workspace: Workspace) -> list[str]:
     """Say which files of posts are not kept in step with the windows any more, and what to do.
 
@@ -348,9 +342,9 @@ def _describe_other_files(workspace: Workspace) -> list[str]:
     """
     folder = workspace.settings.writers.folder
     if workspace.writer is not None:
-        workspace.ledger.record(_FOLDERS, {folder: Entry("", "", 0)})
+        workspace.ledger.record(POST_FOLDERS, {folder: Entry("", "", 0)})
     said = []
-    for name in sorted(workspace.ledger.read(_FOLDERS)):
+    for name in sorted(workspace.ledger.read(POST_FOLDERS)):
         count = sum(1 for _ in (workspace.root / name).glob("*.md"))
         if name != folder and count:
             said.append(

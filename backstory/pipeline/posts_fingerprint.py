@@ -1,16 +1,20 @@
-"""One hash of the current content of the folder of documents and of the further sources."""
+"""Where the files of posts lie, and one hash of the current content of all files that may be documents."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Final
 
 from backstory.documents.file_hashes import FileHashes
 from backstory.ids import digest
 from backstory.sources import list_sources
 from backstory.sources.listing import hash_sources
 from backstory.workspace import Workspace
+
+POST_FOLDERS: Final = "post_folders"
+"""Name in the ledger of the folders that posts were written into."""
 
 
 def hash_document_files(
@@ -46,6 +50,12 @@ def hash_posts(folder: Path, apart: Collection[Path], hashes: FileHashes) -> str
         A hash that differs when a file was added, removed, renamed or edited.
     """
     return digest(sorted(_hash_files(os.fspath(folder), {os.fspath(path) for path in apart}, hashes)))
+
+
+def list_post_folders(workspace: Workspace) -> list[Path]:
+    """List the folder of the posts, and those that ``writers.folder`` named when posts were written before."""
+    names = {workspace.settings.writers.folder, *workspace.ledger.read(POST_FOLDERS)}
+    return [workspace.root / name for name in sorted(names)]
 
 
 def _hash_files(root: str, apart: Collection[str], hashes: FileHashes) -> Iterator[str]:

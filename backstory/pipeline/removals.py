@@ -25,8 +25,7 @@ from backstory.pipeline.export_records import list_unchanged
 from backstory.pipeline.kept_messages import find_policies
 from backstory.pipeline.missing_messages import find_missing
 from backstory.pipeline.readings import Reading, drop_opted_out
-from backstory.pipeline.stored_messages import read_intact_messages, span_of
-from backstory.tables.partitions import partition_keys
+from backstory.pipeline.stored_messages import are_written, read_intact_messages
 from backstory.workspace import Workspace
 
 _NAMED: Final = 5
@@ -52,14 +51,12 @@ def refuse_removals(
     policies = find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
     asked = [name for name in stored["conversation_id"].unique() if policies.get(name, default) == "ask"]
-    keys = partition_keys(stored["timestamp"], workspace.settings.partitions.grain)
-    first, last = span_of(workspace, reading.messages)
-    is_written = keys.is_in(partitions) | (keys < first) | (keys > last)
     missing = find_missing(stored, reading.messages).filter(
         pl.col("conversation_id").is_in(asked),
         ~pl.col("source").is_in(list_unchanged(workspace, reading, files)),
     )
-    missing = missing.join(stored.filter(is_written), on="message_id", how="semi")
+    written = stored.filter(are_written(workspace, stored, reading.messages, partitions))
+    missing = missing.join(written, on="message_id", how="semi")
     if len(missing):
         raise RemovalError(_describe(missing, reading, workspace.settings.conversations.folder))
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from backstory.pipeline.conversations import find_partitions
+from backstory.pipeline.copies import drop_unused_answers
 from backstory.pipeline.order import make_in_order
 from backstory.pipeline.stage_report import StageReport
 from backstory.pipeline.stages import Stage
@@ -51,7 +52,9 @@ def run_in_turn(workspace: Workspace, partitions: Sequence[str] | None = None) -
 
     with workspace.ledger.kept_open():
         with workspace.runs.record(BY_LIBRARY, keys) as finish:
-            make_in_order(workspace, keys, make, lambda: not stopped)
+            left = make_in_order(workspace, keys, make, lambda: not stopped)
+            if not left and not stopped:
+                drop_unused_answers(workspace)
             changed = any(report.computed for report in reports)
             finish(RunEnd(changed=changed, failure=next(iter(stopped), None), stopped=bool(stopped)))
         write_views(workspace.tables)

@@ -16,7 +16,7 @@ from backstory.embeddings.protocol import Vectors
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
-from backstory.index.snapshot.publication import prune_documents
+from backstory.index.snapshot.publication import find_history_damage, prune_documents
 from backstory.pipeline.batches import require_document_vectors
 from backstory.pipeline.document_languages import REVISION_OF_LANGUAGES, list_languages
 from backstory.pipeline.incremental import (
@@ -38,7 +38,7 @@ _EMBEDDING = "embedding of the index"
 def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> StageReport:
     """Embed the chunks that are not in the cache, and publish a snapshot if anything changed.
 
-    Earlier snapshots that hold a deleted document are dropped.
+    Earlier snapshots that hold a deleted document, or a written post as it was before, are dropped.
 
     Args:
         workspace: An open workspace.
@@ -49,11 +49,11 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
     embedder = workspace.embedder
     inputs = _inputs_of_index(workspace, interim=interim)
     documents = read_made(workspace, "documents", [WHOLE])
-    deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
+    held = _list_held(documents)
     known = workspace.ledger.read("search_index").get(WHOLE)
     if known is not None and not find_pending_index(workspace, interim=interim):
         counts = _describe_snapshot(workspace, known.content)
-        prune_documents(workspace.index, deleted)
+        prune_documents(workspace.index, held)
         report = StageReport("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
         log_report(report)
         return report
@@ -94,7 +94,7 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
     embedding = workspace.settings.embedding.model_dump_json()
     workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
     workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
-    prune_documents(workspace.index, deleted)
+    prune_documents(workspace.index, held)
     report = StageReport(
         table="search_index",
         rows=len(chunks),
@@ -106,6 +106,13 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
     )
     log_report(report)
     return report
+
+
+def _list_held(documents: pl.DataFrame) -> pl.DataFrame:
+    """List the revisions that a snapshot may hold: all but those of deleted documents, and former written posts."""
+    deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
+    held = documents.filter(~pl.col("document_id").is_in(deleted.implode()))
+    return held.select("document_id", "revision")
 
 
 def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
@@ -125,7 +132,7 @@ def find_pending_index(workspace: Workspace, *, interim: bool = False) -> list[s
     fitting = {_inputs_of_index(workspace), _inputs_of_index(workspace, interim=interim)}
     if known is None or known.inputs not in fitting:
         return [WHOLE]
-    if current_version(workspace.index) != known.content:
+    if current_version(workspace.index) != known.content or find_history_damage(workspace.index):
         return [WHOLE]
     damage = find_manifest_damage(workspace) or find_damage(workspace.index / known.content, checksums=True)
     return [] if damage is None else [WHOLE]

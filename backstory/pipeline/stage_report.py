@@ -23,7 +23,10 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 
 _CELL_CHARACTERS = 60
 
-_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost")
+CLEARED: Final = "cleared"
+"""Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
+
+_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
 """Beginnings of the names of the counts of work, not of rows."""
 
 _ARE_PARTS: Final[ContextVar[bool]] = ContextVar("are_parts", default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -49,6 +50,33 @@ def span_of(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
     """Return the keys of the first and last partition with messages; without messages, an empty range."""
     keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain)
     return (str(keys.min()), str(keys.max())) if len(keys) else ("~", "")
+
+
+def find_replaced(
+    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
+) -> pl.DataFrame:
+    """Find the stored messages that a run drops, or replaces by others.
+
+    Args:
+        workspace: An open workspace.
+        stored: The messages in the tables.
+        messages: All messages that the tables would hold.
+        partitions: Keys of the partitions that the run makes again.
+
+    Returns:
+        Rows of ``stored`` of which the id, the author or the text is in no row of ``messages``.
+    """
+    written = stored.filter(are_written(workspace, stored, messages, partitions))
+    return written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
+
+
+def are_written(
+    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
+) -> pl.Series:
+    """Say of each stored message whether the run writes its partition, or empties it, as the arguments say above."""
+    keys = partition_keys(stored["timestamp"], workspace.settings.partitions.grain)
+    first, last = span_of(workspace, messages)
+    return keys.is_in(partitions) | (keys < first) | (keys > last)
 
 
 def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> None:

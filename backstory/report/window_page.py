@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backstory.ids import digest
 from backstory.page_files import REPORTS_FOLDER
+from backstory.pipeline.copies import record_copy
 from backstory.report.documents import link_sources, list_chunks, list_kept
 from backstory.report.heatmap import SHADES, draw_heatmap
 from backstory.report.page import TrailLink, render_page, write_page
@@ -38,7 +39,10 @@ def write_window_page(workspace: Workspace, window_id: str, output: Path | None 
     report = read_window_report(workspace, window_id)
     path = output or workspace.root / REPORTS_FOLDER / name_page(report.window["window_id"])
     sources = link_sources(report, workspace.posts, path.parent, workspace.root)
-    return write_page(path, render_window_page(report, sources))
+    write_page(path, render_window_page(report, sources))
+    if output is not None:
+        record_copy(workspace, path)
+    return path
 
 
 def name_page(window_id: str) -> str:

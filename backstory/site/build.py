@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backstory.errors import InputError
 from backstory.page_files import SITE_FOLDER, list_site_pages
+from backstory.pipeline.copies import record_copy
 from backstory.report import read_window_report, render_window_page
 from backstory.report.documents import link_sources
 from backstory.report.page import TrailLink
@@ -54,10 +55,13 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
     )  # before they are read: what changes meanwhile is rendered by the next build
     library = read_library(workspace)
     if is_as_written(workspace, folder, inputs):
-        return Site(folder / INDEX, library, Written(0, len(list_site_pages(folder)), 0))
-    pages = render_pages(library, _render_reports(workspace, library, folder))
-    written = write_folder(folder, pages)
-    record_pages(workspace, folder, inputs, {name: encode_page(html) for name, html in pages.items()})
+        written = Written(0, len(list_site_pages(folder)), 0)
+    else:
+        pages = render_pages(library, _render_reports(workspace, library, folder))
+        written = write_folder(folder, pages)
+        record_pages(workspace, folder, inputs, {name: encode_page(html) for name, html in pages.items()})
+    if output is not None:
+        record_copy(workspace, folder)
     return Site(folder / INDEX, library, written)
 
 

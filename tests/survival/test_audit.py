@@ -1,5 +1,6 @@
 """The audit: damage of each kind is named, and nothing is written."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from backstory.inspection.audit import audit
 from backstory.tables.schemas import TABLES
-from backstory.workspace import open_workspace
+from backstory.workspace import Workspace, open_workspace
 from backstory.writing.draft import Draft
 from tests.cli.invocation import exit_code, run
 from tests.rerankers.rerank_requests import RATED
@@ -81,7 +82,35 @@ def settings(root: Path) -> str:
     return "settings"
 
 
-@pytest.mark.parametrize("harm", [strange_file, lost_ledger, earlier_snapshot, views, secret, settings])
+def lost_index(root: Path) -> str:
+    shutil.rmtree(root / "index")
+    return "search index"
+
+
+def lost_history(root: Path) -> str:
+    (root / "index" / "HISTORY").unlink()
+    return "search index"
+
+
+def damaged_history(root: Path) -> str:
+    history = root / "index" / "HISTORY"
+    history.write_text(history.read_text(encoding="ascii").replace(" ", "_", 1), encoding="ascii")
+    return "search index"
+
+
+def lost_earlier_snapshot(root: Path) -> str:
+    current = (root / "index" / "CURRENT").read_text(encoding="ascii").strip()
+    [earlier] = [path for path in (root / "index").iterdir() if path.is_dir() and path.name != current]
+    shutil.rmtree(earlier)
+    return "search index"
+
+
+OF_THE_INDEX = (lost_index, lost_history, damaged_history, lost_earlier_snapshot)
+
+
+@pytest.mark.parametrize(
+    "harm", [strange_file, lost_ledger, earlier_snapshot, views, secret, settings, *OF_THE_INDEX]
+)
 def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path], str]) -> None:
     name = harm(root)
     told = failed(root)
@@ -89,6 +118,32 @@ def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path
     assert any(
         word in told[name] for word in ("`backstory run`", "delete that folder", "backup", "backstory.yaml")
     )
+
+
+@pytest.mark.parametrize("harm", OF_THE_INDEX)
+def test_a_run_heals_what_is_wrong_with_the_index(root: Path, harm: Callable[[Path], str]) -> None:
+    harm(root)
+    run("run", "-w", str(root))
+    assert failed(root) == {}
+
+
+def test_changed_and_lost_posts_are_named_and_edited_ones_counted(made_workspace: Workspace) -> None:
+    root = made_workspace.root
+    settings = (root / "backstory.yaml").read_text(encoding="utf-8")
+    (root / "backstory.yaml").write_text(f"{settings}writers: {{provider: digest}}\n", encoding="utf-8")
+    run("run", "-w", str(root))
+    assert "written posts" not in failed(root)
+    changed, lost, *_ = sorted((root / "written").glob("*.md"))
+    changed.write_text(changed.read_text(encoding="utf-8") + "\nMine.\n", encoding="utf-8")
+    lost.unlink()
+    told = failed(root)["written posts"]
+    assert f"{changed} was changed" in told
+    assert f"{lost} is gone" in told
+    run("run", "-w", str(root))
+    [found] = [examination for examination in audit(root) if examination.name == "written posts"]
+    assert found.passed
+    assert changed.name in found.detail
+    assert lost.name not in found.detail
 
 
 def test_drafts_and_judgements_are_compared_with_their_checksums(root: Path) -> None:

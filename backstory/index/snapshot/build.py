@@ -40,7 +40,7 @@ from backstory.settings import IndexSettings
 
 logger = logging.getLogger(__name__)
 
-_FILTER_COLUMNS = ["document_id", "kind", "tags", "tenant", "published_at"]
+_FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "published_at"]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def build_index(
             unpublished = publication.start_snapshot(folder, version)
             _write_snapshot(unpublished, content, version, calibration)
             publication.publish(folder, version, unpublished)
-        elif publication.current_version(folder) != version:
+        elif publication.current_version(folder) != version or publication.find_history_damage(folder):
             publication.publish(folder, version, None)
         pruned = publication.prune(folder, settings.keep_snapshots)
         hnsw = read_manifest(target).hnsw

@@ -60,6 +60,19 @@ def read_history(folder: Path) -> list[Publication]:
     return [Publication(*line.groups()) for line in lines if line is not None]
 
 
+def find_bad_line(folder: Path) -> int | None:
+    """Return the number of the first line, from 1, that is damaged, or whose snapshot is gone; None if none is."""
+    try:
+        text = (folder / HISTORY_FILE).read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return None
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _LINE.fullmatch(line)
+        if found is None or not (folder / found[1]).is_dir():
+            return number
+    return None
+
+
 def add_publication(folder: Path, version: str, manifest: str, building: Path) -> None:
     """Put a snapshot at the end of the history. The caller holds the lock of the folder.
 
@@ -70,7 +83,9 @@ def add_publication(folder: Path, version: str, manifest: str, building: Path) -
         building: Temporary file of the caller, which replaces the history in one step.
     """
     at = datetime.now(UTC).strftime(_TIME)
-    earlier = [line for line in read_history(folder) if line.version != version]
+    earlier = [
+        line for line in read_history(folder) if line.version != version and (folder / line.version).is_dir()
+    ]
     _write(folder, [*earlier, Publication(version, manifest, at)], building)
 
 

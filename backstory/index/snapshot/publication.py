@@ -16,7 +16,13 @@ import polars as pl
 
 from backstory.atomic_files import flush, lock
 from backstory.errors import NoIndexError, SearchIndexError
-from backstory.index.snapshot.history import HISTORY_FILE, add_publication, drop_publications, read_history
+from backstory.index.snapshot.history import (
+    HISTORY_FILE,
+    add_publication,
+    drop_publications,
+    find_bad_line,
+    read_history,
+)
 from backstory.index.snapshot.manifest import (
     REBUILD_COMMAND,
     closed_to_readers,
@@ -98,6 +104,18 @@ def require_listed_manifest(folder: Path, version: str) -> None:
         )
 
 
+def find_history_damage(folder: Path) -> str | None:
+    """Say what is wrong with the list of publications, and what to do; None if it lists the current snapshot."""
+    version, path = current_version(folder), folder / HISTORY_FILE
+    if (number := find_bad_line(folder)) is not None:
+        return (
+            f"line {number} of {path} names no snapshot; run `{REBUILD_COMMAND}`, which writes the list again"
+        )
+    if version and version not in {published.version for published in read_history(folder)}:
+        return f"{path} does not list the snapshot {version}; run `{REBUILD_COMMAND}`, which adds it"
+    return None
+
+
 def start_snapshot(folder: Path, version: str) -> Path:
     """Make a hidden folder to build a snapshot in, which readers ignore."""
     path = folder / f"{_UNPUBLISHED}{version}"
@@ -149,24 +167,24 @@ def prune(folder: Path, keep: int) -> list[str]:
     return _drop_unused(folder, snapshots[keep:])
 
 
-def prune_documents(folder: Path, document_ids: pl.Series) -> list[str]:
-    """Delete the snapshots that hold a document which was deleted since; never the current one, nor one that is open.
+def prune_documents(folder: Path, held: pl.DataFrame) -> list[str]:
+    """Delete the snapshots that hold what was deleted since; never the current one, nor one that is open.
 
     One that is open is no longer listed, so that it is not served again.
 
     Args:
         folder: The folder of the index.
-        document_ids: Ids of the deleted documents.
+        held: ``document_id`` and ``revision`` of all that a snapshot may hold.
 
     Returns:
         Versions of the deleted snapshots.
     """
     old = [path for path in _list_snapshots(folder) if path.name != current_version(folder)]
-    if document_ids.is_empty() or not old:
+    if not old:
         return []
     with publishing(folder):
-        holding = [path for path in old if path.is_dir() and _may_hold_any(path, document_ids)]
-        return _drop_unused(folder, holding)
+        holding = [path for path in old if path.is_dir() and _may_hold_others(path, held)]
+        return _drop_unused(folder, holding) if holding else []
 
 
 def _list_snapshots(folder: Path) -> list[Path]:
@@ -175,11 +193,12 @@ def _list_snapshots(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
-def _may_hold_any(snapshot: Path, document_ids: pl.Series) -> bool:
-    """Say whether a snapshot holds any of the documents; true if its list of documents is lost or damaged."""
+def _may_hold_others(snapshot: Path, held: pl.DataFrame) -> bool:
+    """Say whether a snapshot holds any other revision; true if its list of documents is lost, damaged or older."""
     try:
-        return bool(read_documents(snapshot)["document_id"].is_in(document_ids.implode()).any())
-    except (OSError, SearchIndexError):
+        listed = read_documents(snapshot).select(held.columns)
+        return not listed.join(held, on=held.columns, how="anti").is_empty()
+    except (OSError, pl.exceptions.ColumnNotFoundError, SearchIndexError):
         return True
 
 

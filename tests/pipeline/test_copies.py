@@ -1,0 +1,232 @@
+"""What leaves the tables leaves every other file in the same run, or the run names the file that holds it."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory import run_pipeline
+from backstory.forgetting.traces import Wanted, search_workspace
+from backstory.index import current_version
+from backstory.inspection.audit import audit
+from backstory.inspection.doctor import examine
+from backstory.inspection.status import read_status
+from backstory.library import Library
+from backstory.pipeline.copies import find_stale_copies
+from backstory.report.window_page import write_window_page
+from backstory.rerankers.protocol import Topic
+from backstory.site import build_site
+from backstory.tables import read_table
+from backstory.tables.schemas import TABLES
+from backstory.workspace import Workspace, open_workspace
+from tests.cli.invocation import run as run_command
+from tests.rerankers.rerank_requests import RATED
+from tests.workspaces import SETTINGS, copy_made, write_workspace
+
+MOTHS = """\
+14/03/2025, 09:00 - Dora Quill: Only the moths were awake
+14/03/2025, 09:05 - Ada Lind: A lamp for the moths, then, dear @Dora Quill
+"""
+GONE = "Only the moths were awake"
+FED_BACK = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
+PERSON = "of-a-person.md"
+
+
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace in which posts quote a message, and are documents of later windows, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("copies") / "workspace", FED_BACK)
+    (workspace.exports / "moths.txt").write_text(MOTHS, encoding="utf-8")
+    run_pipeline(workspace)
+    assert GONE in str(read_table(workspace.tables, "posts")["text"].to_list())
+    return workspace.root
+
+
+@pytest.fixture
+def made(made_before: Path, tmp_path: Path) -> Workspace:
+    return copy_made(made_before, tmp_path / "workspace")
+
+
+def shorter(workspace: Workspace) -> list[str]:
+    (workspace.exports / "moths.txt").write_text(MOTHS.splitlines()[1] + "\n", encoding="utf-8")
+    return ["run", "--accept-removals"]
+
+
+def mirrored(workspace: Workspace) -> list[str]:
+    shorter(workspace)
+    mirror = FED_BACK.replace("{folder: chats}", "{folder: chats, removals: mirror}")
+    (workspace.root / "backstory.yaml").write_text(mirror, encoding="utf-8")
+    return ["run"]
+
+
+def excluded(workspace: Workspace) -> list[str]:
+    (workspace.root / "backstory.yaml").write_text(
+        f"{FED_BACK}privacy: {{exclude: [Dora Quill]}}\n", encoding="utf-8"
+    )
+    return ["run"]
+
+
+def opted_out(workspace: Workspace) -> list[str]:
+    command = "14/03/2025, 09:06 - Dora Quill: #backstory off\n"
+    (workspace.exports / "moths.txt").write_text(MOTHS + command, encoding="utf-8")
+    return ["run"]
+
+
+def edited(workspace: Workspace) -> list[str]:
+    changed = MOTHS.replace(GONE, "This message was deleted")
+    (workspace.exports / "moths.txt").write_text(changed, encoding="utf-8")
+    return ["run"]
+
+
+def forgotten(_: Workspace) -> list[str]:
+    return ["forget", "--member", "Dora Quill"]
+
+
+Way = Callable[[Workspace], list[str]]
+QUICK = (shorter, excluded, forgotten)
+WAYS = tuple(
+    pytest.param(way, id=way.__name__, marks=() if way in QUICK else pytest.mark.long)
+    for way in (shorter, mirrored, excluded, opted_out, edited, forgotten)
+)
+
+
+def list_holding(workspace: Workspace, text: str) -> set[str]:
+    """Search every file of the workspace but its inputs, byte by byte, and every cell of tables and databases."""
+    return set(search_workspace(open_workspace(workspace.root), Wanted(frozenset({text}), frozenset())).found)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of a workspace's rows that lie where a person chose."""
+
+    page: Path
+    site: Path
+
+    @property
+    def all(self) -> tuple[Path, Path]:
+        return self.page, self.site
+
+
+def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
+    """Make every kind of copy of a text: pages, a dumped text, a draft, a file of a person, answers of a model."""
+    windows = read_table(workspace.tables, "windows")["window_id"].to_list()
+    holding = [write_window_page(workspace, window) for window in windows]
+    page = next(
+        write_window_page(workspace, window, elsewhere / "pages" / "one.html")
+        for window, path in zip(windows, holding, strict=True)
+        if text in path.read_text(encoding="utf-8")
+    )
+    build_site(workspace)
+    build_site(workspace, elsewhere / "public")
+    workspace.dumps.mkdir()
+    (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
+    (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
+    (workspace.tables / "runs.sqlite.damaged").write_bytes(text.encode())
+    (workspace.written / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
+    judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
+    workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
+    return Copies(page, elsewhere / "public")
+
+
+def of_tables(workspace: Workspace) -> dict[str, pl.DataFrame]:
+    """Read all tables, but the version of the interim snapshot that was searched."""
+    return {
+        table: read_table(workspace.tables, table).drop("index_version", strict=False) for table in TABLES
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_removed_is_in_no_file_or_the_file_is_named(
+    made: Workspace, tmp_path: Path, way: Way
+) -> None:
+    copies = copy_everywhere(made, GONE, tmp_path / "elsewhere")
+    command, *options = way(made)
+    result = run_command(command, *options, "-w", str(made.root))
+    assert result.exit_code in (0, 3), result.output
+    assert list_holding(made, GONE) == set()
+    assert made.judgements.count() == 0
+    assert not list((made.root / "reports").iterdir())
+    assert (made.dumps / "two.txt").is_file()
+    for path in copies.all:
+        assert str(path) in result.output
+        assert path.exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS[:-1])
+def test_the_run_after_has_nothing_to_do_and_is_as_a_fresh_one(
+    made: Workspace, tmp_path: Path, way: Way
+) -> None:
+    build_site(made)
+    run_command(*way(made), "-w", str(made.root))
+    again = run_command("run", "-w", str(made.root))
+    assert "Nothing has changed since the last run" in again.output
+    fresh = tmp_path / "fresh"
+    for part in ("chats", "posts"):
+        shutil.copytree(made.root / part, fresh / part)
+    shutil.copy(made.root / "backstory.yaml", fresh)
+    (fresh / ".backstory").mkdir()
+    shutil.copy(made.secret, fresh / ".backstory")
+    run_pipeline(open_workspace(fresh))
+    now, then = of_tables(made), of_tables(open_workspace(fresh))
+    assert [table for table in TABLES if not now[table].equals(then[table])] == []
+
+
+def test_stale_copies_are_named_until_they_are_made_again_or_gone(made: Workspace, tmp_path: Path) -> None:
+    copies = copy_everywhere(made, GONE, tmp_path)
+    person = made.written / PERSON
+    person.write_text(f"---\ntitle: Mine\ndate: 2025-03-01\n---\n\n{GONE}\n", encoding="utf-8")
+    assert find_stale_copies(made) == []
+    told = run_command(*excluded(made), "-w", str(made.root)).output
+    assert f"written/{PERSON}" in told
+    workspace = open_workspace(made.root)
+    stale = find_stale_copies(workspace)
+    assert len(stale) == 3
+    assert read_status(workspace)["stale_copies"] == stale
+    for examinations in (audit(made.root), examine(made.root)):
+        [found] = [examination for examination in examinations if examination.name == "copies"]
+        assert not found.passed
+        assert all(sentence in found.detail for sentence in stale)
+    copies.page.unlink()
+    person.write_text(person.read_text(encoding="utf-8").replace(GONE, "They were asleep"), encoding="utf-8")
+    run_command("run", "-w", str(made.root))
+    assert len(find_stale_copies(workspace)) == 1
+    build_site(workspace, copies.site)
+    assert find_stale_copies(workspace) == []
+    assert not any(GONE in page.read_text(encoding="utf-8") for page in copies.site.rglob("*.html"))
+
+
+def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_path: Path) -> None:
+    text = "A clicking backup disk, and where the photos went."
+    build_site(made)
+    with Library.open(made.root) as library:
+        library.dump("backup-disk.md", tmp_path / "dumped.txt")
+    made.dumps.mkdir()
+    (made.dumps / "disk.txt").write_text(text, encoding="utf-8")
+    (made.posts / "backup-disk.md").unlink()
+    result = run_command("run", "-w", str(made.root))
+    assert result.exit_code == 0, result.output
+    # The tables keep the last text of a deleted document, so that its history can be told.
+    assert {path.split("/")[0] for path in list_holding(made, text)} <= {"data"}
+    assert not list(made.root.glob("site/*.html"))
+    assert not (made.dumps / "disk.txt").exists()
+    assert str(tmp_path / "dumped.txt") in result.output
+
+
+def test_what_is_added_leaves_pages_as_they_are(made: Workspace) -> None:
+    site = build_site(made).index
+    page = write_window_page(made, read_table(made.tables, "windows")["window_id"][0])
+    with (made.exports / "moths.txt").open("a", encoding="utf-8") as chat:
+        chat.write("15/03/2025, 19:00 - Dora Quill: Good night, moths\n")
+    run_command("run", "-w", str(made.root))
+    assert site.is_file()
+    assert page.is_file()
+
+
+def test_no_earlier_snapshot_holds_a_post_as_it_was_before(made: Workspace) -> None:
+    before = current_version(made.index)
+    run_command(*excluded(made), "-w", str(made.root))
+    assert before not in {path.name for path in made.index.iterdir()}
