@@ -2,8 +2,8 @@
 
 The package ``regex`` checks its time limit between steps of a search, and a recursion, a long literal or the
 compilation takes none of these steps: such an expression takes a gigabyte of memory, or minutes. An engine that takes
-linear time (``google-re2``) would need no limits, but knows no expressions that look around or refer back, which agents
-write often, and is slower where much is found. A process that ends at its limits keeps the whole language.
+linear time (``google-re2``) would need no limits, but knows no expressions that look around or refer back, and is
+slower where much is found. A process that ends at its limits keeps the whole language.
 """
 
 from __future__ import annotations
