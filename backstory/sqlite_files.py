@@ -66,10 +66,12 @@ def copy_database(path: Path, copy: Path) -> Path:
         sqlite3.DatabaseError: The database is damaged.
     """
     copy.unlink(missing_ok=True)
+    # A connection that may only read leaves the log and its index behind, which it has to make if there is none.
+    log = path.with_name(f"{path.name}-wal")
+    reads = log.exists() or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    address = f"{path.resolve().as_uri()}?mode={'ro' if reads else 'rw'}"
     with (
-        closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-        ) as source,
+        closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as source,
         closing(sqlite3.connect(copy)) as target,
     ):
         source.backup(target)

@@ -33,6 +33,7 @@ from backstory.privacy import is_unmade, load_secret
 from backstory.rerankers.judgement_cache import JudgementCache
 from backstory.tables import find_damaged_partitions, list_partitions
 from backstory.tables.ledger import LEDGER_FILE
+from backstory.tables.locks import is_running
 from backstory.tables.schemas import TABLES
 from backstory.tables.views import VIEWS_FILE, find_views_damage
 from backstory.workspace import Workspace, open_workspace
@@ -61,14 +62,14 @@ def audit(given: Path | None) -> list[Examination]:
         *(examine_one(f"table {name}", partial(_describe_files, workspace, name)) for name in TABLES),
         examine_one("document files", lambda: _describe_documents(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
-        examine_one("search index", lambda: _describe_snapshots(workspace)),
+        examine_one("search index", lambda: _describe_settled(workspace, _describe_snapshots)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("drafts", lambda: _describe_paid(workspace.drafts, "drafts")),
         examine_one("judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
-        examine_one("written posts", lambda: _describe_posts(workspace)),
-        examine_one("copies", lambda: describe_copies(workspace)),
+        examine_one("written posts", lambda: _describe_settled(workspace, _describe_posts)),
+        examine_one("copies", lambda: _describe_settled(workspace, describe_copies)),
         examine_one("history of runs", lambda: describe_history(workspace)),
     ]
     if workspace.settings.privacy.pseudonyms:
@@ -82,6 +83,16 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, True, look())
     except (BackstoryError, OSError, ImportError) as error:
         return Examination(name, False, str(error))
+
+
+def _describe_settled(workspace: Workspace, describe: Callable[[Workspace], str]) -> str:
+    """Describe what a run replaces in several steps; between two of them, a difference says nothing."""
+    try:
+        return describe(workspace)
+    except BackstoryError:
+        if is_running(workspace.tables):
+            return "not compared, since a run that is under way changes it; look again when it has ended"
+        return describe(workspace)  # of a run that has ended meanwhile
 
 
 def describe_ledger(workspace: Workspace) -> str:

@@ -21,7 +21,9 @@ def estimate(root: Path) -> Estimate:
 
 
 def stamp(root: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    # Of folders, the names alone: whoever reads a database with a log makes, and removes, files beside it.
+    paths = [path for path in root.rglob("*") if path.name != ".run.lock"]  # says who holds it
+    return {path: path.stat().st_mtime_ns if path.is_file() else 0 for path in paths}
 
 
 def missing(found: Estimate) -> dict[str, int]:

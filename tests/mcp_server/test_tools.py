@@ -66,7 +66,7 @@ def test_the_text_of_a_result_is_its_structure(server: LibraryServer) -> None:
 
 def test_connectors_search_and_fetch(server: LibraryServer, indexed_once: Library) -> None:
     found = call(server, "search", query="night train")
-    assert set(found) == {"results"}
+    assert set(found) == {"results", "degraded"}
     assert all(set(each) == {"id", "title", "url"} for each in found["results"])
     first = found["results"][0]
     fetched = call(server, "fetch", id=first["id"])
