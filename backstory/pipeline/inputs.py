@@ -24,10 +24,10 @@ SettingsRead = dict[str, Any]
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "messages": 13,
-        "windows": 1,
-        "window_chunks": 2,
+        "windows": 2,
+        "window_chunks": 3,
         "documents": 6,
-        "document_chunks": 3,
+        "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 5,
