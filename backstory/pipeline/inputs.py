@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 5,
+        "decisions": 6,
         "contexts": 3,
         "window_contexts": 6,
         "posts": 3,
