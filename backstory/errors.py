@@ -97,7 +97,13 @@ class EmbeddingError(ModelError):
 
 
 class EmbeddingInputError(EmbeddingError, ValueError):
-    """A text cannot be embedded, for example because it exceeds the model's limit."""
+    """A text cannot be embedded, for example because it exceeds the model's limit.
+
+    Attributes:
+        text: The text, if a service refuses it and takes others.
+    """
+
+    text: str | None = None
 
 
 class RerankError(ModelError):

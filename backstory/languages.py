@@ -57,6 +57,8 @@ _FOREIGN_MATTER: Final = re.compile(
 # The detector often errs on a single short message, but rarely on a run of this many bytes. The unit is bytes of
 # UTF-8, since a Japanese character carries about as much as three Latin letters.
 _RUN_BYTES: Final = 80
+# Characters of a run in which no blank is. No paragraph is as long, even in a language that is written without blanks.
+_LONGEST_WORD: Final = 10_000
 # More of a long text would cost time without changing the result.
 _MOST_TEXTS: Final = 2000
 _MOST_RUNS: Final = 250
@@ -188,7 +190,7 @@ def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
     words: list[str] = []
     size = 0
     for text in _thin([text for text in texts if text], _MOST_TEXTS):
-        for word in _FOREIGN_MATTER.sub(" ", text).split():
+        for word in _cut_long(_FOREIGN_MATTER.sub(" ", text).split()):
             words.append(word)
             size += _count_bytes(word)
             if size >= _RUN_BYTES:
@@ -196,6 +198,12 @@ def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
                 words, size = [], 0
     if words:
         yield " ".join(words)
+
+
+def _cut_long(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        for start in range(0, len(word), _LONGEST_WORD):
+            yield word[start : start + _LONGEST_WORD]
 
 
 def _count_bytes(text: str) -> int:

@@ -20,6 +20,8 @@ from backstory.settings import RAGSettings
 _NORMALIZED = 0.85
 _CANDIDATE_EXPONENT = 0.8
 _QUERY_EXPONENT = 0.35
+_MOST_QUERIES = 2000
+"""Query chunks of a window that are compared with each other; of more, evenly spaced ones speak for the window."""
 _LARGEST_EXPONENT = 500.0
 _NAMED_TITLE = 2.5
 """What a named title adds to the score, in temperatures."""
@@ -114,6 +116,7 @@ def _select_by_coverage(
     scores = (window.scores + _NAMED_TITLE * window.temperature * window.named)[:, candidates]
     # What a query chunk found may all have been dropped.
     asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
+    asking = asking[:: max(1, -(-len(asking) // _MOST_QUERIES))]
     return cover_evidence(
         _weigh_evidence(scores[asking], window.temperature),
         count,

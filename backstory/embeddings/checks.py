@@ -11,6 +11,8 @@ from backstory.embeddings.protocol import Vectors
 from backstory.errors import EmbeddingError, EmbeddingInputError
 
 _UNIT_TOLERANCE = 1e-3
+# Words and symbols of any language have fewer on average.
+_CHARACTERS_PER_TOKEN = 100
 
 
 def require_text(texts: Sequence[str]) -> None:
@@ -34,6 +36,15 @@ def require_text(texts: Sequence[str]) -> None:
                 f"text {position} holds a lone surrogate at character {error.start}, which is not text; "
                 "replace it, for example by text.encode('utf-8', 'replace').decode()"
             ) from error
+
+
+def count_at_least(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Give the fewest tokens that each text counts as, whatever a tokenizer makes of it.
+
+    To some tokenizers a word is one token, however long it is. A chunk may then have millions of characters, which
+    every later step would read as a whole.
+    """
+    return np.fromiter((len(text) // _CHARACTERS_PER_TOKEN for text in texts), np.int64, len(texts))
 
 
 def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_id: str) -> None:

@@ -10,7 +10,7 @@ import regex
 from numpy.typing import NDArray
 
 from backstory.embeddings.batches import group_in_order
-from backstory.embeddings.checks import require_text, require_within_limit
+from backstory.embeddings.checks import count_at_least, require_text, require_within_limit
 from backstory.embeddings.protocol import Task, Vectors
 
 DIMENSION = 256
@@ -48,9 +48,11 @@ class HashingEmbedder:
         self.languages = languages
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count the words of each text; a text without words counts as one."""
+        """Count the words of each text; a text without words counts as one, a very long word as several."""
         require_text(texts)
-        return np.fromiter((max(1, len(_WORD.findall(text))) for text in texts), np.int64, len(texts))
+        # Replacing counts the words without a list of them.
+        words = np.fromiter((max(1, _WORD.subn("", text)[1]) for text in texts), np.int64, len(texts))
+        return np.maximum(words, count_at_least(texts))
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group neighbouring texts into batches of at most 256 texts."""

@@ -145,10 +145,12 @@ class ServiceEmbedder(ABC):
         """Embed refused texts in halves, down to the one that is refused alone."""
         if len(texts) == 1:
             begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
-            raise EmbeddingInputError(
+            error = EmbeddingInputError(
                 f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and takes "
                 f"others: {refusal}. Change the text, or leave its document or chat out"
-            ) from refusal
+            )
+            error.text = texts[0]
+            raise error from refusal
         logger.warning("%s refused %d texts together; they are sent in halves", self.id, len(texts))
         half = len(texts) // 2
         return np.concatenate(

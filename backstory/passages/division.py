@@ -108,7 +108,8 @@ def _divide_long(text: str, start: int, end: int) -> Iterator[Range]:
         if not cut:
             (_, cut), *_ = split_graphemes(text, start, min(end, start + 2 * _LONGEST_PART), 2)
         yield start, start + len(text[start:cut].rstrip())
-        start = cut + len(text[cut:end]) - len(text[cut:end].lstrip())
+        # Stripping the remainder would copy all of it for each part.
+        start = next((place for place in range(cut, end) if not text[place].isspace()), end)
     yield start, end
 
 

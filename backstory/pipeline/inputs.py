@@ -24,13 +24,13 @@ SettingsRead = dict[str, Any]
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "messages": 13,
-        "windows": 1,
-        "window_chunks": 2,
+        "windows": 2,
+        "window_chunks": 3,
         "documents": 6,
-        "document_chunks": 3,
+        "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 5,
+        "decisions": 6,
         "contexts": 3,
         "window_contexts": 6,
         "posts": 3,

@@ -13,6 +13,7 @@ from backstory.document_chunks import embedding_texts
 from backstory.documents import name_reading
 from backstory.embeddings import embed_texts
 from backstory.embeddings.protocol import Vectors
+from backstory.errors import EmbeddingInputError
 from backstory.ids import digest
 from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
@@ -68,13 +69,20 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
     ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
     workspace.runs.advance("search_index", WHOLE, 0, 1)
     with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):
-        embedded = embed_texts(
-            embedder,
-            texts,
-            task="document",
-            cache=workspace.embeddings,
-            progress=workspace.runs.follow("chunks embedded", progress),
-        )
+        try:
+            embedded = embed_texts(
+                embedder,
+                texts,
+                task="document",
+                cache=workspace.embeddings,
+                progress=workspace.runs.follow("chunks embedded", progress),
+            )
+        except EmbeddingInputError as error:
+            if error.text not in texts:
+                raise
+            document = chunks["document_id"][texts.index(error.text)]
+            (uri,) = documents.filter(status="ok", document_id=document)["uri"]
+            raise EmbeddingInputError(f"{uri}: {error}") from error
     stats = embedded.stats
     workspace.runs.count_texts(embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached)
     build = build_index(

@@ -92,6 +92,14 @@ def test_a_text_over_the_limit_is_refused_and_counted(embedder: Embedder) -> Non
         embedder.embed(["fine", text], task="document")
 
 
+@pytest.mark.parametrize("character", ["a", "["])
+def test_a_word_of_a_megabyte_is_over_the_limit(embedder: Embedder, character: str) -> None:
+    counts = embedder.count_tokens(["pump", character * 1_000_000, "pump"])
+
+    assert counts[1] > embedder.max_input_tokens
+    assert counts[0] == counts[2] == embedder.count_tokens(["pump"])[0]
+
+
 def test_the_longest_text_within_the_limit_is_embedded(embedder: Embedder) -> None:
     limit = embedder.max_input_tokens
     above = bisect_right(

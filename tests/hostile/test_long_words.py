@@ -7,23 +7,36 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from backstory import run_pipeline
+from backstory.errors import EmbeddingInputError
+from backstory.library import Library
 from backstory.tables import read_table
 from backstory.workspace import open_workspace
 
-_BASE_MEGABYTES = 450
-_SECONDS = 40
 _RUN = "from backstory.cli import main; import sys; sys.argv = ['backstory', 'run']; main()"
+_SETTINGS = "writers: {provider: digest}\nprivacy: {scrub: [email, phone, card, iban]}\n"
+_HASHING = "embedding: {provider: hashing}\n"
 
 
-def write_workspace(folder: Path, characters: int) -> Path:
-    letters = "".join(random.Random(1).choices("abcdefghij0123456789+/", k=characters))
-    words = ["a" * characters, letters, "1" * characters, "[" * characters]
+def write_word(kind: str, characters: int) -> str:
+    """Write a run of characters without a blank; ``mixed`` holds what is sought in addresses and numbers, too."""
+    numbers = random.Random(1)
+    match kind:
+        case "mixed":
+            return "".join(numbers.choices("abcdefghij0123456789+/", k=characters))
+        case "chinese":
+            few = "".join(map(chr, range(0x4E00, 0x4E40)))
+            return "".join(numbers.choices(few, k=characters))
+        case _:
+            return kind * characters
+
+
+def write_workspace(folder: Path, words: list[str], settings: str) -> Path:
     (folder / "chats").mkdir()
     (folder / "posts").mkdir()
-    (folder / "backstory.yaml").write_text(
-        "embedding: {provider: hashing}\nwriters: {provider: digest}\nprivacy: {scrub: [email, phone, card, iban]}\n",
-        encoding="utf-8",
-    )
+    (folder / "backstory.yaml").write_text(settings, encoding="utf-8")
     texts = ["the irrigation pump failed again", *words, "done, it arrives on Monday @Anna Weber"]
     lines = [f"13/02/2024, 10:{minute:02} - Anna Weber: {text}\n" for minute, text in enumerate(texts)]
     (folder / "chats" / "garden.txt").write_text("".join(lines), encoding="utf-8")
@@ -33,12 +46,12 @@ def write_workspace(folder: Path, characters: int) -> Path:
     return folder
 
 
-def check_run(folder: Path, megabytes: int) -> None:
+def check_run(folder: Path, *, seconds: int, megabytes: int) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _RUN],
         cwd=folder,
         stdout=subprocess.DEVNULL,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds)),
     )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -51,4 +64,39 @@ def check_run(folder: Path, megabytes: int) -> None:
 
 
 def test_a_run_over_long_words_ends_in_little_memory(tmp_path: Path) -> None:
-    check_run(write_workspace(tmp_path, 250_000), _BASE_MEGABYTES + 200)
+    words = [write_word(kind, 250_000) for kind in ("a", "mixed", "1", "[")]
+    check_run(write_workspace(tmp_path, words, _HASHING + _SETTINGS), seconds=60, megabytes=650)
+
+
+def test_a_run_over_a_word_of_a_megabyte_ends_in_little_memory(tmp_path: Path) -> None:
+    check_run(write_workspace(tmp_path, ["a" * 1_000_000], _HASHING + _SETTINGS), seconds=60, megabytes=650)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "characters"), [("a", 10_000_000), ("1", 10_000_000), ("[", 10_000_000), ("mixed", 2_000_000)]
+)
+def test_a_run_over_megabytes_without_a_blank_ends_in_little_memory(
+    tmp_path: Path, kind: str, characters: int
+) -> None:
+    words = [write_word(kind, characters)]
+    check_run(write_workspace(tmp_path, words, _HASHING + _SETTINGS), seconds=200, megabytes=900)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "characters"), [("a", 10_000_000), ("mixed", 500_000), ("chinese", 200_000)]
+)
+def test_the_local_model_takes_a_long_word_in_parts(tmp_path: Path, kind: str, characters: int) -> None:
+    check_run(
+        write_workspace(tmp_path, [write_word(kind, characters)], _SETTINGS), seconds=400, megabytes=1500
+    )
+
+
+def test_a_question_of_ten_megabytes_has_an_answer_or_an_error(tmp_path: Path) -> None:
+    run_pipeline(open_workspace(write_workspace(tmp_path, ["word"], _HASHING)))
+    question = "a" * 10_000_000
+    with Library.open(tmp_path) as library:
+        with pytest.raises(EmbeddingInputError):
+            library.search(question)
+        assert library.context("the pump " + question[:1_000_000]).text

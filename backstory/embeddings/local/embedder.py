@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.embeddings.batches import group_by_length, group_equal_lengths
-from backstory.embeddings.checks import require_text, require_within_limit
+from backstory.embeddings.checks import count_at_least, require_text, require_within_limit
 from backstory.embeddings.local.activation_ranges import ActivationRanges
 from backstory.embeddings.local.bert_model import BertModel
 from backstory.embeddings.local.graph_file import require_graph_file
@@ -27,6 +27,10 @@ MAX_PADDED_TOKENS = 4096
 _QUERY_TOKENS = 24
 
 _TOKENIZED_AT_ONCE = 4096
+# The tokenizer keeps about a hundred bytes of each token, and a text has up to one for each character.
+_CHARACTERS_AT_ONCE = 1_000_000
+# Far over the limit of any model, so that the exact number of its tokens does not matter.
+_LONG_TEXT = 250_000
 
 
 class LocalEmbedder:
@@ -83,9 +87,12 @@ class LocalEmbedder:
         self._tokenizer: TextTokenizer | None = None
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count with the model's tokenizer, special tokens and the longer prompt included."""
+        """Count with the model's tokenizer, special tokens and the longer prompt included.
+
+        A text that no model embeds whole is counted in parts.
+        """
         require_text(texts)
-        counts = np.zeros(len(texts), np.int64)
+        counts = count_at_least(texts)
         for prompt in sorted({"", *self._model.prompts.values()}):
             np.maximum(counts, self._count(prompt, texts), out=counts)
         return counts
@@ -127,10 +134,10 @@ class LocalEmbedder:
 
     def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
         tokenizer = self._load_tokenizer().tokenizer
-        counts = np.empty(len(texts), np.int64)
-        for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
-            block = [prompt + text for text in texts[start : start + _TOKENIZED_AT_ONCE]]
-            counts[start : start + len(block)] = [len(found) for found in tokenizer.encode_batch_fast(block)]
+        counts = np.zeros(len(texts), np.int64)
+        for block in _group_parts([prompt + text for text in texts]):
+            found = tokenizer.encode_batch_fast([part for _, part in block])
+            np.add.at(counts, [row for row, _ in block], list(map(len, found)))
         return counts
 
     def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
@@ -174,6 +181,21 @@ class LocalEmbedder:
         if self._ranges is None:
             return build_graph(self._model)
         return build_int8_graph(self._model, self._ranges)
+
+
+def _group_parts(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
+    """Group texts, very long ones in parts, into blocks of bounded length; each part comes with its text's place."""
+    block: list[tuple[int, str]] = []
+    characters = 0
+    for place, text in enumerate(texts):
+        for start in range(0, max(len(text), 1), _LONG_TEXT):
+            block.append((place, text[start : start + _LONG_TEXT]))
+            characters += len(block[-1][1])
+            if len(block) == _TOKENIZED_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+                yield block
+                block, characters = [], 0
+    if block:
+        yield block
 
 
 def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:
