@@ -59,17 +59,20 @@ def audit(given: Path | None) -> list[Examination]:
     found = [
         Examination("settings", True, str(workspace.root)),
         examine_one("ledger", lambda: describe_ledger(workspace)),
-        *(examine_one(f"table {name}", partial(_describe_files, workspace, name)) for name in TABLES),
+        *(
+            examine_settled(workspace, f"table {name}", partial(_describe_files, workspace, name))
+            for name in TABLES
+        ),
         examine_one("document files", lambda: _describe_documents(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
-        examine_one("search index", lambda: _describe_settled(workspace, _describe_snapshots)),
+        examine_settled(workspace, "search index", lambda: _describe_snapshots(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("drafts", lambda: _describe_paid(workspace.drafts, "drafts")),
         examine_one("judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")),
         examine_one("archive", lambda: _describe_archive(workspace)),
         examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
-        examine_one("written posts", lambda: _describe_settled(workspace, _describe_posts)),
-        examine_one("copies", lambda: _describe_settled(workspace, describe_copies)),
+        examine_settled(workspace, "written posts", lambda: _describe_posts(workspace)),
+        examine_settled(workspace, "copies", lambda: describe_copies(workspace)),
         examine_one("history of runs", lambda: describe_history(workspace)),
     ]
     if workspace.settings.privacy.pseudonyms:
@@ -85,14 +88,18 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, False, str(error))
 
 
-def _describe_settled(workspace: Workspace, describe: Callable[[Workspace], str]) -> str:
-    """Describe what a run replaces in several steps; between two of them, a difference says nothing."""
-    try:
-        return describe(workspace)
-    except BackstoryError:
-        if is_running(workspace.tables):
-            return "not compared, since a run that is under way changes it; look again when it has ended"
-        return describe(workspace)  # of a run that has ended meanwhile
+def examine_settled(workspace: Workspace, name: str, look: Callable[[], str]) -> Examination:
+    """Do what :func:`examine_one` does of what a run replaces in several steps.
+
+    Between two of these steps a difference says nothing, so that it counts only while no run is under way.
+    """
+    found = examine_one(name, look)
+    if found.passed:
+        return found
+    if is_running(workspace.tables):
+        told = "not compared, since a run that is under way changes it; look again when it has ended"
+        return Examination(name, True, told)
+    return examine_one(name, look)  # of a run that has ended meanwhile
 
 
 def describe_ledger(workspace: Workspace) -> str:

@@ -35,6 +35,7 @@ from backstory.inspection.audit import (
     describe_secret,
     describe_views,
     examine_one,
+    examine_settled,
 )
 from backstory.inspection.examination import Examination
 from backstory.inspection.files import examine_files
@@ -92,21 +93,26 @@ def examine(given: Path | None) -> list[Examination]:
         examine_one("workspace closed to others", lambda: _describe_mode(workspace.root)),
         examine_one("embedder", lambda: _try_embedder(workspace)),
         examine_one("reranker", lambda: _try_reranker(workspace)),
-        examine_one("search index", lambda: _describe_index(workspace)),
+        examine_settled(workspace, "search index", lambda: _describe_index(workspace)),
         examine_one("calibration", lambda: _describe_calibration(workspace)),
-        examine_one("snapshot of contexts", lambda: _describe_snapshots(workspace)),
+        examine_settled(workspace, "snapshot of contexts", lambda: _describe_snapshots(workspace)),
         examine_one("ledger", lambda: describe_ledger(workspace)),
         examine_one("embedding cache", lambda: describe_cache(workspace)),
         examine_one("batch jobs", lambda: _describe_jobs(workspace)),
         examine_one("views", lambda: describe_views(workspace)),
         examine_one("runs", lambda: _describe_runs(workspace)),
-        examine_one("copies", lambda: describe_copies(workspace)),
+        examine_settled(workspace, "copies", lambda: describe_copies(workspace)),
         *_examine_together("files", lambda: examine_files(workspace)),
         examine_one("languages", lambda: _describe_languages(workspace)),
-        *(examine_one(f"table {name}", partial(_describe_table, workspace, name)) for name in tables),
         *(
-            examine_one(
-                f"{child} refer to {parent}", partial(_describe_reference, workspace, child, parent, on)
+            examine_settled(workspace, f"table {name}", partial(_describe_table, workspace, name))
+            for name in tables
+        ),
+        *(
+            examine_settled(
+                workspace,
+                f"{child} refer to {parent}",
+                partial(_describe_reference, workspace, child, parent, on),
             )
             for child, parent, on in integrity.REFERENCES
             # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
