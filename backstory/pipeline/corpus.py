@@ -35,6 +35,7 @@ from backstory.pipeline.incremental import (
 )
 from backstory.pipeline.inputs import hash_dependencies
 from backstory.pipeline.posts_fingerprint import hash_document_files, hash_posts
+from backstory.pipeline.refusals import hash_refusals, leave_out_refused
 from backstory.pipeline.removals import require_documents
 from backstory.pipeline.stage_report import CLEARED, StageReport, log_unread
 from backstory.settings import SETTINGS_FILE
@@ -91,6 +92,7 @@ def materialize_documents(workspace: Workspace) -> StageReport:
     if previous is not None:
         require_documents(workspace, previous, read.documents)
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
+    read = leave_out_refused(workspace, read, settings.folder)
     documents = drop_former_posts(read.documents)
     read = replace(read, documents=documents)
     cleared = None if previous is None else clear_copies_of_documents(workspace, previous, documents)
@@ -154,7 +156,8 @@ def _inputs_of_documents(workspace: Workspace, hashes: FileHashes) -> str:
     reading = name_reading(workspace.settings.documents)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     dates = f"mentions_undated={workspace.has_chats}"
-    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out, dates])
+    refused = hash_refusals(workspace)
+    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out, dates, refused])
 
 
 def list_other_parts(workspace: Workspace) -> list[Path]:

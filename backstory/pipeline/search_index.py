@@ -19,6 +19,7 @@ from backstory.index import build_index, current_version, read_manifest
 from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest
 from backstory.index.snapshot.publication import find_history_damage, prune_documents
 from backstory.pipeline.batches import require_document_vectors
+from backstory.pipeline.corpus import materialize_document_chunks, materialize_documents
 from backstory.pipeline.document_languages import REVISION_OF_LANGUAGES, list_languages
 from backstory.pipeline.incremental import (
     WHOLE,
@@ -26,6 +27,7 @@ from backstory.pipeline.incremental import (
     read_made,
 )
 from backstory.pipeline.inputs import effective_index_settings, hash_dependencies
+from backstory.pipeline.refusals import record_refusal
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
 from backstory.settings import EmbeddingSettings, IndexSettings
@@ -39,13 +41,22 @@ _EMBEDDING = "embedding of the index"
 def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> StageReport:
     """Embed the chunks that are not in the cache, and publish a snapshot if anything changed.
 
-    Earlier snapshots that hold a deleted document, or a written post as it was before, are dropped.
+    A document with a text that the service refuses becomes a failed file (:mod:`backstory.pipeline.refusals`). Earlier
+    snapshots that hold a deleted document, or a written post as it was before, are dropped.
 
     Args:
         workspace: An open workspace.
         interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
             longest to build, and which windows are not searched with where posts are documents.
     """
+    while (report := _publish(workspace, interim=interim)) is None:
+        materialize_documents(workspace)
+        materialize_document_chunks(workspace)
+    return report
+
+
+def _publish(workspace: Workspace, *, interim: bool) -> StageReport | None:
+    """Do it for the documents as they are; None if the service refuses one of them, which is recorded."""
     started = time.perf_counter()
     embedder = workspace.embedder
     inputs = _inputs_of_index(workspace, interim=interim)
@@ -81,8 +92,9 @@ def materialize_search_index(workspace: Workspace, *, interim: bool = False) -> 
             if error.text not in texts:
                 raise
             document = chunks["document_id"][texts.index(error.text)]
-            (uri,) = documents.filter(status="ok", document_id=document)["uri"]
-            raise EmbeddingInputError(f"{uri}: {error}") from error
+            [(uri, revision)] = documents.filter(status="ok", document_id=document)["uri", "revision"].rows()
+            record_refusal(workspace, uri, revision, f"{uri}: {error}")
+            return None
     stats = embedded.stats
     workspace.runs.count_texts(embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached)
     build = build_index(

@@ -1,34 +1,74 @@
-"""A document whose text a service refuses is named, so that a person can leave it out."""
+"""A document whose text a service refuses is a failed file, and no other document waits for it."""
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.errors import EmbeddingInputError
+from backstory.tables import read_table
 from backstory.workspace import open_workspace
-from tests.providers.chat_server import run_chat_server
-from tests.providers.embedding_answers import refuse_word
+from tests.pipeline.workspace_states import describe
+from tests.providers.chat_server import ChatServer, run_chat_server
+from tests.providers.embedding_answers import embed, refuse_word
+
+TEXTS = {"pump": "The pump failed.", "letter": "A poisoned letter.", "frost": "Frost in May."}
 
 
-def test_the_document_of_a_refused_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    (tmp_path / "posts").mkdir()
-    (tmp_path / "chats").mkdir()
-    (tmp_path / "chats" / "garden.txt").write_text(
+def write_inputs(root: Path, server: ChatServer, model: str = "tiny") -> None:
+    for name in ("posts", "chats"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "chats" / "garden.txt").write_text(
         "13/02/2024, 10:00 - Anna Weber: The pump failed\n", encoding="utf-8"
     )
-    for name, text in {
-        "pump": "The pump failed.",
-        "letter": "A poisoned letter.",
-        "frost": "Frost in May.",
-    }.items():
-        (tmp_path / "posts" / f"{name}.md").write_text(text, encoding="utf-8")
+    for name, text in TEXTS.items():
+        (root / "posts" / f"{name}.md").write_text(text, encoding="utf-8")
+    (root / "backstory.yaml").write_text(
+        f"embedding: {{provider: openai, model: {model}, base_url: '{server.url}', dimension: 16}}\n"
+        "privacy: {pseudonyms: false}\n",
+        encoding="utf-8",
+    )
+
+
+def failed_files(root: Path) -> dict[str, str]:
+    sources = read_table(open_workspace(root).tables, "sources").filter(pl.col("status") == "failed")
+    return dict(sources.select("source", "reason").iter_rows())
+
+
+def served(root: Path) -> set[str]:
+    documents = read_table(open_workspace(root).tables, "documents").filter(pl.col("status") == "ok")
+    return set(documents["uri"])
+
+
+def test_a_document_that_the_service_refuses_is_a_failed_file_until_it_or_the_model_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    root, fresh = tmp_path / "workspace", tmp_path / "fresh"
     with run_chat_server() as server:
         server.always = refuse_word("poison")
-        (tmp_path / "backstory.yaml").write_text(
-            f"embedding: {{provider: openai, model: tiny, base_url: '{server.url}', dimension: 16}}\n",
-            encoding="utf-8",
-        )
-        with pytest.raises(EmbeddingInputError, match=r"letter\.md: .*refuses the text"):
-            run_pipeline(open_workspace(tmp_path))
+        write_inputs(root, server)
+        run_pipeline(open_workspace(root))
+        assert set(failed_files(root)) == {"posts/letter.md"}
+        assert "letter.md" in failed_files(root)["posts/letter.md"]
+        assert served(root) == {"pump.md", "frost.md"}
+
+        asked = len(server.requests)
+        assert all(report.unchanged for report in run_pipeline(open_workspace(root)))
+        assert len(server.requests) == asked
+        write_inputs(fresh, server)
+        run_pipeline(open_workspace(fresh))
+        assert describe(root) == describe(fresh)
+
+        (root / "posts" / "letter.md").write_text("A kind letter.", encoding="utf-8")
+        run_pipeline(open_workspace(root))
+        assert failed_files(root) == {}
+        assert served(root) == {"pump.md", "frost.md", "letter.md"}
+
+        write_inputs(root, server)
+        run_pipeline(open_workspace(root))
+        assert set(failed_files(root)) == {"posts/letter.md"}
+        server.always = embed
+        write_inputs(root, server, model="other")
+        run_pipeline(open_workspace(root))
+        assert served(root) == {"pump.md", "frost.md", "letter.md"}
