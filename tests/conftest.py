@@ -81,7 +81,9 @@ def _own_environment(
     )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     for variable in (
-        *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY", "DAGSTER_HOME"),
+        *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        # Together, since a home that differs from the second one is taken for an operator's.
+        *("DAGSTER_HOME", "BACKSTORY_DAGSTER_HOME"),
         *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
         "BACKSTORY_SUMMARY_KEY",
     ):
