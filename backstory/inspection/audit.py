@@ -58,22 +58,24 @@ def audit(given: Path | None) -> list[Examination]:
         return [Examination("settings", False, str(error))]
     found = [
         Examination("settings", True, str(workspace.root)),
-        examine_one("ledger", lambda: describe_ledger(workspace)),
+        examine_settled(workspace, "ledger", lambda: describe_ledger(workspace)),
         *(
             examine_settled(workspace, f"table {name}", partial(_describe_files, workspace, name))
             for name in TABLES
         ),
-        examine_one("document files", lambda: _describe_documents(workspace)),
-        examine_one("views", lambda: describe_views(workspace)),
+        examine_settled(workspace, "document files", lambda: _describe_documents(workspace)),
+        examine_settled(workspace, "views", lambda: describe_views(workspace)),
         examine_settled(workspace, "search index", lambda: _describe_snapshots(workspace)),
-        examine_one("embedding cache", lambda: describe_cache(workspace)),
-        examine_one("drafts", lambda: _describe_paid(workspace.drafts, "drafts")),
-        examine_one("judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")),
-        examine_one("archive", lambda: _describe_archive(workspace)),
-        examine_one("forgotten list", lambda: _describe_forgotten(workspace)),
+        examine_settled(workspace, "embedding cache", lambda: describe_cache(workspace)),
+        examine_settled(workspace, "drafts", lambda: _describe_paid(workspace.drafts, "drafts")),
+        examine_settled(
+            workspace, "judgements", lambda: _describe_paid(workspace.judgements, "windows with judgements")
+        ),
+        examine_settled(workspace, "archive", lambda: _describe_archive(workspace)),
+        examine_settled(workspace, "forgotten list", lambda: _describe_forgotten(workspace)),
         examine_settled(workspace, "written posts", lambda: _describe_posts(workspace)),
         examine_settled(workspace, "copies", lambda: describe_copies(workspace)),
-        examine_one("history of runs", lambda: describe_history(workspace)),
+        examine_settled(workspace, "history of runs", lambda: describe_history(workspace)),
     ]
     if workspace.settings.privacy.pseudonyms:
         found.append(examine_one("secret", lambda: describe_secret(workspace)))
@@ -94,12 +96,15 @@ def examine_settled(workspace: Workspace, name: str, look: Callable[[], str]) ->
     Between two of these steps a difference says nothing, so that it counts only while no run is under way.
     """
     found = examine_one(name, look)
-    if found.passed:
-        return found
-    if is_running(workspace.tables):
-        told = "not compared, since a run that is under way changes it; look again when it has ended"
-        return Examination(name, True, told)
-    return examine_one(name, look)  # of a run that has ended meanwhile
+    # A second look tells a run that ended during the first from a difference that stays.
+    for _ in range(2):
+        if found.passed:
+            return found
+        if is_running(workspace.tables):
+            told = "not compared, since a run that is under way changes it; look again when it has ended"
+            return Examination(name, True, told)
+        found = examine_one(name, look)
+    return found
 
 
 def describe_ledger(workspace: Workspace) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -30,9 +31,12 @@ from backstory.pipeline.inputs import effective_index_settings, hash_dependencie
 from backstory.pipeline.refusals import record_refusal
 from backstory.pipeline.stage_report import StageReport, log_report
 from backstory.progress import show_progress
+from backstory.providers.failures import hide_quotes
 from backstory.settings import EmbeddingSettings, IndexSettings
 from backstory.tables.ledger import Entry
 from backstory.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 _MANIFEST = "manifest of the index"
 _EMBEDDING = "embedding of the index"
@@ -93,7 +97,9 @@ def _publish(workspace: Workspace, *, interim: bool) -> StageReport | None:
                 raise
             document = chunks["document_id"][texts.index(error.text)]
             [(uri, revision)] = documents.filter(status="ok", document_id=document)["uri", "revision"].rows()
-            record_refusal(workspace, uri, revision, f"{uri}: {error}")
+            # What it quotes of the document is for the output of the run, not for tables and alerts.
+            logger.warning("%s: %s", uri, error)
+            record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
             return None
     stats = embedded.stats
     workspace.runs.count_texts(embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached)

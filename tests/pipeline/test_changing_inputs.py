@@ -6,12 +6,13 @@ import json
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
+from backstory.errors import WorkspaceError
 from backstory.pipeline.conversations import (
     find_partitions,
     find_pending_messages,
@@ -143,7 +144,8 @@ def test_what_is_stored_is_never_taken_for_another_content(
     store = store_chats if name.startswith("chats/") else materialize_documents
     store(open_workspace(tmp_path))
     for _ in range(readings):
-        with changing(path, list(contents.values()), change):
+        # A chat that was written during each of its readings is failed, and there is no other one.
+        with changing(path, list(contents.values()), change), suppress(WorkspaceError):
             store(open_workspace(tmp_path))
         for word, content in contents.items():
             change(path, content)
