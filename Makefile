@@ -9,6 +9,12 @@ EXTRAS := code dagster drive gemini ibis mcp office otel remote
 WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 
+# Where 6 GB of memory serve as a disk, the folders of the tests lie there: else they wait for SQLite to flush its files for
+# most of the time. Compiled modules are kept whatever the environment says, since hundreds of processes import the library.
+TEMPORARY = $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 6000000 && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+PYTEST = folder=$$(mktemp -d $(TEMPORARY)/bs-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && chmod 755 "$$folder" && \
+	export TMPDIR="$$folder" PYTHONDONTWRITEBYTECODE= && $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long ui check lint audit lock clean
 
@@ -20,7 +26,7 @@ install: $(STAMP) ## Create .venv from requirements.lock
 # The lock holds the extras, too, and is complete, so nothing is resolved: older pips stumble over extras in it otherwise.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 15) else "Backstory needs Python 3.11 to 3.14; name one with: make PYTHON=python3.12")'
-	@echo "Setting up $(VENV) (once, about two minutes) ..."
+	@echo "Setting up $(VENV) (once, a minute or two) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -29,11 +35,11 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics that it covers
 	@$(BIN)/python -m pipelines demo $(DEMO)
 
-test: $(STAMP) ## Run every test on every core, without a network
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+test: $(STAMP) ## Run every test on every core, without a network; the slowest 50 are listed at the end
+	@$(PYTEST) --durations=50
 
 test-long: $(STAMP) ## Run every test, with those that take long and more random repetitions (about half an hour)
-	@BACKSTORY_LONG_TESTS=1 BACKSTORY_EDIT_SEQUENCES=4 BACKSTORY_KILLS=10 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@export BACKSTORY_LONG_TESTS=1 BACKSTORY_EDIT_SEQUENCES=4 BACKSTORY_KILLS=10; $(PYTEST)
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT (default: 3000)
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }

@@ -7,13 +7,13 @@ partition, but for a year of days that would be ten thousand rows per run.
 
 import dagster as dg
 
+from assets.materialization_events import Events
 from assets.metadata import describe_cases, name_partitions
-from assets.news import Origin
-from backstory.inspection.checks import CHECKS, Check, Finding
-from backstory.making import remembered_cases
-from backstory.orchestration import asset_key
-from backstory.tables.parquet import WHOLE
-from backstory.workspace import Workspace
+from backstory.interfaces.dagster_specs.asset_keys import asset_key
+from backstory.pipeline.checks.checks import CHECKS, Check, CheckResult
+from backstory.pipeline.run.executor import remembered_cases
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import WHOLE
 
 
 def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
@@ -34,18 +34,18 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def tell_check(origin: Origin, workspace: Workspace, check: Check, finding: Finding | None) -> None:
+def report_check(events: Events, workspace: Workspace, check: Check, finding: CheckResult | None) -> None:
     """Report the result of a check to Dagster.
 
     It is not yielded, since Dagster would fail a run for the cases that a blocking check found elsewhere.
 
     Args:
-        origin: From where the event comes.
+        events: Where the event goes.
         workspace: An open workspace.
         check: The check.
         finding: What it found; None if it could not run, which is reported as a failure that says so.
     """
-    origin.report(_evaluate(workspace, check, finding, key_of(workspace, check)))
+    events.report(_evaluate(workspace, check, finding, key_of(workspace, check)))
 
 
 def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
@@ -54,7 +54,7 @@ def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
 
 
 def _evaluate(
-    workspace: Workspace, check: Check, finding: Finding | None, key: dg.AssetCheckKey
+    workspace: Workspace, check: Check, finding: CheckResult | None, key: dg.AssetCheckKey
 ) -> dg.AssetCheckEvaluation:
     severity = dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN
     if finding is None:

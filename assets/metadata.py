@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 import polars as pl
 
-from backstory.pipeline.stage_report import StageReport, format_preview
-from backstory.prompt_escaping import escape_line
-from backstory.prompt_text import cut_snippet
-from backstory.workspace import Workspace
+from backstory.base.wording import name_some
+from backstory.pipeline.incremental.report import StageResult, format_preview
+from backstory.pipeline.workspace import Workspace
+from backstory.text.prompts.entries import cut_snippet
+from backstory.text.prompts.escaping import escape_line
 from backstory.writing.posts import PUBLISHED
 
 Metadata = dict[str, dg.MetadataValue | int | float | str]
@@ -20,7 +21,7 @@ _POST_CHARACTERS = 4000
 _COUNTED = ("status", "verdict", "cause")
 
 
-def describe_report(report: StageReport) -> Metadata:
+def describe_report(report: StageResult) -> Metadata:
     """Return the figures of a stage over all partitions of the run: counts, seconds, and what its calls cost."""
     return {
         "seconds": round(report.seconds, 3),
@@ -97,5 +98,4 @@ def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[
 
 def name_partitions(keys: Sequence[str]) -> str:
     """Name the first few partitions, and count the rest."""
-    more = f" and {len(keys) - _NAMED_PARTITIONS} more" if len(keys) > _NAMED_PARTITIONS else ""
-    return ", ".join(keys[:_NAMED_PARTITIONS]) + more
+    return name_some(keys, _NAMED_PARTITIONS)

@@ -4,24 +4,25 @@ A step per table would be expensive: the overhead of a step equals the work of a
 day out of a range only if it reports its materializations to Dagster itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 
-from assets.checks import key_of, specify_checks, tell_check
+from assets.checks import key_of, report_check, specify_checks
+from assets.materialization_events import Events, StepEvents, begin, report_partitions, report_table
 from assets.metadata import Metadata, describe_report
-from assets.news import Origin, begin, tell_partitions, tell_table
 from assets.workspace_resource import WorkspaceResource
-from backstory.ids import digest
-from backstory.inspection.checks import CHECKS, Finding
-from backstory.making import Making, make_tables
-from backstory.orchestration import name_of, specify_assets
-from backstory.pipeline.stage_report import StageReport
-from backstory.runs import BY_DAGSTER
-from backstory.tables.parquet import WHOLE
-from backstory.tables.views import write_views
-from backstory.telemetry import observe_run
-from backstory.workspace import Workspace
+from backstory.base.ids import digest
+from backstory.interfaces.dagster_specs.asset_keys import name_of
+from backstory.interfaces.dagster_specs.asset_specs import specify_assets
+from backstory.pipeline.checks.checks import CHECKS, CheckResult
+from backstory.pipeline.history.history import BY_DAGSTER
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.runner import RunRequest, execute_stages
+from backstory.pipeline.run.state import RunState
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import WHOLE
 
 STEP = "make_tables"
 
@@ -32,11 +33,14 @@ BETWEEN_FAILURES = "\n\n"
 """Separator between the messages of a failed step; a message may have several lines."""
 
 
-def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
+def make_assets(
+    workspace: Workspace, open_events: Callable[[dg.AssetExecutionContext], Events] = StepEvents
+) -> dg.AssetsDefinition:
     """Define all assets of a workspace.
 
     Args:
         workspace: Its settings define the grain and the start of the partitions.
+        open_events: Gives where the events of a step go.
 
     Returns:
         The tables of the stages, the tables that stages write as a by-product, and all checks.
@@ -60,43 +64,49 @@ def make_assets(workspace: Workspace) -> dg.AssetsDefinition:
         is_partitioned = any(spec.partitions_def is not None for spec in chosen)
         keys = list(context.partition_keys) if is_partitioned else []
 
-        origin = Origin.of_step(context)
+        events = open_events(context)
         checks = [check for check in CHECKS if key_of(opened, check) in context.selected_asset_check_keys]
 
-        def tell(report: StageReport | Finding) -> None:
+        def on_progress(event: StageResult | CheckResult) -> None:
             # At once, so that a run that dies later keeps the results of its checks.
-            if isinstance(report, Finding) and report.check in checks:
-                tell_check(origin, opened, report.check, report)
+            if isinstance(event, CheckResult) and event.check in checks:
+                report_check(events, opened, event.check, event)
 
-        with observe_run(keys, context.run.run_id), workspace.taking_turn(keys), opened.ledger.kept_open():
-            told = {
+        def execute(opened: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
+            # The events are stored while the run holds the lock: no other run changes the tables meanwhile.
+            known = {
                 spec.key: begin(opened, name_of(spec.key), keys)
                 for spec in chosen
                 if spec.partitions_def is not None
             }
-            with opened.runs.record(BY_DAGSTER, keys, dagster_run_id=context.run.run_id) as finish:
-                making = make_tables(opened, selected, keys, tell)
-                finish(making.describe_end())
-                write_views(opened.tables)
-            if making.waiting:
-                context.log.warning(making.waiting)
-            failures = [*making.describe_failures(), *filter(None, [making.stopped])]
-            failed = bool(failures)
+            state = execute_stages(opened, request, on_progress)
             for spec in chosen:
                 table = name_of(spec.key)
-                figures = _describe(making, table)
+                figures = _describe(state, table)
                 if spec.partitions_def is not None:
-                    good = making.good(table, keys)
+                    good = state.good(table, keys)
                     own = figures if len(keys) == 1 else {}
-                    news = tell_partitions(origin, opened, spec, good, own, told[spec.key], of_all=failed)
-                    context.log.info(f"{table}: {news} of {len(good)} partitions have changed")
-                elif WHOLE not in making.broken.get(table, {}):
-                    tell_table(origin, opened, spec, figures, of_all=failed)
+                    is_failed = _is_failed(state)
+                    changed = report_partitions(
+                        events, opened, spec, good, own, known[spec.key], of_all=is_failed
+                    )
+                    context.log.info(f"{table}: {changed} of {len(good)} partitions have changed")
+                elif WHOLE not in state.broken.get(table, {}):
+                    report_table(events, opened, spec, figures, of_all=_is_failed(state))
             for check in checks:
-                if check not in making.findings:
-                    tell_check(origin, opened, check, None)
+                if check not in state.findings:
+                    report_check(events, opened, check, None)
+            return state
+
+        request = RunRequest(
+            partitions=keys, tables=frozenset(selected), by=BY_DAGSTER, run_id=context.run.run_id
+        )
+        state = workspace.execute_run(request, on_progress, execute)
+        if state.waiting:
+            context.log.warning(state.waiting)
+        failures = [*state.describe_failures(), *filter(None, [state.stopped])]
         if failures:
-            stopped = {} if making.stopped is None else {STOPPED: making.stopped}
+            stopped = {} if state.stopped is None else {STOPPED: state.stopped}
             raise dg.Failure(BETWEEN_FAILURES.join(failures), metadata=stopped, allow_retries=False)
 
     return make
@@ -107,6 +117,10 @@ def name_pool(workspace: Workspace) -> str:
     return f"workspace_{digest([str(workspace.root)], length=12)}"
 
 
-def _describe(making: Making, table: str) -> Metadata:
-    reports = making.reports.get(table, [])
+def _is_failed(state: RunState) -> bool:
+    return bool(state.describe_failures()) or state.stopped is not None
+
+
+def _describe(state: RunState, table: str) -> Metadata:
+    reports = state.reports.get(table, [])
     return describe_report(reports[0]) if len(reports) == 1 else {}

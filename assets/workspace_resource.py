@@ -1,14 +1,16 @@
 """The workspace as a Dagster resource."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
 
-from backstory.runs import BY_DAGSTER
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.checks.checks import CheckResult
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.runner import Execute, RunRequest, execute_run
+from backstory.pipeline.run.state import RunState
+from backstory.pipeline.workspace import Workspace, open_workspace
 
 
 class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -28,18 +30,36 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The open workspace."""
         return open_workspace(Path(self.root), accept_removals=self.accept_removals)
 
-    def taking_turn(self, partitions: Sequence[str]) -> AbstractContextManager[None]:
-        """Wait until no other run of the workspace is under way, and keep others waiting meanwhile.
+    def execute_run(self, request: RunRequest, on_progress: OnProgress, execute: Execute) -> RunState:
+        """Build tables in a run of their own; see :func:`backstory.pipeline.run.runner.execute_run`."""
+        return execute_run(self.workspace, request, on_progress, execute).state
+
+
+class RunOfCaller:
+    """Stands for :class:`WorkspaceResource` where a run that has begun executes its stages as a Dagster job.
+
+    Attributes:
+        workspace: The workspace of the run.
+        state: What the job has built; None before its step ends.
+    """
+
+    def __init__(self, workspace: Workspace, on_progress: OnProgress) -> None:
+        """Stand for the workspace of a run that is under way in this process.
 
         Args:
-            partitions: Keys of the partitions of the run.
+            workspace: Its workspace, whose lock it holds.
+            on_progress: Called with each report and finding, too.
         """
-        return self.workspace.runs.taking_turn(BY_DAGSTER, partitions)
+        self.workspace = workspace
+        self.state: RunState | None = None
+        self._on_progress = on_progress
 
+    def execute_run(self, request: RunRequest, on_progress: OnProgress, execute: Execute) -> RunState:
+        """Build tables within the run: a second lock would wait for the first one for ever."""
 
-class HeldWorkspaceResource(WorkspaceResource):
-    """The workspace of a caller who has taken its turn, and executes the job in the same process."""
+        def report(event: StageResult | CheckResult) -> None:
+            on_progress(event)
+            self._on_progress(event)
 
-    def taking_turn(self, partitions: Sequence[str]) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Do nothing: a second turn would wait for the first one for ever."""
-        return nullcontext()
+        self.state = execute(self.workspace, request, report)
+        return self.state

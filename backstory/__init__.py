@@ -1,4 +1,9 @@
-"""Find, for every window of a conversation, the earlier documents that are relevant to its writer."""
+"""Find, for every window of a conversation, the earlier documents that are relevant to its writer.
+
+The library stands in twelve wings, in the order in which data flows through them: ``base``, ``settings``, ``storage``,
+``text``, ``ingest``, ``models``, ``index``, ``retrieval``, ``writing``, ``pipeline``, ``operations``, ``interfaces``.
+A module imports from its own wing and from earlier ones. ``ARCHITECTURE.md`` is the map.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from backstory.version import VERSION
+from backstory.base.version import VERSION
 
 if sys.platform == "win32":
     raise ImportError(
@@ -15,18 +20,19 @@ if sys.platform == "win32":
     )
 
 if TYPE_CHECKING:
-    from backstory.assessment import evaluate_retrieval
-    from backstory.library import Library
-    from backstory.original.chunking import chunk_markdown
-    from backstory.original.consolidation import consolidate_messages_to_markdown
-    from backstory.original.deduplication import deduplicate_by_document
-    from backstory.original.per_chunk import query_rag_per_chunk
-    from backstory.original.rag_context import RagContext, RagErrorReason, query_rag_for_context
-    from backstory.original.vector_store import VectorStore
-    from backstory.pipeline.run import run_pipeline
-    from backstory.settings import RAGSettings, Settings
+    from backstory.interfaces.library.library import Library
+    from backstory.interfaces.original.chunking import chunk_markdown
+    from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
+    from backstory.interfaces.original.deduplication import deduplicate_by_document
+    from backstory.interfaces.original.per_chunk import query_rag_per_chunk
+    from backstory.interfaces.original.rag_context import RagContext, RagErrorReason, query_rag_for_context
+    from backstory.interfaces.original.vector_store import VectorStore
+    from backstory.pipeline.run.runner import run_pipeline
+    from backstory.pipeline.workspace import Workspace, open_workspace
+    from backstory.retrieval.assessment import evaluate_retrieval
+    from backstory.settings.models import RAGSettings, Settings
+    from backstory.settings.template import init_workspace
     from backstory.settings.yaml_file import read_settings
-    from backstory.workspace import Workspace, open_workspace
 
 __version__ = VERSION
 
@@ -42,6 +48,7 @@ __all__ = [
     "consolidate_messages_to_markdown",
     "deduplicate_by_document",
     "evaluate_retrieval",
+    "init_workspace",
     "open_workspace",
     "query_rag_for_context",
     "query_rag_per_chunk",
@@ -51,22 +58,23 @@ __all__ = [
 
 # Loaded when first used, so that `import backstory` stays fast.
 _MODULES = {
-    "Library": "library",
-    "RAGSettings": "settings",
-    "RagContext": "original.rag_context",
-    "RagErrorReason": "original.rag_context",
-    "Settings": "settings",
-    "VectorStore": "original.vector_store",
-    "Workspace": "workspace",
-    "chunk_markdown": "original.chunking",
-    "consolidate_messages_to_markdown": "original.consolidation",
-    "deduplicate_by_document": "original.deduplication",
-    "evaluate_retrieval": "assessment",
-    "open_workspace": "workspace",
-    "query_rag_for_context": "original.rag_context",
-    "query_rag_per_chunk": "original.per_chunk",
+    "Library": "interfaces.library.library",
+    "RAGSettings": "settings.models",
+    "RagContext": "interfaces.original.rag_context",
+    "RagErrorReason": "interfaces.original.rag_context",
+    "Settings": "settings.models",
+    "VectorStore": "interfaces.original.vector_store",
+    "Workspace": "pipeline.workspace",
+    "chunk_markdown": "interfaces.original.chunking",
+    "consolidate_messages_to_markdown": "interfaces.original.consolidation",
+    "deduplicate_by_document": "interfaces.original.deduplication",
+    "evaluate_retrieval": "retrieval.assessment",
+    "init_workspace": "settings.template",
+    "open_workspace": "pipeline.workspace",
+    "query_rag_for_context": "interfaces.original.rag_context",
+    "query_rag_per_chunk": "interfaces.original.per_chunk",
     "read_settings": "settings.yaml_file",
-    "run_pipeline": "pipeline.run",
+    "run_pipeline": "pipeline.run.runner",
 }
 
 
@@ -74,3 +82,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'backstory' has no attribute {name!r}")
     return getattr(importlib.import_module(f"backstory.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    # A notebook completes what it offers, and the names above are not loaded yet.
+    return sorted([*__all__, "__version__"])

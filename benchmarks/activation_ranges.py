@@ -20,11 +20,11 @@ import polars as pl
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.embeddings.local.activation_ranges import OFFSET, ActivationRanges
-from backstory.embeddings.local.bert_model import BertModel, Weights
-from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.embeddings.local.int8_graph import build_int8_pooling
-from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS, GraphBuilder
+from backstory.models.embeddings.local.activation_ranges import OFFSET, ActivationRanges
+from backstory.models.embeddings.local.bert_model import BertModel, Weights
+from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.embeddings.local.int8_graph import build_int8_pooling
+from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS, GraphBuilder
 
 TEXTS_OF_A_FILE = 60
 TOKENS_OF_A_TEXT = 256

@@ -24,14 +24,14 @@ from statistics import median
 import numpy as np
 import polars as pl
 
-from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.database import Database, write_database
 from backstory.index.snapshot.recall import measure_recall, share_found
-from backstory.settings import IndexSettings
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_vectors, seconds_of
 

@@ -25,14 +25,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.assessment import evaluate_retrieval
-from backstory.contexts import make_window_contexts
-from backstory.embeddings.protocol import Vectors
-from backstory.index import build_index, open_index
-from backstory.retrieval import Retrieval
-from backstory.settings import ContextSettings, IndexSettings, RAGSettings
-from backstory.tables import schemas, write_partition
-from backstory.tables.contracts import conform
+from backstory.index.snapshot.build import build_index
+from backstory.index.snapshot.opening import open_index
+from backstory.models.embeddings.protocol import Vectors
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.contexts import make_window_contexts
+from backstory.settings.models import ContextSettings, IndexSettings, RAGSettings
+from backstory.storage.tables import schemas
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.parquet import write_partition
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_tables, make_vectors
 

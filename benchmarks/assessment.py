@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.assessment DIR...`` makes the contexts of every labelled set twice: with all documents, and
 with a random half of them, so that some topics lose their relevant documents. It correlates the confidence with the
-coverage that the labels give. It refits the constants of :mod:`backstory.assessment`, and predicts each set with
-constants fitted on the remaining sets.
+coverage that the labels give. It refits the constants of :mod:`backstory.retrieval.assessment`, and predicts each set
+with constants fitted on the remaining sets.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.assessment import INTERCEPT, PER_MARGIN, relative_margin
-from backstory.embeddings import make_embedder
-from backstory.evaluation import LabelledSet, evaluate_set, read_labelled_set
-from backstory.evaluation.scoring import name_group
-from backstory.settings import Settings
+from backstory.models.embeddings.choice import make_embedder
+from backstory.operations.evaluation.comparison import evaluate_set
+from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.scoring import name_group
+from backstory.retrieval.assessment import INTERCEPT, PER_MARGIN, relative_margin
+from backstory.settings.models import Settings
 
 Values = NDArray[np.float64]
 
@@ -87,7 +88,8 @@ def assess_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
         settings: Settings of retrieval and embedder.
 
     Returns:
-        The columns of :attr:`backstory.evaluation.Comparison.assessments`, ``set`` and ``documents`` (all or half).
+        The columns of :attr:`backstory.operations.evaluation.comparison.Comparison.assessments`, ``set`` and
+        ``documents`` (all or half).
     """
     half = np.random.default_rng(_SEED).random(len(labelled.documents)) < 0.5
     thinned = replace(labelled, documents=labelled.documents.filter(pl.Series(half)))

@@ -19,10 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backstory import pipeline
-from backstory.pipeline.stage_report import StageReport
-from backstory.tables.views import write_views
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.freshness import is_fresh, record_run
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.views import write_views
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.synthetic_workspace import Size, write_workspace
 
@@ -49,15 +52,16 @@ class Step:
 def run_stages(workspace: Workspace) -> list[Step]:
     """Materialize all partitions of the exports, one stage after another, and time each stage."""
     keys: list[str] = []
-    steps = [_time("find_partitions", lambda: keys.extend(pipeline.find_partitions(workspace)))]
-    steps += [_time(stage.table, partial(stage.make, workspace, keys)) for stage in pipeline.STAGES]
+    steps = [_time("find_partitions", lambda: keys.extend(find_partitions(workspace)))]
+    resources = RunResources(workspace)
+    steps += [_time(stage.table, partial(stage.make, resources, keys)) for stage in STAGES]
     steps.append(_time("views", partial(write_views, workspace.tables)))
     return steps
 
 
 def find_nothing_to_do(workspace: Workspace) -> bool:
     """Check the workspace as an unchanged run does; true if there is nothing to do."""
-    return pipeline.is_fresh(workspace, pipeline.find_partitions(workspace))
+    return is_fresh(workspace, find_partitions(workspace))
 
 
 def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def measure(size: Size, embedder: str, export: str, folder: Path) -> dict[str, A
     before = reset_peak_memory()
     steps = run_stages(open_workspace(folder))
     workspace = open_workspace(folder)
-    pipeline.record_run(workspace, pipeline.find_partitions(workspace))
+    record_run(workspace, find_partitions(workspace))
     again = [
         _time("second run: nothing to do", lambda: find_nothing_to_do(open_workspace(folder))),
         _time("second run: every stage", lambda: run_stages(open_workspace(folder))),
@@ -106,7 +110,7 @@ def _time(name: str, action: Callable[[], object]) -> Step:
         name,
         round(time.perf_counter() - started, 4),
         round(time.process_time() - worked, 4),
-        done.rows if isinstance(done, StageReport) else 0,
+        done.rows if isinstance(done, StageResult) else 0,
         round(peak_memory() / 1e6, 1),
     )
 

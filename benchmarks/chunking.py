@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per CPU second, the best of
 several rounds in which both are measured in turn. Both count a token for every four characters, so that neither
-measures a tokenizer. The speed with :func:`backstory.chunking.tokens.estimate_tokens` is given as well.
+measures a tokenizer. The speed with :func:`backstory.text.chunking.tokens.estimate_tokens` is given as well.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.chunking.cut import Span, cut_chunks
-from backstory.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.cut import Span, cut_chunks
+from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150

@@ -20,8 +20,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from backstory.runner import Execute, Outcome, execute_stages, find_wanted, run_workspace
-from backstory.workspace import open_workspace
+from backstory.pipeline.run.runner import Execute, RunRequest, execute_run, execute_stages, find_wanted
+from backstory.pipeline.workspace import open_workspace
 from benchmarks.machine import drop_pinned_kernels
 
 _FIRST = datetime(2022, 1, 1, 9, tzinfo=UTC)
@@ -68,14 +68,15 @@ def measure_run(root: Path, load: Callable[[], Execute]) -> dict[str, Any]:
     execute = load()
     started, worked = time.perf_counter(), time.process_time()
     workspace = open_workspace(root)
-    outcome: Outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute)
-    if not outcome.success:
-        raise SystemExit(f"the run failed: {outcome.execution.failures}")
+    request = RunRequest(partitions=find_wanted(workspace, None, None), skips_unchanged=True)
+    result = execute_run(workspace, request, execute=execute)
+    if not result.success:
+        raise SystemExit(f"the run failed: {result.failures}")
     return {
         "seconds": round(time.perf_counter() - started, 2),
         "cpu_seconds": round(time.process_time() - worked, 2),
-        "days": outcome.partitions,
-        "made": outcome.computed,
+        "days": len(result.partitions),
+        "made": result.computed,
     }
 
 

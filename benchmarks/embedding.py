@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.embeddings.local.activation_ranges import read_granite_ranges
-from backstory.embeddings.local.embedder import LocalEmbedder
-from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS
-from backstory.providers.onnx_sessions import Runtime, open_session
+from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
+from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS
+from backstory.models.services.onnx_sessions import Runtime, open_session
 from benchmarks.growth import make_texts
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.search import seconds_of

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from backstory.settings.environment import cache_folder
+from backstory.base.environment import cache_folder
 from benchmarks.growth import make_texts
 from benchmarks.peers.environments import make_environment, run_module
 

@@ -21,10 +21,12 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from backstory.embeddings.protocol import Vectors
-from backstory.index import SearchIndex, SearchRequest, build_index, open_index
-from backstory.index.request import Ranking
-from backstory.settings import IndexSettings
+from backstory.index.request import Ranking, SearchRequest
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.build import build_index
+from backstory.index.snapshot.opening import open_index
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.search import make_tables, make_vectors, seconds_of
 

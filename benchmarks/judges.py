@@ -19,17 +19,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.embeddings import EmbeddingCache, make_embedder
-from backstory.evaluation import LabelledSet, read_labelled_set
-from backstory.evaluation.library_path import embed_windows, index_documents
-from backstory.evaluation.scoring import name_group, score_runs
-from backstory.hits import plan_queries
-from backstory.ids import digest
-from backstory.rerankers import Judgements, RerankRequest
-from backstory.rerankers.protocol import RATING, Topic
-from backstory.retrieval import Retrieval
-from backstory.settings import RerankSettings, Settings
-from backstory.settings.environment import cache_folder
+from backstory.base.environment import cache_folder
+from backstory.base.ids import digest
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
+from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.library_path import embed_windows, index_documents
+from backstory.operations.evaluation.scoring import name_group, score_runs
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.hits import plan_queries
+from backstory.settings.models import RerankSettings, Settings
 from benchmarks.assessment import sample_windows
 
 SHIPPED = "no reranker"
@@ -109,8 +109,8 @@ def judge_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
         settings: Settings of retrieval, embedder and number of candidates.
 
     Returns:
-        The columns of :func:`backstory.evaluation.score_runs` for every window and method, and ``documents``, the
-        number of documents in the context.
+        The columns of :func:`backstory.operations.evaluation.scoring.score_runs` for every window and method, and
+        ``documents``, the number of documents in the context.
     """
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-from backstory.messages.export_files import ListedFile
-from backstory.messages.file_reading import read_file
-from backstory.settings import ConversationSettings
+from backstory.ingest.chats.export_files import ListedFile
+from backstory.ingest.chats.file_reading import read_file
+from backstory.settings.inputs import ConversationSettings
 
 _PEOPLE: Final = 300
 _WORDS: Final = 5_000

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from backstory.library import Library
+from backstory.interfaces.library.library import Library
 
 _WORDS_OF_A_CHUNK = 60
 _CHUNKS_OF_A_DOCUMENT = 10
@@ -50,7 +50,7 @@ def make_question(number: int) -> str:
 def time_command(arguments: list[str]) -> tuple[float, float]:
     """Run a command of the shell, and give its wall-clock and its CPU seconds."""
     started, before = time.perf_counter(), _cpu_of_children()
-    command = [sys.executable, "-c", "from backstory.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", *arguments]
     subprocess.run(command, check=True, capture_output=True, env=_compiling())
     return time.perf_counter() - started, _cpu_of_children() - before
 

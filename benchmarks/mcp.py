@@ -27,13 +27,13 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from backstory.agents import document_answers
-from backstory.library import Library
-from backstory.mcp_server.server import make_server
+from backstory.interfaces.agents import document_answers
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.mcp.server import make_server
 from benchmarks.library import make_question, write_documents
 
 _SETTINGS = "embedding: {provider: hashing}\nchunks: {max_tokens: 72, overlap_tokens: 0}\n"
-_COMMAND = [sys.executable, "-c", "from backstory.cli import main; main()", "mcp"]
+_COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "mcp"]
 _TOOL = "query_documents"
 _TOKEN = os.urandom(16).hex()
 

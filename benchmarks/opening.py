@@ -17,8 +17,10 @@ from statistics import median
 
 import numpy as np
 
-from backstory.index import SearchRequest, current_version, open_index
+from backstory.index.request import SearchRequest
 from backstory.index.snapshot.manifest import VECTORS_FILE
+from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.publication import current_version
 
 
 def measure_first_search(folder: Path) -> dict[str, float]:

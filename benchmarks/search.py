@@ -24,11 +24,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.embeddings.protocol import Vectors
-from backstory.index import Filters, SearchIndex, SearchRequest, SearchResult, build_index, open_index
-from backstory.settings import IndexSettings
-from backstory.tables.contracts import conform, polars_schema
-from backstory.tables.document_schemas import DocumentChunks, Documents
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.build import build_index
+from backstory.index.snapshot.opening import open_index
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.schemas import DocumentChunks, Documents
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.opening import repeat_first_search
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from backstory import pipeline
-from backstory.workspace import open_workspace
+from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.stages.messages import MessagesStage, find_partitions
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import open_workspace
 
 CHATS = 5000
 MESSAGES = 12
@@ -47,14 +50,15 @@ def main() -> None:
         write_chats(root, chats)
         workspace = open_workspace(root)
         started = moment = time.process_time()
-        partitions = pipeline.find_partitions(workspace)
-        for name, step in (
+        partitions = find_partitions(workspace)
+        steps: tuple[tuple[str, Callable[[], object] | None], ...] = (
             ("find_partitions", None),
-            ("messages", pipeline.materialize_messages),
-            ("real names", pipeline.find_privacy_breaches),
-        ):
+            ("messages", lambda: MessagesStage.make(RunResources(workspace), partitions)),
+            ("real names", lambda: find_privacy_breaches(workspace, partitions)),
+        )
+        for name, step in steps:
             if step is not None:
-                step(workspace, partitions)
+                step()
             before, moment = moment, time.process_time()
             print(f"{name:<16} {moment - before:6.1f} s of CPU", flush=True)
         print(f"{'in all':<16} {moment - started:6.1f} s, {1000 * (moment - started) / chats:.1f} ms a chat")

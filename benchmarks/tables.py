@@ -20,8 +20,8 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.original.consolidation import consolidate_messages_to_markdown
-from backstory.tables import write_partition
+from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
+from backstory.storage.tables.parquet import write_partition
 
 _DISTINCT_TEXTS = 20_000
 

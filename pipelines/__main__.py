@@ -1,7 +1,6 @@
 """``python -m pipelines``: the main job as a Dagster run, the demo and the Dagster UI, without Dagster's commands."""
 
 import logging
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from backstory.cli.failure import FAILED, run_command
-from backstory.cli.options import LogFormatOption, WorkspaceOption
-from backstory.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_tell
-from backstory.telemetry.logs import configure_logs
+from backstory.base.telemetry.logs import configure_logs
+from backstory.interfaces.cli.failure import FAILED, run_command
+from backstory.interfaces.cli.options import LogFormatOption, WorkspaceOption
+from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
 if TYPE_CHECKING:
-    from backstory.making import Tell
-    from backstory.runner import Execution
-    from backstory.workspace import Workspace
+    from backstory.pipeline.run.executor import OnProgress
+    from backstory.pipeline.run.runner import RunRequest
+    from backstory.pipeline.run.state import RunState
+    from backstory.pipeline.workspace import Workspace
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -32,15 +32,15 @@ def materialize_command(
 ) -> None:
     """Do what `backstory run` does, as a run that the Dagster UI shows."""
     configure_logs(log_format)
-    outcome = run_and_tell(
+    result = run_and_print(
         workspace,
         first,
         last,
-        lambda: _execute_job,
+        _execute_job,
         accept_removals=accept_removals,
         by="python -m pipelines materialize",
     )
-    raise typer.Exit(exit_code(outcome))
+    raise typer.Exit(exit_code(result))
 
 
 @app.command("demo")
@@ -69,12 +69,12 @@ def ui_command(
     ] = None,
     locations: Annotated[
         Path | None,
-        typer.Option(help="Dagster's workspace.yaml, to serve further code locations beside Backstory's."),
+        typer.Option(help="Dagster's workspace.yaml, to serve more code locations than Backstory's."),
     ] = None,
 ) -> None:
     """Open the Dagster UI on the workspace."""
-    from backstory.workspace import open_workspace
-    from pipelines.ui import start_ui
+    from backstory.pipeline.workspace import open_workspace
+    from pipelines.dagster_internals.ui import start_ui
 
     start_ui(open_workspace(workspace), port, host, allow_host or (), locations)
 
@@ -85,19 +85,19 @@ def prune_command(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
-    from backstory.workspace import open_workspace
-    from pipelines.history import describe_pruned, prune_history
-    from pipelines.instance import open_instance
+    from backstory.pipeline.workspace import open_workspace
+    from pipelines.dagster_internals.history import describe_pruned, prune_history
+    from pipelines.dagster_internals.instance import open_instance
 
     with open_instance(open_workspace(workspace)) as instance:
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
 
 
-def _execute_job(workspace: "Workspace", partitions: Sequence[str], tell: "Tell") -> "Execution":
+def _execute_job(workspace: "Workspace", request: "RunRequest", on_progress: "OnProgress") -> "RunState":
     # Dagster takes a second or more to load. A run that finds nothing changed does without it.
     from pipelines.materialization import execute_job
 
-    return execute_job(workspace, partitions, tell)
+    return execute_job(workspace, request, on_progress)
 
 
 def main() -> None:

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Final
 
 import dagster as dg
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
-from backstory.alerts import CheckResult, RunEnd, UnreadFile, list_files, list_hooks, tell_run
-from backstory.errors import DamagedTableError
-from backstory.pipeline import STAGES
-from backstory.pipeline.stage_report import UNREAD_STATUSES
-from backstory.tables import read_table
-from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace, open_workspace
+from assets.tags import PARTITION
+from backstory.base.errors import DamagedTableError
+from backstory.operations.alerts.dispatch import list_hooks, send_alerts_of_run
+from backstory.operations.alerts.run_end import CheckSummary, RunEnd, UnreadFile, list_files
+from backstory.pipeline.incremental.report import UNREAD_STATUSES
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.partitions import partition_range
 from pipelines.failures import describe_step_failures
 from pipelines.run_plan import RANGE_END, RANGE_START
 
@@ -40,7 +41,7 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
 
     def tell(context: dg.RunStatusSensorContext) -> None:
         opened = open_workspace(root)
-        for sentence in tell_run(opened, describe_run(opened, context)):
+        for sentence in send_alerts_of_run(opened, describe_run(opened, context)):
             context.log.info(sentence)
 
     if not list_hooks(workspace):
@@ -97,12 +98,12 @@ def _list_tables(run: dg.DagsterRun) -> list[str]:
 
 
 def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> Sequence[str]:
-    one = run.tags.get(PARTITION_NAME_TAG, "")
+    one = run.tags.get(PARTITION, "")
     first, last = run.tags.get(RANGE_START, one), run.tags.get(RANGE_END, one)
     return partition_range(first, last, workspace.settings.partitions.grain) if first and last else ()
 
 
-def _read_result(event: dg.DagsterEvent) -> list[CheckResult]:
+def _read_result(event: dg.DagsterEvent) -> list[CheckSummary]:
     if event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
         return []
     found = event.asset_check_evaluation_data
@@ -110,7 +111,7 @@ def _read_result(event: dg.DagsterEvent) -> list[CheckResult]:
     if counted is None:  # the check did not run, since its table was not made
         return []
     return [
-        CheckResult(
+        CheckSummary(
             table=found.asset_key.path[-1],
             name=found.check_name,
             blocking=found.severity is dg.AssetCheckSeverity.ERROR,

@@ -5,17 +5,18 @@ from datetime import UTC, datetime
 from typing import Final
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import BaseModel, Field
 
-from backstory.ids import digest
-from backstory.orchestration import CHATS, DOCUMENT_FILES, asset_key, partitions_of
-from backstory.pipeline import STAGES
-from backstory.pipeline.changes import fingerprint_chats, fingerprint_documents
-from backstory.pipeline.pending import find_pending, hash_messages, hash_state
-from backstory.tables.partitions import partition_key, previous_partition
-from backstory.workspace import Workspace, open_workspace
+from assets import tags
+from backstory.base.ids import digest
+from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
+from backstory.interfaces.dagster_specs.partitions import partitions_of
+from backstory.pipeline.run.changes import fingerprint_chats, fingerprint_documents
+from backstory.pipeline.run.pending import find_stale_partitions, hash_messages, hash_state
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.partitions import partition_key, previous_partition
+from pipelines.dagster_internals.types import AssetJob
 from pipelines.run_plan import RunPlan, find_canceled, find_under_way, list_distinct, plan_runs, tag_range
 
 _SECONDS = 60
@@ -42,7 +43,7 @@ class _Seen(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
 
-def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
     """Define the sensor that requests the partitions whose inputs differ from what the ledger has recorded.
 
     Args:
@@ -70,7 +71,7 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
         messages = before.messages if before.chats == chats else hash_messages(opened)
         plan = plan_runs(
             opened,
-            find_pending(opened, messages),
+            find_stale_partitions(opened, messages),
             posts,
             before.asked,
             list_distinct(under_way),
@@ -96,7 +97,7 @@ def make_sensor(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.S
     return changed_files
 
 
-def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def make_schedule(workspace: Workspace, job: AssetJob) -> dg.ScheduleDefinition:
     """Define the schedule that requests each ended partition, some before it, and all that are pending.
 
     After a downtime, Dagster evaluates only the latest missed tick; it finds the partitions of the others pending. A
@@ -122,7 +123,7 @@ def make_schedule(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> dg
         moment = context.scheduled_execution_time
         plan = plan_runs(
             opened,
-            find_pending(opened, hash_messages(opened)),
+            find_stale_partitions(opened, hash_messages(opened)),
             fingerprint_documents(opened),
             {},
             list_distinct(find_under_way(context.instance, opened)),
@@ -179,6 +180,6 @@ def _observe(workspace: Workspace, before: _Seen, now: _Seen) -> list[dg.AssetOb
         observed.append(dg.AssetObservation(asset_key(workspace, CHATS)))
     if before.posts != now.posts:
         observed.append(
-            dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={DATA_VERSION_TAG: now.posts})
+            dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={tags.DATA_VERSION: now.posts})
         )
     return observed

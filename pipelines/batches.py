@@ -3,20 +3,20 @@
 from typing import Final
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from backstory.embeddings.job_book import SENSOR
-from backstory.ids import digest
-from backstory.pipeline.batches import collect_batches
-from backstory.pipeline.changes import join_ranges
-from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.ids import digest
+from backstory.models.embeddings.batch_job_store import SENSOR
+from backstory.pipeline.run.changes import join_ranges
+from backstory.pipeline.stages.batches import collect_batches
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.partitions import partition_range
+from pipelines.dagster_internals.types import AssetJob
 from pipelines.run_plan import MOST_RUNS, tag_range
 
 _SECONDS: Final = 600
 
 
-def make_batch_sensors(workspace: Workspace, job: UnresolvedAssetJobDefinition) -> list[dg.SensorDefinition]:
+def make_batch_sensors(workspace: Workspace, job: AssetJob) -> list[dg.SensorDefinition]:
     """Define the sensor of batch jobs, if the settings switch ``embedding.batch`` on.
 
     Args:

@@ -5,15 +5,18 @@ import re
 
 import dagster as dg
 
+from assets.materialization_events import StepEvents
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
-from backstory.errors import BackstoryError
-from backstory.orchestration import specify_sources
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.errors import BackstoryError
+from backstory.interfaces.dagster_specs.asset_specs import specify_sources
+from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
-from pipelines.history import make_pruning
+from pipelines.dagster_internals.batched_events import BatchedEvents
+from pipelines.dagster_internals.history import make_pruning
+from pipelines.dagster_internals.public_api import uses_public_api
 from pipelines.made_days import make_report_sensor
 
 JOB = "materialize_everything"
@@ -24,12 +27,13 @@ SHOWN_VARIABLE = "BACKSTORY_UI"
 """Environment variable that is set under the UI, which shows errors in the asset graph."""
 
 
-def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceResource) -> dg.Definitions:
+def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) -> dg.Definitions:
     """Build the Dagster definitions of a workspace.
 
     Args:
         workspace: Its settings define the grain and the start of the partitions.
-        resource: How a run opens the workspace; by default, it takes its turn among the runs of the workspace.
+        resource: Stands for the workspace within a job; None to open it for each run, which then takes its turn among
+            the runs of the workspace.
 
     Returns:
         Definitions that run in one process: the asset batches its own work, and a process per step would cost
@@ -41,7 +45,10 @@ def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceRe
         description="Every table, for one partition or a range of them in one run.",
     )
     return dg.Definitions(
-        assets=[make_assets(workspace), *specify_sources(workspace)],
+        assets=[
+            make_assets(workspace, StepEvents if uses_public_api() else BatchedEvents.of_step),
+            *specify_sources(workspace),
+        ],
         jobs=[job],
         schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[
@@ -51,7 +58,8 @@ def define(workspace: Workspace, resource: type[WorkspaceResource] = WorkspaceRe
             *make_batch_sensors(workspace, job),
         ],
         resources={
-            "workspace": resource(root=str(workspace.root), accept_removals=workspace.accept_removals)
+            "workspace": resource
+            or WorkspaceResource(root=str(workspace.root), accept_removals=workspace.accept_removals)
         },
         executor=dg.in_process_executor,
     )

@@ -9,16 +9,16 @@ import polars as pl
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from backstory.cli.run import print_outcome, print_progress
-from backstory.cli.terminal import make_table
-from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
-from backstory.inspection.comparison import compare_with_whole_windows as compare
-from backstory.inspection.windows import list_windows
-from backstory.runner import Execute, Outcome, find_wanted, run_workspace
-from backstory.settings import SETTINGS_FILE
+from backstory.base.environment import SETTINGS_FILE
+from backstory.interfaces.cli.run import print_progress, print_result
+from backstory.interfaces.cli.terminal import make_table
+from backstory.interfaces.pages.site.build import build_site
+from backstory.operations.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
+from backstory.operations.inspection.comparison import compare_with_whole_windows as compare
+from backstory.operations.inspection.windows import list_windows
+from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execute_run, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.template import OWNER_ONLY
-from backstory.site import build_site
-from backstory.workspace import Workspace, open_workspace
 from pipelines.demo_posts import show_posts
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -50,7 +50,7 @@ def prepare_demo(folder: Path) -> Workspace:
     return workspace
 
 
-def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Outcome:
+def run_demo(workspace: Workspace, console: Console, execute: Execute) -> RunResult:
     """Run the pipeline on the example, and print progress.
 
     Args:
@@ -59,12 +59,13 @@ def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Outcom
         execute: Executes the stages, unless nothing has changed.
 
     Returns:
-        The outcome of the run.
+        The result of the run.
     """
     wanted = find_wanted(workspace, None, None)
-    outcome = run_workspace(workspace, wanted, lambda told: print_progress(console, told), execute)
-    print_outcome(console, outcome)
-    return outcome
+    request = RunRequest(partitions=wanted, skips_unchanged=True)
+    result = execute_run(workspace, request, lambda event: print_progress(console, event), execute)
+    print_result(console, result)
+    return result
 
 
 def _fix_pseudonyms(secret: Path) -> None:
@@ -85,7 +86,7 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
     """Count the topics of each window that each method covers by at least one document about the topic.
 
     Args:
-        answers: From :func:`backstory.inspection.comparison.compare_with_whole_windows`.
+        answers: From :func:`backstory.operations.inspection.comparison.compare_with_whole_windows`.
         windows: ``window_id``, ``partition`` (a day) and any further columns.
         topics: From :func:`read_topics`.
 

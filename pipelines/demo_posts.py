@@ -8,9 +8,9 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from backstory.cli.terminal import plain, plain_line
-from backstory.site import Site
-from backstory.site.library import SitePost
+from backstory.interfaces.cli.terminal import plain, plain_line
+from backstory.interfaces.pages.site.build import Site
+from backstory.interfaces.pages.site.library import SitePost
 
 _TOPICS: Final = 2
 _WIDTH: Final = 78

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 import dagster as dg
-from dagster_shared.error import SerializableErrorInfo
 
 from assets.tables import BETWEEN_FAILURES, STOPPED
-from backstory import errors
+from backstory.base import errors
+from pipelines.dagster_internals.types import StepError
 
 _LIBRARY_ERRORS = frozenset(
     name
@@ -29,7 +29,7 @@ def describe_step_failures(events: Iterable[dg.DagsterEvent]) -> list[str]:
         if told is not None and told.description:
             failures += told.description.split(BETWEEN_FAILURES)
         elif event.step_failure_data.error is not None:
-            failures.append(f"{event.step_key}: {_sentence_of(find_told(event.step_failure_data.error))}")
+            failures.append(f"{event.step_key}: {_sentence_of(find_reported(event.step_failure_data.error))}")
     return failures
 
 
@@ -44,12 +44,12 @@ def find_stop(events: Iterable[dg.DagsterEvent]) -> str | None:
     return str(reasons[0]) if reasons else None
 
 
-def _sentence_of(error: SerializableErrorInfo) -> str:
+def _sentence_of(error: StepError) -> str:
     """Return the message of an error without the class name that Dagster prepends."""
     return (error.message.partition(f"{error.cls_name}: ")[2] or error.message).strip()
 
 
-def find_told(error: SerializableErrorInfo) -> SerializableErrorInfo:
+def find_reported(error: StepError) -> StepError:
     """Choose the error to report: the library's outermost, which names the remedy, else the innermost cause."""
     chain = [error]
     while (cause := chain[-1].cause) is not None:

@@ -4,11 +4,13 @@ from typing import Final
 
 import dagster as dg
 
-from assets.news import tell_made
-from backstory.orchestration import specify_assets
-from backstory.pipeline.pending import hash_state
-from backstory.tables.locks import running_if_free
-from backstory.workspace import Workspace, open_workspace
+from assets.materialization_events import RunlessEvents, report_built
+from backstory.interfaces.dagster_specs.asset_specs import specify_assets
+from backstory.pipeline.run.pending import hash_state
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.locks import running_if_free
+from pipelines.dagster_internals.batched_events import BatchedEvents
+from pipelines.dagster_internals.public_api import uses_public_api
 
 _SECONDS: Final = 60
 
@@ -40,8 +42,9 @@ def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
             state = hash_state(opened)
             if context.cursor == state:
                 return dg.SkipReason("Dagster knows what is made.")
-            with opened.ledger.kept_open():
-                count = tell_made(context.instance, opened, specify_assets(opened))
+            with opened.ledger.connected():
+                events = RunlessEvents if uses_public_api() else BatchedEvents
+                count = report_built(events(context.instance), opened, specify_assets(opened))
         return dg.SensorResult(skip_reason=f"Reported {count} partitions.", cursor=state)
 
     return made_days

@@ -1,68 +1,56 @@
 """Executes the stages of a run as one Dagster job in this process."""
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from assets.workspace_resource import HeldWorkspaceResource
-from backstory.errors import SettingsError
-from backstory.inspection.checks import FINDING_LOGGER, Finding
-from backstory.making import Tell
-from backstory.orchestration import partitions_of
-from backstory.pipeline import STAGES, find_partitions, known_first_partition
-from backstory.pipeline.batches import find_waiting
-from backstory.pipeline.stage_report import REPORT_LOGGER, StageReport
-from backstory.runner import Execution
-from backstory.settings import SETTINGS_FILE
-from backstory.telemetry import current_run
-from backstory.workspace import Workspace
+import dagster as dg
+
+from assets.workspace_resource import RunOfCaller
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import SettingsError
+from backstory.base.telemetry.scope import current_run
+from backstory.interfaces.dagster_specs.partitions import partitions_of
+from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.runner import RunRequest
+from backstory.pipeline.run.state import RunState
+from backstory.pipeline.stages.messages import find_partitions, known_first_partition
+from backstory.pipeline.workspace import Workspace
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.failures import describe_step_failures, find_stop
-from pipelines.instance import open_instance
+from pipelines.failures import describe_step_failures
 from pipelines.run_plan import tag_range
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")
 
 
-def execute_job(workspace: Workspace, partitions: Sequence[str], tell: Tell) -> Execution:
-    """Execute the stages and their checks as one run of the Dagster job, for a caller who has taken its turn.
+def execute_job(workspace: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
+    """Execute the stages of a run and their checks as one run of the Dagster job, in this process.
 
     Args:
-        workspace: An open workspace.
-        partitions: Keys of consecutive partitions, in order.
-        tell: Receives each report and finding as it happens.
+        workspace: The workspace of the run, whose lock this process holds.
+        request: What to build: all tables of consecutive partitions, in order.
+        on_progress: Called with each report and finding as it happens.
 
     Returns:
-        The reports, findings and failures of the run.
+        What the job has built, and what is broken.
 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
     """
-    _require_offered(workspace, partitions)
-    reports: list[StageReport] = []
-    findings: list[Finding] = []
-
-    def receive(told: StageReport | Finding) -> None:
-        if isinstance(told, StageReport):
-            reports.append(told)
-        else:
-            findings.append(told)
-        tell(told)
-
-    job = define(workspace, HeldWorkspaceResource).resolve_job_def(JOB)
-    with open_instance(workspace) as instance, _each_given_to(receive):
+    _require_offered(workspace, request.partitions)
+    run = RunOfCaller(workspace, on_progress)
+    job = define(workspace, dg.ResourceDefinition.hardcoded_resource(run)).resolve_job_def(JOB)
+    with open_instance(workspace) as instance:
         result = job.execute_in_process(
             instance=instance,
             run_id=current_run(),
-            tags=tag_range(partitions[0], partitions[-1]),
+            tags=tag_range(request.partitions[0], request.partitions[-1]),
             run_config=_QUIET,
             raise_on_error=False,
         )
-    stopped = find_stop(result.all_events)
-    failures = [told for told in describe_step_failures(result.all_events) if told != stopped]
-    finished = failures or stopped or STAGES[-1].table in {report.table for report in reports}
-    return Execution(reports, findings, failures, "" if finished else find_waiting(workspace), stopped)
+    if run.state is not None:
+        return run.state
+    return RunState(errors=describe_step_failures(result.all_events))
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
@@ -80,34 +68,8 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     )
     raise SettingsError(
         f"partitions.start is {start}, after {day}, the first day of this run; set it "
-        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
+        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}",
+        code="late_start",
+        setting="partitions.start",
+        day=day,
     )
-
-
-@contextmanager
-def _each_given_to(receive: Tell) -> Iterator[None]:
-    """Pass each stage report and finding that the library logs to a function, as it happens."""
-    handler = _Receiver(receive)
-    loggers = [logging.getLogger(name) for name in (REPORT_LOGGER, FINDING_LOGGER)]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.INFO)
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-
-
-class _Receiver(logging.Handler):
-    def __init__(self, receive: Tell) -> None:
-        super().__init__(logging.INFO)
-        self._receive = receive
-
-    def emit(self, record: logging.LogRecord) -> None:
-        for name, kind in (("report", StageReport), ("finding", Finding)):
-            told = getattr(record, name, None)
-            if isinstance(told, kind):
-                self._receive(told)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import dagster as dg
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
-from backstory.errors import InputError
-from backstory.ids import digest
-from backstory.orchestration import partitions_of
-from backstory.pipeline.changes import join_ranges
-from backstory.pipeline.pending import Pending
-from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace
+from backstory.base.errors import InputError
+from backstory.base.ids import digest
+from backstory.base.wording import name_some
+from backstory.interfaces.dagster_specs.partitions import partitions_of
+from backstory.pipeline.run.changes import join_ranges
+from backstory.pipeline.run.pending import Pending
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.partitions import partition_range
 
 RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
@@ -21,6 +21,10 @@ RANGE_END: Final = "dagster/asset_partition_range_end"
 MOST_RUNS: Final = 3
 """Most runs that are requested at once. A run costs seconds; an unchanged day in its range is cheap."""
 
+UNFINISHED: Final = [
+    dg.DagsterRunStatus(status)
+    for status in ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING", "SUSPENDED")
+]
 _PARTITION = "dagster/partition"
 _DOCUMENTS = "documents"
 _NAMED = 3
@@ -88,7 +92,7 @@ def plan_runs(
 
 def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> dict[str, Sequence[str]]:
     """Find the runs that are queued or executing, by id, with their partitions."""
-    return _find_partitions(workspace, instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
+    return _find_partitions(workspace, instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)))
 
 
 def find_canceled(
@@ -160,23 +164,18 @@ def _describe(
     notes = []
     if stuck:
         notes.append(
-            f"Still pending after a run: {_name(stuck)}. The run failed, or was ended; see its error. A partition is "
-            "requested again when its inputs change, and by the schedule."
+            f"Still pending after a run: {name_some(stuck, _NAMED)}. The run failed, or was ended; see its error. A "
+            "partition is requested again when its inputs change, and by the schedule."
         )
     if absent := sorted(set(reasons) - set(offered)):
         notes.append(
-            f"Not requested: {_name(absent)}. A partition is requested after its end, and not if it lies before "
-            "partitions.start."
+            f"Not requested: {name_some(absent, _NAMED)}. A partition is requested after its end, and not if it lies "
+            "before partitions.start."
         )
     if kept:
         policy = workspace.settings.partitions.after_posts
         notes.append(
-            f"Contexts of an earlier snapshot are kept (partitions.after_posts: {policy}): {_name(kept)}. "
+            f"Contexts of an earlier snapshot are kept (partitions.after_posts: {policy}): {name_some(kept, _NAMED)}. "
             "`backstory run`, or `after_posts: all`, renews them."
         )
     return notes
-
-
-def _name(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(keys[:_NAMED]) + more

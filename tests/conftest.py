@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 from tokenizers import Tokenizer
 
-from backstory.chunking.tokens import CountTokens
-from backstory.embeddings.local.granite_pack import read_granite_pack
-from backstory.providers import connection
-from backstory.providers.gemini_client import GeminiAccess
+from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.services import connection
+from backstory.models.services.gemini import GeminiAccess
+from backstory.text.chunking.tokens import CountTokens
 from tests.long_tests import LONG_TESTS
-from tests.providers.gemini_server import GeminiServer, run_gemini_server
-from tests.providers.instant_time import InstantTime
+from tests.models.services.gemini_server import GeminiServer, run_gemini_server
+from tests.models.services.instant_time import InstantTime
 
 pytest_plugins = ["tests.privileges", "tests.workspaces"]
 
@@ -31,7 +31,7 @@ for variable in ("COLUMNS", "LINES"):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that take long, unless they are asked for: all others must pass within ten minutes."""
+    """Skip the tests that take long, unless asked for: the others take some ten minutes on two cores."""
     if not LONG_TESTS:
         skip = pytest.mark.skip(reason="takes long; `make test-long` runs it")
         for item in items:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from backstory.messages import RAW_SCHEMA
-from backstory.messages.reader import complete_rows
+from backstory.ingest.chats.exports import RAW_SCHEMA
+from backstory.ingest.chats.reader import complete_rows
 
 _COLUMNS = ("conversation_id", "timestamp", "seq", "author", "text", "kind", "source")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embeddings.batches import group_in_order
-from backstory.embeddings.hashing import HashingEmbedder
-from backstory.embeddings.protocol import Task, Vectors
+from backstory.models.embeddings.batches import group_in_order
+from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.models.embeddings.protocol import Task, Vectors
 
 
 class RecordingEmbedder(HashingEmbedder):

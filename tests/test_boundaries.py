@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOT_FILES = {
-    ".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "assets", "backstory",
-    "benchmarks", "dagster.yaml", "docs", "examples", "pipelines", "pyproject.toml", "requirements.lock", "tests",
-    "workspace.yaml",
+    ".ci", ".git", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md",
+    "assets", "backstory", "benchmarks", "dagster.yaml", "docs", "examples", "pipelines", "pyproject.toml",
+    "requirements.lock", "tests", "workspace.yaml",
 }  # fmt: skip
 
 
@@ -45,32 +45,23 @@ def test_imports_point_one_way(package: str, forbidden: set[str]) -> None:
     assert {module: names & forbidden for module, names in imports.items() if names & forbidden} == {}
 
 
-def test_one_room_of_the_library_imports_dagster() -> None:
+def test_one_folder_of_the_library_imports_dagster() -> None:
     users = {module for module, names in imported_by("backstory").items() if "dagster" in names}
     assert users
-    assert {Path(user).parts[1] for user in users} == {"orchestration"}
+    assert {Path(user).parts[1:3] for user in users} == {("interfaces", "dagster_specs")}
 
 
-ROOMS = (
-    "version", "errors", "full_disks", "extras", "ids", "languages", "seven_bit_encoding", "text_encoding", "progress",
-    "atomic_files", "sqlite_files", "sqlite_connections", "cache_files", "page_files", "path_patterns",
-    "contained_files", "steady_files",
-    "settings", "telemetry", "reading", "tables", "messages", "privacy", "chunking", "prompt_escaping", "prompt_text",
-    "prompt_formats",
-    "windows", "window_chunks", "documents",
-    "fingerprints", "forgotten", "opt_out_record", "opt_outs", "document_chunks", "providers", "runs", "embeddings",
-    "calibration", "index", "hits",
-    "rerankers", "named_titles",
-    "strategies", "judged_selection", "passages", "contexts", "decisions", "assessment", "retrieval", "writing",
-    "summaries",
-    "workspace", "sources", "backup", "pipeline", "inspection", "forgetting", "making", "runner", "library", "adapters",
-    "agents", "http_serving", "mcp_server", "alerts",
-    "evaluation", "report", "site", "orchestration", "original", "cli",
+WINGS = (
+    "base", "settings", "storage", "text", "ingest", "models",
+    "index", "retrieval", "writing", "pipeline", "operations", "interfaces",
 )  # fmt: skip
-"""The rooms of ``backstory/``, lowest first: a module imports from its own room and from those before it."""
+"""The wings of ``backstory/``, in the order of the data: a module imports from its own wing and from earlier ones."""
+
+INDEPENDENT = {"models": "ingest", "index": "ingest", "retrieval": "ingest", "writing": "ingest"}
+"""What answers does not know what reads: both meet only in the tables and in ``pipeline``."""
 
 
-def room_of(module: str) -> str:
+def wing_of(module: str) -> str:
     return module.split(".")[1]
 
 
@@ -90,18 +81,50 @@ def library_imports() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_room_stands_in_the_listing() -> None:
-    here = {path.stem for path in (ROOT / "backstory").iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert here - {"__init__", "__pycache__", "py"} == set(ROOMS)
+def test_every_folder_is_a_wing() -> None:
+    folders = {path.parent for path in (ROOT / "backstory").glob("*/**/*.py")}
+    modules = {path.stem for path in (ROOT / "backstory").glob("*.py")}
+    assert {folder.relative_to(ROOT / "backstory").parts[0] for folder in folders} == set(WINGS)
+    assert modules == {"__init__"}
 
 
-def test_no_room_imports_from_a_later_one() -> None:
-    upward = [
+def test_the_docstring_lists_the_wings_in_order() -> None:
+    import backstory
+
+    assert backstory.__doc__ is not None
+    named = [name for name in re.findall(r"``(\w+)``", backstory.__doc__) if name in WINGS]
+    assert named == list(WINGS)
+
+
+def test_no_wing_imports_from_a_later_one() -> None:
+    backward = [
         f"{importer} imports {imported}"
         for importer, imported in library_imports()
-        if importer != "backstory" and ROOMS.index(room_of(imported)) > ROOMS.index(room_of(importer))
+        if importer != "backstory"
+        and (imported == "backstory" or WINGS.index(wing_of(imported)) > WINGS.index(wing_of(importer)))
     ]
-    assert upward == []
+    assert backward == []
+
+
+def test_what_answers_does_not_know_what_reads() -> None:
+    arrows = {(wing_of(a), wing_of(b)) for a, b in library_imports() if a != "backstory"}
+    assert arrows & set(INDEPENDENT.items()) == set()
+
+
+def test_only_the_top_re_exports_names() -> None:
+    facades = {}
+    for path in sorted((ROOT / "backstory").rglob("__init__.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+            for alias in node.names
+        }
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if path.parent.name != "backstory" and imported - used:
+            facades[str(path.relative_to(ROOT))] = imported - used
+    assert facades == {}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -115,11 +138,12 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_nothing_is_built_upon_the_original_names() -> None:
-    users = {importer for importer, imported in library_imports() if room_of(imported) == "original"}
-    assert {user for user in users if room_of(f"{user}.") not in ("original", "")} == set()
+    original = "backstory.interfaces.original"
+    users = {importer for importer, imported in library_imports() if imported.startswith(original)}
+    assert {user for user in users if not user.startswith(original)} <= {"backstory"}
 
 
-@pytest.mark.parametrize("package", ["assets", "pipelines", "backstory/orchestration"])
+@pytest.mark.parametrize("package", ["assets", "pipelines", "backstory/interfaces/dagster_specs"])
 def test_dagster_can_read_the_annotations(package: str) -> None:
     with_future = [module for module, names in imported_by(package).items() if "__future__" in names]
     assert with_future == [], "`from __future__ import annotations` breaks annotated Dagster contexts"
@@ -131,7 +155,7 @@ def test_dagster_can_read_the_annotations(package: str) -> None:
         "import backstory",
         "from backstory import deduplicate_by_document, chunk_markdown, consolidate_messages_to_markdown",
         "from backstory import open_workspace, run_pipeline, query_rag_for_context, VectorStore",
-        "import backstory.cli.app",
+        "import backstory.interfaces.cli.app",
     ],
 )
 def test_the_library_loads_no_heavy_package_before_it_needs_it(statement: str) -> None:
@@ -147,6 +171,7 @@ def test_every_public_name_can_be_imported() -> None:
     import backstory
 
     assert all(getattr(backstory, name) is not None for name in backstory.__all__)
+    assert set(backstory.__all__) <= set(dir(backstory))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = backstory.nothing
 

@@ -1,4 +1,4 @@
-"""What the pages of ``docs/`` tell readers to run exists: their Python runs, their commands take their options."""
+"""What the pages tell readers to run exists: their Python runs, their commands take their options."""
 
 import contextlib
 import io
@@ -14,14 +14,14 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from backstory.cli import app as backstory_cli
-from backstory.extras import MODULES
+from backstory.base.extras import MODULES
+from backstory.interfaces.cli import app as backstory_cli
 from benchmarks.machine import PINNED_KERNELS
 from pipelines import __main__ as pipelines_cli
 from tests.workspaces import copy_made
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 STARTS = ("backstory ", "python -m ", "make ", "pip ", "python docs/")

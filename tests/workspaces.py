@@ -13,9 +13,14 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.tables import hash_partitions
-from backstory.tables.views import write_views
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.executor import OnProgress, ignore_progress
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execute_run, execute_stages
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import hash_partitions
+from backstory.storage.tables.views import write_views
 
 SETTINGS = """\
 conversations: {folder: chats}
@@ -59,7 +64,7 @@ POSTS = {
 
 
 def write_workspace(root: Path, settings: str = SETTINGS) -> Workspace:
-    """Write the small workspace into a folder that is not there yet, and open it."""
+    """Write the small workspace into a folder that does not exist yet, and open it."""
     (root / "chats").mkdir(parents=True)
     (root / "posts").mkdir()
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
@@ -149,3 +154,33 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def build_table(workspace: Workspace, table: str, partitions: Sequence[str] = ()) -> StageResult:
+    """Build one table, as a run does, without those before and after it."""
+    stage = next(stage for stage in STAGES if stage.table == table)
+    return stage.make(RunResources(workspace), partitions)
+
+
+def is_stale(workspace: Workspace, table: str, partitions: Sequence[str] = ()) -> bool:
+    """Return whether a run would build something of a table."""
+    stage = next(stage for stage in STAGES if stage.table == table)
+    return bool(stage.find_stale(workspace, partitions))
+
+
+def run_workspace(
+    workspace: Workspace,
+    partitions: Sequence[str],
+    on_progress: OnProgress = ignore_progress,
+    execute: Execute = execute_stages,
+) -> RunResult:
+    """Run the pipeline as ``backstory run`` does."""
+    request = RunRequest(partitions=partitions, skips_unchanged=True)
+    return execute_run(workspace, request, on_progress, execute)
+
+
+def run_job(workspace: Workspace, partitions: Sequence[str]) -> RunResult:
+    """Run the pipeline as a Dagster job in this process, also if nothing has changed."""
+    from pipelines.materialization import execute_job
+
+    return execute_run(workspace, RunRequest(partitions=partitions), execute=execute_job)

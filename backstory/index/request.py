@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Self, get_args
 
-from backstory.calibration import Calibration
-from backstory.errors import InputError
-from backstory.settings import RAGSettings
+from backstory.base.errors import InputError
+from backstory.index.calibration import Calibration
+from backstory.settings.models import RAGSettings
 
 Mode = Literal["ann", "exact"]
 Ranking = Literal["dense", "keyword", "hybrid"]
@@ -46,13 +46,19 @@ class Filters:
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):
             if isinstance(getattr(self, name), str):
-                raise InputError(f"filter {name} is a single string; pass a list of strings")
+                raise InputError(
+                    f"filter {name} is a single string; pass a list of strings", code="wrong_type", name=name
+                )
         if isinstance(self.as_of, datetime):
-            raise InputError("filter as_of is a single time; pass one time per query")
+            raise InputError(
+                "filter as_of is a single time; pass one time per query", code="wrong_type", name="as_of"
+            )
         for moment in self.as_of or ():
             if moment is not None and moment.tzinfo is None:
                 raise InputError(
-                    f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC"
+                    f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC",
+                    code="no_time_zone",
+                    name="as_of",
                 )
 
 
@@ -134,15 +140,32 @@ class SearchRequest:
             ("ranking", self.ranking, get_args(Ranking)),
         ):
             if value not in choices:
-                raise InputError(f"{name} {value!r} is not known; use one of {', '.join(choices)}")
+                raise InputError(
+                    f"{name} {value!r} is not known; use one of {', '.join(choices)}",
+                    code="unknown_value",
+                    name=name,
+                    value=value,
+                )
         for name in ("top_k", "keyword_terms", "nprobe", "overfetch"):
             count = getattr(self, name)
             if count is not None and count < 1:
-                raise InputError(f"{name} {count} must be at least 1")
+                raise InputError(
+                    f"{name} {count} must be at least 1", code="out_of_range", name=name, value=count
+                )
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
-            raise InputError(f"min_similarity {self.min_similarity} must be between -1 and 1")
+            raise InputError(
+                f"min_similarity {self.min_similarity} must be between -1 and 1",
+                code="out_of_range",
+                name="min_similarity",
+                value=self.min_similarity,
+            )
         if not 0 <= self.keyword_weight <= 1:
-            raise InputError(f"keyword_weight {self.keyword_weight} must be between 0 and 1")
+            raise InputError(
+                f"keyword_weight {self.keyword_weight} must be between 0 and 1",
+                code="out_of_range",
+                name="keyword_weight",
+                value=self.keyword_weight,
+            )
 
     @property
     def candidates(self) -> int:

@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.calibration import Calibration
-from backstory.documents.written import WRITTEN_PREFIX
-from backstory.embeddings.protocol import Vectors
-from backstory.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.calibration import Calibration
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
 from backstory.index.engines.matches import Matches, find_stray_vector, pair_similarities
@@ -34,6 +33,7 @@ from backstory.index.snapshot.manifest import (
     Manifest,
     Snapshot,
 )
+from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
     from backstory.index.engines.hybrid import HybridEngine
@@ -305,7 +305,11 @@ class SearchIndex:
         if texts is None or len(texts) != len(queries):
             count = "none" if texts is None else len(texts)
             raise InputError(
-                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}"
+                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}",
+                code="wrong_count",
+                name="texts",
+                count=count,
+                expected=len(queries),
             )
         terms = self._keywords.find_terms(texts, request.keyword_terms)
         if request.ranking == "keyword":
@@ -344,7 +348,11 @@ class SearchIndex:
         try:
             return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
         except KeyError as error:
-            raise InputError(f"chunk {error} is not in search index {self.version}") from error
+            raise InputError(
+                f"chunk {error} is not in search index {self.version}",
+                code="unknown_chunk",
+                chunk_id=error.args[0],
+            ) from error
 
 
 def _check_queries(queries: Vectors, manifest: Manifest) -> None:
@@ -352,12 +360,19 @@ def _check_queries(queries: Vectors, manifest: Manifest) -> None:
     if queries.ndim != 2 or queries.dtype != np.float32:
         raise InputError(
             f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
-            "(queries, dimension)"
+            "(queries, dimension)",
+            code="unusable_vectors",
+            shape=queries.shape,
+            dtype=str(queries.dtype),
         )
     if queries.shape[1] != manifest.dimension:
         raise EmbedderMismatchError(
             f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index"
+            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+            embedder=manifest.embedder_id,
+            width=queries.shape[1],
         )
     if (stray := find_stray_vector(queries)) is not None:
-        raise InputError(f"query {stray} is not a finite unit vector; normalise the rows")
+        raise InputError(
+            f"query {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector", row=stray
+        )

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from backstory.settings.models import Settings
+from backstory.base.wording import shorten
+from backstory.settings.models import SERVED_GROUPS, Settings
+from backstory.settings.services import SERVICE_FIELDS
 
 _SHOWN_CHARACTERS = 60
 _ITEMS = {"string": "texts", "integer": "whole numbers", "number": "numbers"}
@@ -22,7 +24,9 @@ def known_names(location: Sequence[str | int]) -> list[str]:
     Args:
         location: Names on the path to the group, outermost first; empty for the top level.
     """
-    return list(_facts_at(location).get("properties", {}))
+    names = _facts_at(location).get("properties", {})
+    elsewhere = SERVICE_FIELDS if location and location[0] in SERVED_GROUPS else ()
+    return [name for name in names if name not in elsewhere]
 
 
 def describe_allowed(location: Sequence[str | int]) -> str:
@@ -31,7 +35,8 @@ def describe_allowed(location: Sequence[str | int]) -> str:
     Args:
         location: Names on the path to the setting, outermost first; an index in a list is a number.
     """
-    return _describe(_facts_at(location))
+    named = len(location) == 2 and location[0] in SERVED_GROUPS and location[1] == "provider"
+    return f"{_describe(_facts_at(location))}{', or a name of services' if named else ''}"
 
 
 def show_value(value: object) -> str:
@@ -43,7 +48,7 @@ def show_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = " ".join((repr(value) if isinstance(value, str) else str(value)).split())
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return shorten(text, _SHOWN_CHARACTERS)
 
 
 @cache

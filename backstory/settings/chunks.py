@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, TypeAlias
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from backstory.settings.group import SettingsGroup
-
-ChunkerName: TypeAlias = Literal[
-    "markdown", "sentence", "character", "rows", "page", "python",
-    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
-]  # fmt: skip
-"""How a text is cut: by its Markdown, by sentences, by characters, by rows, so that no chunk holds text of two pages,
-or by the definitions of a programming language; see :mod:`backstory.chunking.chunkers`."""
+from backstory.base.chunker_names import ChunkerName
+from backstory.settings.groups import SettingsGroup
 
 
 class ChunkSettings(SettingsGroup):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from backstory.settings.group import SettingsGroup
+from backstory.settings.groups import SettingsGroup
 
 
 class ModelPrice(SettingsGroup):

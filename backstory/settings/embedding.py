@@ -8,8 +8,8 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from backstory.settings.addresses import OPENAI_ADDRESS, is_openai
-from backstory.settings.services import ServiceSettings
+from backstory.base.addresses import OPENAI_ADDRESS, is_openai
+from backstory.settings.groups import ServiceSettings
 
 LOCAL_MODELS: Final = MappingProxyType(
     {"english": "granite-embedding-30m-english, the default", "multilingual": "multilingual-e5-small"}
@@ -34,7 +34,7 @@ class EmbeddingSettings(ServiceSettings):
     example_model: ClassVar[str] = "text-embedding-3-small"
 
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
-    """`local`: no key, no network; `gemini`: needs a key; `openai`: any server with that API; `hashing`: dry runs."""
+    """`local`: no key, no network; `gemini`: needs a key; `openai`, or a name of `services`; `hashing`: dry runs."""
     model: str | None = None
     """`local`: `english` (null) or `multilingual`; `gemini`: null for gemini-embedding-001; `openai` needs a name."""
     model_dir: str | None = None
@@ -44,7 +44,7 @@ class EmbeddingSettings(ServiceSettings):
     runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
     precision: Literal["float32", "int8"] = "float32"
-    """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/performance.md)."""
+    """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/studies/int8.md)."""
     dimension: int | None = Field(default=None, ge=8, le=8192)
     """Width of the vectors; null: 768 for `gemini`, and for `openai` that of the model, which need not take another."""
     query_prefix: str = ""
@@ -53,8 +53,6 @@ class EmbeddingSettings(ServiceSettings):
     """Text that a model of `openai` expects before a document, such as `"passage: "`."""
     max_input_tokens: int | None = Field(default=None, ge=16)
     """Most tokens that a model of `openai` reads of a text; null: 8191 at OpenAI itself, else 512."""
-    base_url: str | None = None
-    """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the provider."""
     timeout_seconds: float = Field(default=60.0, gt=0)
     """Time-out of one call of a service."""
     texts_per_minute: int | None = Field(default=None, ge=1)
@@ -64,7 +62,7 @@ class EmbeddingSettings(ServiceSettings):
     threads: int = Field(default=4, ge=1)
     """Most calls of a service at once."""
     batch: bool = False
-    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/costs.md)."""
+    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/reference/costs.md)."""
     batch_min_texts: int = Field(default=100, ge=1)
     """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
 
@@ -82,7 +80,7 @@ class EmbeddingSettings(ServiceSettings):
     @field_validator("languages")
     @classmethod
     def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        from backstory.languages import LANGUAGE_NAMES
+        from backstory.base.language_names import LANGUAGE_NAMES
 
         unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
         if unknown or value == ():

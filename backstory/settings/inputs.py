@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
-from backstory.path_patterns import compile_patterns
-from backstory.settings.group import SettingsGroup
+from backstory.base.files.patterns import compile_patterns
+from backstory.settings.groups import SettingsGroup
 from backstory.settings.sources import SourceSettings
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
@@ -93,9 +93,9 @@ class DocumentSettings(SettingsGroup):
     pattern: str = "**/*"
     """Glob of the files to read."""
     sources: tuple[SourceSettings, ...] = ()
-    """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]`; docs/sources.md has their settings."""
+    """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]` (docs/reference/sources.md)."""
     secrets: tuple[str, ...] = ()
-    """Further names of files that hold secrets, as in `.gitignore`; `!name` lets a file be read (docs/sources.md)."""
+    """Further names of files with secrets, as in `.gitignore`; `!name` reads a file (docs/reference/sources.md)."""
     kind: str = "post"
     """Kind of documents that do not state one."""
     tenant: str = ""

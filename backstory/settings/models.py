@@ -1,7 +1,9 @@
-"""Settings: one frozen model per stage. :mod:`backstory.settings.environment` reads environment variables."""
+"""Settings: one frozen model per stage. :mod:`backstory.base.environment` reads environment variables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -10,14 +12,10 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.settings.group import SettingsGroup
+from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from backstory.settings.services import LanguageModelSettings
-from backstory.settings.summaries import SummarySettings
-from backstory.settings.writers import WriterSettings
-
-SETTINGS_FILE = "backstory.yaml"
-
+from backstory.settings.services import MisplacedSettingsError, Service, fill_from_services
+from backstory.settings.writers import SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
 """Settings whose values no error shows."""
@@ -60,10 +58,18 @@ class PartitionSettings(SettingsGroup):
     """Partitions that count as recent beside the latest: for the schedule, and for `after_posts: recent`."""
     after_posts: Literal["none", "recent", "all"] = "recent"
     """Which partitions the sensor and the schedule search again after changed posts; the others keep their contexts."""
-    admit_lone_messages: bool = False
+    allow_timestamp_outliers: bool = False
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)
     """Messages or query chunks that a stage holds at once, in whole partitions; it bounds memory and changes no row."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_successors(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "admit_lone_messages" in given:
+            location = ("partitions", "admit_lone_messages")
+            raise MisplacedSettingsError([(location, "is called partitions.allow_timestamp_outliers now")])
+        return given
 
     @field_validator("start", mode="before")
     @classmethod
@@ -202,7 +208,7 @@ class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
 
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
-    """`gemini` or `openai` (any server with that API): one call per window; `cross_encoder`: an ONNX model of yours."""
+    """`gemini`, `openai`, or a name of `services`: one call per window; `cross_encoder`: an ONNX model of yours."""
     candidates: int = Field(default=20, ge=1)
     """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
     query_characters: int = Field(default=24_000, ge=100)
@@ -292,6 +298,17 @@ class OrchestrationSettings(SettingsGroup):
     """First part of every asset key, so that one Dagster instance can hold several workspaces; null for none."""
 
 
+SERVED_GROUPS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
+    {
+        "embedding": EmbeddingSettings,
+        "rerank": RerankSettings,
+        "writers": WriterSettings,
+        "summaries": SummarySettings,
+    }
+)
+"""The groups whose `provider` may be a service."""
+
+
 class Settings(SettingsGroup):
     """All settings of a workspace."""
 
@@ -312,8 +329,15 @@ class Settings(SettingsGroup):
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
     summaries: SummarySettings = SummarySettings()
+    services: dict[str, Service] = Field(default_factory=dict)
+    """Services of models by name, to which `provider` of a group refers; `gemini` and `openai` need no entry."""
     costs: CostSettings = CostSettings()
     runs: RunSettings = RunSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_from_services(cls, given: Any) -> Any:
+        return fill_from_services(given, SERVED_GROUPS) if isinstance(given, Mapping) else given
 
     @model_validator(mode="after")
     def _no_post_in_its_own_context(self) -> Settings:

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import field_validator, model_validator
 
-from backstory.path_patterns import compile_patterns
-from backstory.settings.group import SettingsGroup
+from backstory.base.files.patterns import compile_patterns
+from backstory.settings.groups import SettingsGroup
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 _DRIVE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")

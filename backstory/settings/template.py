@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from backstory.errors import InputError
-from backstory.settings import SETTINGS_FILE
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import InputError
 
 FOLDERS = ("chats", "posts")
 OWNER_ONLY = 0o700
 """Permissions of the folder of a workspace."""
 TEMPLATE = """\
 # Settings of this workspace. Every line that is commented out shows the default.
-# All settings and what they do: docs/configuration.md. An unknown or invalid one is an error with its line.
+# The usual settings: docs/configuration.md. All of them: docs/reference/settings.md.
+# An unknown or invalid one is an error with its line.
 
 conversations:
   folder: chats            # WhatsApp, Telegram, Slack, Parquet, CSV, JSONL; one subfolder per conversation if you like
@@ -45,7 +46,7 @@ documents:
   # drafts: false          # true serves drafts, too
 
 # embedding:
-#   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), openai (any compatible server)
+#   provider: local        # local (no key, no network), gemini (GEMINI_API_KEY), openai, or a name of services
 #   model: null            # null is english; multilingual for others: pip install 'backstory[multilingual]'
 
 # rag:
@@ -59,23 +60,23 @@ documents:
 #   undated: serve         # serve or hide: documents without a date
 
 # writers:
-#   provider: none         # none, digest (no model), gemini, openai (any compatible server), custom (docs/writers.md)
+#   provider: none         # none, digest (no model), gemini, openai, a name of services, custom (your class)
 #   model: null            # such as gemini-2.5-flash; needed for openai
-#   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
 #   prompt: null           # your own prompt, such as prompts/post.md.j2; `backstory prompt` prints the shipped one
 
 # summaries:
-#   provider: extractive   # extractive (no model), gemini, openai (any compatible server): `backstory summarize`
+#   provider: extractive   # extractive (no model), gemini, openai, or a name of services: `backstory summarize`
 #   model: null            # such as gemini-2.5-flash; needed for openai
 
 # rerank:
-#   provider: none         # none, gemini or openai (one call per window), cross_encoder (an ONNX model of yours)
+#   provider: none         # none, gemini, openai or a name of services (one call per window), cross_encoder
 #   model: null            # such as gemini-2.5-flash; needed for openai
-#   base_url: null         # such as http://127.0.0.1:11434/v1 for Ollama
+
+# services: {}             # servers of your own: {ollama: {kind: openai, base_url: "http://127.0.0.1:11434/v1"}}
 """
 
 
-def create_workspace(folder: Path, documents: Path | None = None) -> Path:
+def init_workspace(folder: Path, documents: Path | None = None) -> Path:
     """Create the folders and the settings file of a workspace.
 
     A created folder is accessible to its owner only. An existing folder keeps its permissions.
@@ -97,7 +98,9 @@ def create_workspace(folder: Path, documents: Path | None = None) -> Path:
     settings = root / SETTINGS_FILE
     try:
         if settings.exists():
-            raise InputError(f"{settings} is already there; nothing was changed")
+            raise InputError(
+                f"{settings} is already there; nothing was changed", code="already_there", path=settings
+            )
         # A closed folder protects everything inside it: tables, index, history and reports.
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         for name in folders:
@@ -107,12 +110,16 @@ def create_workspace(folder: Path, documents: Path | None = None) -> Path:
             file.write(written)
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(
-            f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder"
+            f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder",
+            code="file_in_the_way",
+            path=Path(error.filename),
         ) from error
     except OSError as error:
         raise InputError(
             f"{root} cannot be made a workspace: {error.filename or root} cannot be written ({error.strerror}); name "
-            "another folder, or permit it"
+            "another folder, or permit it",
+            code="unwritable_folder",
+            path=root,
         ) from error
     return root
 
@@ -121,7 +128,9 @@ def _name_documents(folder: Path) -> str:
     """Write the settings of a workspace whose documents lie elsewhere."""
     place = folder.expanduser().resolve()
     if not place.is_dir():
-        raise InputError(f"{place} is no folder; name the folder that holds the documents")
+        raise InputError(
+            f"{place} is no folder; name the folder that holds the documents", code="no_folder", path=place
+        )
     mark = "  # kind: post\n"
     return TEMPLATE.replace(
         mark, f"  sources:\n    - path: {json.dumps(str(place), ensure_ascii=False)}\n{mark}"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from backstory.settings.services import LanguageModelSettings
+from backstory.settings.groups import LanguageModelSettings
 
 
 class WriterSettings(LanguageModelSettings):
     """Who writes a post for each window, and what becomes of the posts."""
 
     provider: Literal["none", "digest", "gemini", "openai", "custom"] = "none"
-    """`none`: no posts; `digest`: no model; `gemini`; `openai`: any server with that API; `custom`: your `plugin`."""
+    """`none`: no posts; `digest`: no model; `gemini`, `openai`, or a name of `services`; `custom`: your `plugin`."""
     feedback: Literal["on", "off"] = "off"
     """`on`: a written post is a document for every window that begins after its own window has ended."""
     folder: str = "written"
@@ -62,3 +62,18 @@ class WriterSettings(LanguageModelSettings):
                 f"min_characters {self.min_characters} must not be above max_characters {self.max_characters}"
             )
         return self
+
+
+MAX_WORDS: Final = 20_000
+"""Most words of a document that are summarized at once, unless told otherwise."""
+
+
+class SummarySettings(LanguageModelSettings):
+    """Who summarizes a document on demand. No run reads these settings."""
+
+    sent: ClassVar[str] = "documents and key"
+
+    provider: Literal["extractive", "gemini", "openai"] = "extractive"
+    """`extractive`: sentences of the document, without a model; `gemini`, `openai`, or a name of `services`."""
+    max_output_tokens: int = Field(default=8192, ge=64)
+    """Most tokens that the model may write about a section, its thoughts included."""

@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from backstory.errors import SettingsError, WorkspaceError
-from backstory.settings import Settings
+from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.settings.allowed_values import describe_allowed, known_names, show_value
-from backstory.settings.models import SECRET_SETTINGS
-from backstory.settings.yaml_depth import find_depth
+from backstory.settings.models import SECRET_SETTINGS, Settings
+from backstory.settings.services import MisplacedSettingsError
+
+_BRACKET: Final = re.compile(r"[\[{]|[]}]")
+
+
+_INDICATORS: Final = re.compile(r"[ \t]*((?:[-?:][ \t]+)*)")
+
+
+def find_depth(text: str) -> int:
+    """Return an upper bound of the nesting depth of lists and groups in a YAML text.
+
+    Brackets in strings and comments count too, which matters only if dozens of them are never closed.
+
+    Args:
+        text: YAML.
+
+    Returns:
+        Maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
+    """
+    depth = most = 0
+    for bracket in _BRACKET.finditer(text):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        most = max(most, depth)
+    indents: list[int] = []
+    for line in text.splitlines():
+        found = _INDICATORS.match(line)
+        if found is None or not line.strip():
+            continue
+        while indents and indents[-1] >= found.start(1):
+            indents.pop()
+        indents += [found.start(1)] * (1 + len(found[1].split()))
+        most = max(most, len(indents))
+    return most
+
 
 _MOST_LEVELS = 50
 _MOST_VALUES = 10_000
@@ -38,14 +71,22 @@ def read_settings(path: Path) -> Settings:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise WorkspaceError(
-            f"{path} is not there; run `backstory init {path.parent}` to make a workspace"
+            f"{path} does not exist; run `backstory init {path.parent}` to make a workspace",
+            code="no_workspace",
+            path=path,
         ) from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+        raise SettingsError(
+            f"{path}: not UTF-8 text ({error}); save the file as UTF-8", code="not_utf8", path=path
+        ) from error
     except OSError as error:
-        raise WorkspaceError(f"{path} cannot be read ({error.strerror}); permit it") from error
+        raise WorkspaceError(
+            f"{path} cannot be read ({error.strerror}); permit it", code="unreadable_file", path=path
+        ) from error
     if find_depth(text) > _MOST_LEVELS:
-        raise SettingsError(f"{path}: nested too deeply; write every value out")
+        raise SettingsError(
+            f"{path}: nested too deeply; write every value out", code="nested_too_deeply", path=path
+        )
     try:
         tree = YAML(typ="rt").load(text)
         is_crowded = _count_values(tree, {}) > _MOST_VALUES
@@ -55,36 +96,69 @@ def read_settings(path: Path) -> Settings:
         problem = str(error.problem).partition("\n")[0]
         raise SettingsError(
             f"{path}:{line}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, "
-            "`top_k: 5`"
+            "`top_k: 5`",
+            code="invalid_yaml",
+            path=path,
+            line=line,
         ) from error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise SettingsError(
-            f"{path}:{line}: not valid YAML: a control character (U+{ord(text[error.position]):04X}); remove it"
+            f"{path}:{line}: not valid YAML: a control character (U+{ord(text[error.position]):04X}); remove it",
+            code="invalid_yaml",
+            path=path,
+            line=line,
         ) from error
     # ruamel.yaml raises AttributeError for a group that is merged into itself.
     except (YAMLError, ValueError, OverflowError, AttributeError) as error:
         problem = str(error).partition("\n")[0]
-        raise SettingsError(f"{path}: not valid YAML: {problem}; correct it, or remove it") from error
+        raise SettingsError(
+            f"{path}: not valid YAML: {problem}; correct it, or remove it", code="invalid_yaml", path=path
+        ) from error
     except RecursionError as error:
-        raise SettingsError(f"{path}: nested too deeply, or in itself; write every value out") from error
+        raise SettingsError(
+            f"{path}: nested too deeply, or in itself; write every value out",
+            code="nested_too_deeply",
+            path=path,
+        ) from error
     if is_crowded:
         raise SettingsError(
-            f"{path}: more than {_MOST_VALUES:,} values by names such as `*a`; write them out"
+            f"{path}: more than {_MOST_VALUES:,} values by names such as `*a`; write them out",
+            code="too_many_values",
+            path=path,
         )
     if tree is None:
         return Settings()
     if not isinstance(tree, dict):
         raise SettingsError(
-            f"{path}:1: expected groups of settings such as `rag:`, found {show_value(plain)}"
+            f"{path}:1: expected groups of settings such as `rag:`, found {show_value(plain)}",
+            code="invalid_setting",
+            path=path,
+            line=1,
         )
     try:
         return Settings.model_validate(plain)
     except ValidationError as error:
-        problems = sorted(_describe(tree, dict(problem)) for problem in error.errors())
+        described = [found for problem in error.errors() for found in _describe_all(tree, dict(problem))]
+        problems = sorted(set(described), key=lambda problem: (problem.line, problem.what))
+        first = problems[0]
         raise SettingsError(
-            "\n".join(f"{path}:{line}: {what}" for line, what in dict.fromkeys(problems))
+            "\n".join(f"{path}:{problem.line}: {problem.what}" for problem in problems),
+            code="unknown_setting" if first.is_unknown else "invalid_setting",
+            path=path,
+            line=first.line,
+            setting=first.setting,
+            settings=tuple(problem.setting for problem in problems),
         ) from None
+
+
+class _Problem(NamedTuple):
+    """A bad setting: its line, its name with those of its groups, and a sentence about it."""
+
+    line: int
+    setting: str
+    what: str
+    is_unknown: bool = False
 
 
 def _count_values(node: Any, counted: dict[int, int]) -> int:
@@ -105,8 +179,20 @@ def _plain(node: Any) -> Any:
     return node
 
 
-def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
-    """Return the line of a problem that pydantic found, and a sentence that replaces its message."""
+def _describe_all(tree: Any, problem: dict[str, Any]) -> list[_Problem]:
+    """Describe each setting in a problem that pydantic found."""
+    cause = problem.get("ctx", {}).get("error")
+    if not isinstance(cause, MisplacedSettingsError):
+        return [_describe(tree, problem)]
+    return [
+        _Problem(_line_of(tree, list(location)), name, f"{name}: {what}")
+        for location, what in cause.problems
+        for name in [".".join(map(str, location))]
+    ]
+
+
+def _describe(tree: Any, problem: dict[str, Any]) -> _Problem:
+    """Describe a problem that pydantic found by a sentence that replaces its message."""
     location = [part for part in problem["loc"] if part != "tuple"]
     name = ".".join(str(part) for part in location)
     line = _line_of(tree, location)
@@ -114,13 +200,15 @@ def _describe(tree: Any, problem: dict[str, Any]) -> tuple[int, str]:
         known = known_names(location[:-1])
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
-        return line, f"unknown setting {name}{hint}"
+        return _Problem(line, name, f"unknown setting {name}{hint}", is_unknown=True)
     if name in SECRET_SETTINGS:
-        return line, f"{name} is no address that begins with https:// or http:// (its value is not shown)"
+        what = f"{name} is no address that begins with https:// or http:// (its value is not shown)"
+        return _Problem(line, name, what)
     if problem["type"] == "value_error":  # raised by our validators, whose message is already plain
         given = "" if isinstance(problem["input"], dict) else f" (found {show_value(problem['input'])})"
-        return line, f"{name}: {problem['ctx']['error']}{given}"
-    return line, f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
+        return _Problem(line, name, f"{name}: {problem['ctx']['error']}{given}")
+    what = f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
+    return _Problem(line, name, what)
 
 
 def _line_of(tree: Any, location: list[Any]) -> int:

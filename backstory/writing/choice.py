@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.providers.metering import CallMeter, Unmetered
+from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
+from backstory.writing.draft_answer import make_post_form
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.plugin import load_plugin
 from backstory.writing.prompt import load_prompt
 
 if TYPE_CHECKING:
-    from backstory.settings import WriterSettings
-    from backstory.writing.chat_model import ChatModel
+    from backstory.settings.writers import WriterSettings
 
 
 def make_writer(
@@ -40,16 +40,12 @@ def make_writer(
     if settings.provider == "custom":
         return load_plugin(settings.plugin or "", root)
     prompt = load_prompt(root / settings.prompt if settings.prompt else None)
-    return ModelWriter(_make_model(settings, meter), prompt, max_characters=settings.max_characters)
+    from backstory.models.chat.choice import make_chat_model
+    from backstory.models.services.connection import WRITERS
 
-
-def _make_model(settings: WriterSettings, meter: CallMeter) -> ChatModel:
-    if settings.provider == "gemini":
-        from backstory.providers.gemini_client import GeminiAccess
-        from backstory.writing.gemini_model import GeminiModel
-
-        return GeminiModel(settings, GeminiAccess(meter=meter))
-    from backstory.providers.connection import ServiceAccess
-    from backstory.writing.openai_model import OpenAIModel
-
-    return OpenAIModel(settings, ServiceAccess(meter=meter))
+    return ModelWriter(
+        make_chat_model(settings, WRITERS, meter),
+        make_post_form(settings.max_output_tokens),
+        prompt,
+        max_characters=settings.max_characters,
+    )

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from backstory.prompt_escaping import escape_line
+from backstory.base.wording import inflect
+from backstory.text.prompts.escaping import escape_line
+from backstory.writing.determiners import list_introducers
 from backstory.writing.draft import Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
-from backstory.writing.introducers import list_introducers
-from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
-from backstory.writing.people import ShortNames
+from backstory.writing.material import Citation, ContextMaterial, ShortNames, WindowMaterial, WindowMessage
 from backstory.writing.sentences import (
     Sentence,
     choose_sentences,
@@ -96,7 +96,7 @@ class _Digest:
         sections, left_out = self._plan()
         parts = [self._write_head(), *map(self._write_section, sections)]
         if left_out:
-            parts.append(f"*{_count(left_out, 'message')} on other subjects.*")
+            parts.append(f"*{left_out} {inflect(left_out, 'message')} on other subjects.*")
         without_topic = [citation for citation in self._context.citations if not citation.messages]
         if without_topic:
             parts.append("\n".join(["## Earlier posts", "", *map(self._write_item, without_topic)]))
@@ -161,7 +161,7 @@ class _Digest:
         start, end = window.started_at, window.ended_at
         until = f"{end:%H:%M}" if start.date() == end.date() else f"{_write_day(end)} {end:%H:%M}"
         span = f"{_write_day(start)} {start:%H:%M} to {until} UTC"
-        return f"*{span}: {_count(len(window.messages), 'message')}{by}{note}.*"
+        return f"*{span}: {len(window.messages)} {inflect(len(window.messages), 'message')}{by}{note}.*"
 
     def _write_section(self, section: _Section) -> str:
         lines = [f"## {self._write_heading(section)}", "", *self._write_quotes(section)]
@@ -279,10 +279,6 @@ def _deactivate(found: re.Match[str]) -> str:
 
 def _enumerate(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _write_day(moment: datetime) -> str:

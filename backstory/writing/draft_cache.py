@@ -1,4 +1,4 @@
-"""The drafts that writers have made: one SQLite file, so that nothing is paid for twice, whatever else is lost.
+"""The drafts that writers have made: one database, so that nothing is paid for twice, whatever else is lost.
 
 Each draft is written as soon as it is there, so a killed process loses at most the drafts under way.
 """
@@ -6,12 +6,12 @@ Each draft is written as soon as it is there, so a killed process loses at most 
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from backstory.cache_files import CacheKind, KeptAnswers
+from backstory.base.sqlite import Session
+from backstory.storage.cache import CacheKind, KeptAnswers
 from backstory.writing.draft import Draft
 
 DRAFTS: Final = CacheKind(
@@ -56,23 +56,17 @@ class DraftCache(KeptAnswers):
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-
-        def look_up(connection: sqlite3.Connection) -> list[Draft]:
-            rows = connection.execute(
-                "SELECT number, draft, checksum FROM drafts WHERE request = ? ORDER BY number", (request,)
-            ).fetchall()
-            right = [text for _, text, checksum in rows if checksum == DRAFTS.checksum(request, text)]
-            self._file.drop_damaged(
-                connection,
-                [
-                    (number, checksum)
-                    for number, text, checksum in rows
-                    if checksum != DRAFTS.checksum(request, text)
-                ],
-            )
-            return list(map(_read_draft, right))
-
-        return self._file.read(look_up, [])
+        query = "SELECT number, draft, checksum FROM drafts WHERE request = ? ORDER BY number"
+        rows = self._file.read(lambda session: session.execute(query, (request,)).fetchall())
+        right = [text for _, text, checksum in rows if checksum == DRAFTS.checksum(request, text)]
+        self._file.drop_damaged(
+            [
+                (number, checksum)
+                for number, text, checksum in rows
+                if checksum != DRAFTS.checksum(request, text)
+            ]
+        )
+        return list(map(_read_draft, right))
 
     def put(self, request: str, context_hash: str, draft: Draft) -> None:
         """Store one more draft of a request.
@@ -88,8 +82,8 @@ class DraftCache(KeptAnswers):
         text = json.dumps(asdict(draft))
         row = (request, context_hash, text, DRAFTS.checksum(request, text))
 
-        def store(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def store(session: Session) -> None:
+            session.execute(
                 "INSERT INTO drafts (request, context_hash, draft, checksum) VALUES (?, ?, ?, ?)", row
             )
 

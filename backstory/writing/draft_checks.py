@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-import polars as pl
-
-from backstory.languages import detect_language, is_known, name_language
-from backstory.privacy.leaks import find_real_names
-from backstory.settings import WriterSettings
+from backstory.settings.writers import WriterSettings
+from backstory.text.languages import detect_language, is_known, name_language
+from backstory.text.leaks import FindLeaks
 from backstory.writing.draft import Draft
 
 _MOST_TITLE_CHARACTERS: Final = 200
@@ -69,17 +66,14 @@ def find_refusal(text: str) -> str | None:
     return f"refused: {_fold(text)}" if len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text) else None
 
 
-def find_leak(draft: Draft, names: Iterable[str] | None) -> str | None:
+def find_leak(draft: Draft, find_leaks: FindLeaks) -> str | None:
     """Return why a draft may not even be stored, or None.
 
     Args:
         draft: The draft.
-        names: Real names of all authors; None if no author is hidden.
+        find_leaks: Finds the texts that hold a real name.
     """
-    if names is None or draft.withheld is not None:
-        return None
-    texts = pl.DataFrame({"text": [draft.title, draft.text, *draft.tags]})
-    if find_real_names(texts, names).is_empty():
+    if draft.withheld is not None or not find_leaks([draft.title, draft.text, *draft.tags]):
         return None
     return "leak: the draft held a real name or number and was not kept; the context or the prompt shows it"
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import regex
 
-from backstory.index.engines.words import Words
-from backstory.writing.introducers import HOLLOW
-from backstory.writing.people import is_pseudonym
+from backstory.text.words import Words
+from backstory.writing.determiners import HOLLOW
+from backstory.writing.material import is_pseudonym
 
 _SURFACE: Final = regex.compile(
     r"(?V1)[\p{Han}\p{Katakana}ー]{2,}"
@@ -90,7 +90,7 @@ def find_phrases(
         titles: Titles of the documents that serve it.
         weights: How rare each term is among the topics of the window.
         words: Splits texts into terms.
-        introducers: Words that stand before nouns, from :func:`backstory.writing.introducers.list_introducers`.
+        introducers: Words that stand before nouns, from :func:`backstory.writing.determiners.list_introducers`.
         most: Most phrases.
 
     Returns:

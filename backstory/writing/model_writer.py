@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from backstory.ids import digest
-from backstory.writing.chat_model import ChatModel, read_draft
+from backstory.base.ids import digest
+from backstory.models.chat.messages import Messages
+from backstory.models.chat.model import AnswerForm, ChatModel
 from backstory.writing.draft import Draft, Writer
+from backstory.writing.draft_answer import read_draft
 from backstory.writing.material import ContextMaterial, WindowMaterial
-from backstory.writing.prompt import Messages, Prompt
+from backstory.writing.prompt import Prompt
 
 
 class ModelWriter:
     """Asks a model for each window, from any thread."""
 
-    def __init__(self, model: ChatModel, prompt: Prompt, *, max_characters: int) -> None:
+    def __init__(self, model: ChatModel, form: AnswerForm, prompt: Prompt, *, max_characters: int) -> None:
         """Set what is asked.
 
         Args:
             model: The model.
+            form: The JSON that holds a post.
             prompt: The template of the prompt.
             max_characters: Most characters of a post, which the prompt can name.
         """
         self._model = model
+        self._form = form
         self._prompt = prompt
         self._max_characters = max_characters
-        self.id = model.id
+        self.id = f"{model.id}:o{form.max_output_tokens}"
         self.prompt_hash = prompt.hash
 
     @property
@@ -46,7 +50,7 @@ class ModelWriter:
             BudgetExhaustedError: The call would exceed a budget.
             SettingsError: The prompt cannot be filled in.
         """
-        return read_draft(self._model.ask(self._fill_in(window, context)))
+        return read_draft(self._model.ask(self._fill_in(window, context), self._form))
 
     def hash_request(self, window: WindowMaterial, context: ContextMaterial) -> str:
         """Hash everything that decides the draft: model, parameters, and the whole prompt."""

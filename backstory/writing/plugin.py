@@ -6,12 +6,13 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Final
 
-from backstory.errors import SettingsError, WriterError
-from backstory.ids import digest
+from backstory.base.errors import SettingsError, WriterError
+from backstory.base.ids import digest
 from backstory.writing.draft import Draft, Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 
@@ -19,7 +20,7 @@ _METHODS: Final = ("id", "prompt_hash", "write")
 
 
 @dataclass(frozen=True)
-class PluggedWriter:
+class CustomWriter:
     """A writer of the user's own, whose drafts are kept like those of a model.
 
     Attributes:
@@ -54,7 +55,10 @@ class PluggedWriter:
         draft = self.writer.write(window, context)
         if not isinstance(draft, Draft):
             raise WriterError(
-                f"the writer {self.writer.id} returned {type(draft).__name__}; return a backstory.writing.Draft"
+                f"the writer {self.writer.id} returned {type(draft).__name__}; return a backstory.writing.draft.Draft",
+                code="no_draft",
+                writer=self.writer.id,
+                returned=type(draft).__name__,
             )
         return draft
 
@@ -63,7 +67,7 @@ class PluggedWriter:
         return digest([self.id, self.prompt_hash, hash_material(window, context)])
 
 
-def load_plugin(name: str, root: Path) -> PluggedWriter:
+def load_plugin(name: str, root: Path) -> CustomWriter:
     """Make the writer that a setting names. Its code runs as the code of Backstory does, so it must be your own.
 
     Args:
@@ -77,21 +81,36 @@ def load_plugin(name: str, root: Path) -> PluggedWriter:
     if place.endswith(".py"):
         path = root / place
         if not path.is_file():
-            raise SettingsError(f"writers.plugin: there is no file {path}")
+            raise SettingsError(
+                f"writers.plugin: there is no file {path}",
+                code="absent_file",
+                setting="writers.plugin",
+                path=path,
+            )
         module, source_hash = _load_file(path), digest([path.read_text(encoding="utf-8")], length=16)
     else:
         module, source_hash = _load_module(place), ""
     made = getattr(module, class_name, None)
     if not isinstance(made, type):
-        raise SettingsError(f"writers.plugin: {place} holds no class {class_name}")
+        raise SettingsError(
+            f"writers.plugin: {place} holds no class {class_name}",
+            code="unusable_plugin",
+            setting="writers.plugin",
+            place=place,
+            name=class_name,
+        )
     writer = made()
     absent = [method for method in _METHODS if not hasattr(writer, method)]
     if absent:
         raise SettingsError(
             f"writers.plugin: {class_name} has no {' and no '.join(absent)}; a writer has id, prompt_hash and "
-            "write(window, context), which returns a backstory.writing.Draft"
+            "write(window, context), which returns a backstory.writing.draft.Draft",
+            code="unusable_plugin",
+            setting="writers.plugin",
+            name=class_name,
+            absent=tuple(absent),
         )
-    return PluggedWriter(writer, source_hash)
+    return CustomWriter(writer, source_hash)
 
 
 def _load_module(name: str) -> ModuleType:
@@ -99,19 +118,45 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"writers.plugin: {error}; install it beside Backstory, or name a file such as writers/mine.py:MyWriter"
+            f"writers.plugin: {error}; install it with Backstory, or name a file such as writers/mine.py:MyWriter",
+            code="absent_module",
+            setting="writers.plugin",
+            name=name,
         ) from error
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file that is there.
+
+    Python would take compiled code of a file with the same size and second, which may be of an earlier text.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
 
 
 def _load_file(path: Path) -> ModuleType:
     name = f"backstory_plugin_{digest([str(path)], length=12)}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     if spec is None or spec.loader is None:
-        raise SettingsError(f"writers.plugin: {path} cannot be loaded as Python")
+        raise SettingsError(
+            f"writers.plugin: {path} cannot be loaded as Python",
+            code="unusable_plugin",
+            setting="writers.plugin",
+            path=path,
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise SettingsError(f"writers.plugin: {path}:{error.lineno}: {error.msg}") from error
+        raise SettingsError(
+            f"writers.plugin: {path}:{error.lineno}: {error.msg}",
+            code="invalid_python",
+            setting="writers.plugin",
+            path=path,
+            line=error.lineno,
+        ) from error
     return module

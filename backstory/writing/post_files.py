@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from backstory.atomic_files import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 
 FileState: TypeAlias = Literal["absent", "ours", "edited"]
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
-from backstory.settings import WriterSettings
-from backstory.tables import schemas
-from backstory.tables.contracts import conform, polars_schema
+from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
+from backstory.settings.writers import WriterSettings
+from backstory.storage.tables import schemas
+from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.text.leaks import FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
@@ -59,7 +60,7 @@ def write_posts(
     material: Sequence[tuple[WindowMaterial, ContextMaterial]],
     writer: Writer,
     settings: WriterSettings,
-    names: Sequence[str] | None,
+    find_leaks: FindLeaks,
     drafts: DraftCache,
     calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
@@ -69,7 +70,7 @@ def write_posts(
         material: Windows and their contexts.
         writer: The writer.
         settings: Folder of the posts and limits.
-        names: Real names of all authors, which no post may hold; None if no author is hidden.
+        find_leaks: Finds the texts that hold a real name, which no post may hold.
         drafts: Drafts of earlier runs.
         calls: What the run asks. At its end, no further window is asked about.
 
@@ -78,7 +79,7 @@ def write_posts(
     """
 
     def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-        return write_post(window, context, writer, settings, names, drafts, calls)
+        return write_post(window, context, writer, settings, find_leaks, drafts, calls)
 
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
         answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
@@ -94,7 +95,7 @@ def write_post(
     context: ContextMaterial,
     writer: Writer,
     settings: WriterSettings,
-    names: Sequence[str] | None,
+    find_leaks: FindLeaks,
     drafts: DraftCache,
     calls: WriterCalls,
 ) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def write_post(
         context: Its context.
         writer: The writer.
         settings: Folder of the posts, limits, and whether windows without context get a post.
-        names: Real names of all authors, which no post may hold; None if no author is hidden.
+        find_leaks: Finds the texts that hold a real name, which no post may hold.
         drafts: Drafts of earlier runs, which count as attempts.
         calls: What the run asks, and whether it still asks.
 
@@ -141,7 +142,7 @@ def write_post(
         if calls.end is not None:
             return row | _add_up(made) | {"status": "waiting", "reason": calls.end}
         try:
-            draft = _drop_leak(writer.write(window, context), names)
+            draft = _drop_leak(writer.write(window, context), find_leaks)
         except AuthenticationError:
             raise
         except (ModelError, BudgetExhaustedError) as error:
@@ -167,9 +168,9 @@ def _add_up(made: Sequence[Draft]) -> dict[str, Any]:
     }
 
 
-def _drop_leak(draft: Draft, names: Sequence[str] | None) -> Draft:
+def _drop_leak(draft: Draft, find_leaks: FindLeaks) -> Draft:
     """Drop the text of a draft that must not be stored anywhere."""
-    leak = find_leak(draft, names)
+    leak = find_leak(draft, find_leaks)
     return draft if leak is None else replace(draft, title="", text="", tags=(), withheld=leak)
 
 

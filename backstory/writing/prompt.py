@@ -10,10 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.errors import SettingsError
-from backstory.ids import digest
-from backstory.languages import name_language
-from backstory.prompt_escaping import escape_block, escape_line
+from backstory.base.errors import SettingsError
+from backstory.base.ids import digest
+from backstory.models.chat.messages import Messages
+from backstory.text.languages import name_language
+from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.material import ContextMaterial, WindowMaterial
 
 if TYPE_CHECKING:
@@ -26,19 +27,6 @@ SHIPPED: Final = "post.md.j2"
 _VIEW_VERSION: Final = "1"
 """Changes when the same template and window give another prompt."""
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
-
-
-@dataclass(frozen=True)
-class Messages:
-    """What is sent to a model.
-
-    Attributes:
-        system: Instructions; may be empty.
-        user: The material.
-    """
-
-    system: str
-    user: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,10 @@ class Prompt:
         if "user" not in self._template.blocks:
             raise SettingsError(
                 f"{self.name}: there is no block `user`; write the material between {{% block user %}} and "
-                "{% endblock %}, and the instructions in a block `system`"
+                "{% endblock %}, and the instructions in a block `system`",
+                code="no_block",
+                name=self.name,
+                block="user",
             )
 
     def fill_in(self, window: WindowMaterial, context: ContextMaterial, *, max_characters: int) -> Messages:
@@ -79,7 +70,7 @@ class Prompt:
             max_characters: Most characters of the post.
 
         Raises:
-            SettingsError: The template names something that is not there, or does what the sandbox forbids.
+            SettingsError: The template names something that does not exist, or does what the sandbox forbids.
         """
         values = make_view(window, context) | {"max_characters": max_characters}
         blocks = {name: self._render(name, values) for name in ("system", "user")}
@@ -103,7 +94,10 @@ class Prompt:
             OverflowError,
         ) as error:
             raise SettingsError(
-                f"{self.name}:{self._find_line(error)}: {error}; correct the prompt"
+                f"{self.name}:{self._find_line(error)}: {error}; correct the prompt",
+                code="invalid_prompt",
+                name=self.name,
+                line=self._find_line(error),
             ) from error
 
     @cached_property
@@ -114,7 +108,12 @@ class Prompt:
         try:
             code = environment.compile(self.source, name=SHIPPED, filename=self.name)
         except TemplateSyntaxError as error:
-            raise SettingsError(f"{self.name}:{error.lineno}: {error.message}; correct the prompt") from None
+            raise SettingsError(
+                f"{self.name}:{error.lineno}: {error.message}; correct the prompt",
+                code="invalid_prompt",
+                name=self.name,
+                line=error.lineno,
+            ) from None
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
 
     def _find_line(self, error: Exception) -> int:
@@ -141,10 +140,18 @@ def load_prompt(path: Path | None) -> Prompt:
     except OSError as error:
         raise SettingsError(
             f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --shipped > {path}` writes "
-            "the shipped one there"
+            "the shipped one there",
+            code="unreadable_file",
+            setting="writers.prompt",
+            path=path,
         ) from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8") from error
+        raise SettingsError(
+            f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8",
+            code="not_utf8",
+            setting="writers.prompt",
+            path=path,
+        ) from error
     prompt.require_valid()
     return prompt
 

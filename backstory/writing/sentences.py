@@ -11,9 +11,9 @@ from typing import Final
 
 import regex
 
-from backstory.chunking.units import split_sentences
-from backstory.index.engines.stemmers import find_stemmer
-from backstory.index.engines.words import Words
+from backstory.text.chunking.units import split_sentences
+from backstory.text.stemmers import find_stemmer
+from backstory.text.words import Words
 from backstory.writing.material import WindowMessage
 
 LONGEST: Final = 280

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from backstory.errors import BudgetExhaustedError, ModelError, QuotaExhaustedError
-from backstory.providers.failures import TransientError
+from backstory.base.errors import BudgetExhaustedError, ModelError, QuotaExhaustedError
+from backstory.base.retry import TransientError
 
 _MOST_UNANSWERED: Final = 3
 
 
 class WriterCalls:
-    """Counts, for all threads of a run, what is asked, and says whether asking goes on.
+    """Thread-safe counter of writer calls; tells when a budget, quota or outage ends the run.
 
     A request that a service refuses stops nothing, since it says nothing about the next window.
     """

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backstory.settings.environment import cache_folder
+from backstory.base.environment import cache_folder
 from benchmarks.peers.driver import METHODS
 from benchmarks.peers.environments import PEERS, make_environment, run_module
 from benchmarks.peers.job import read_texts, write_job

@@ -9,8 +9,13 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from backstory.evaluation.library_path import ask_windows, embed_windows, index_documents, rank_documents
-from backstory.retrieval import Retrieval
+from backstory.operations.evaluation.library_path import (
+    ask_windows,
+    embed_windows,
+    index_documents,
+    rank_documents,
+)
+from backstory.retrieval.assembly import Retrieval
 from benchmarks.peers.driver import Found, Measurement, write_outcome
 from benchmarks.peers.preparation import Space, read_sample
 

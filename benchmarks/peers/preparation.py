@@ -8,16 +8,18 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.chunking.cut import cut_chunks
-from backstory.embeddings import EmbeddingCache, embed_texts, make_embedder
-from backstory.embeddings.protocol import Embedder, Task
-from backstory.evaluation import LabelledSet, read_labelled_set
-from backstory.evaluation.library_path import embed_windows, index_documents
-from backstory.evaluation.scoring import name_group
-from backstory.evaluation.whole_window import cut_whole_texts
-from backstory.progress import show_progress
-from backstory.settings import Settings
-from backstory.settings.environment import cache_folder
+from backstory.base.environment import cache_folder
+from backstory.base.progress import show_progress
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.protocol import Embedder, Task
+from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.library_path import embed_windows, index_documents
+from backstory.operations.evaluation.scoring import name_group
+from backstory.operations.evaluation.whole_window import cut_whole_texts
+from backstory.settings.models import Settings
+from backstory.text.chunking.cut import cut_chunks
 from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
 
 

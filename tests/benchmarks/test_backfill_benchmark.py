@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.messages import read_exports
-from backstory.settings import ConversationSettings
+from backstory.ingest.chats.exports import read_exports
+from backstory.settings.inputs import ConversationSettings
 from benchmarks.synthetic_workspace import Size, write_workspace
 
 ROOT = Path(__file__).parents[2]

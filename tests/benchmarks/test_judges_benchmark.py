@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.evaluation import read_labelled_set
-from backstory.settings import Settings
+from backstory.operations.evaluation.labelled_set import read_labelled_set
+from backstory.settings.models import Settings
 from benchmarks.judges import cover_most, judge_set, keep_groups, tabulate
-from tests.cli.test_evaluation import labelled_set
+from tests.interfaces.cli.test_evaluation import labelled_set
 
 SETTINGS = Settings.model_validate({"embedding": {"provider": "hashing"}, "rag": {"min_similarity": -1}})
 

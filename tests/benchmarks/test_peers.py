@@ -12,8 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.embeddings import EmbeddingCache, make_embedder
-from backstory.settings import EmbeddingSettings, Settings
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.settings.embedding import EmbeddingSettings
+from backstory.settings.models import Settings
 from benchmarks.peers import driver, environments
 from benchmarks.peers.__main__ import choose_methods
 from benchmarks.peers.driver import METHODS, Found, first_documents, run_peer

@@ -6,9 +6,9 @@ import gzip
 from pathlib import Path
 from typing import Final
 
-from tests.documents.office_files import make_zip, paragraph, word_parts
-from tests.documents.pdf_files import make_png
 from tests.hostile.inputs import Hostile, write
+from tests.ingest.documents.office_files import make_zip, paragraph, word_parts
+from tests.ingest.documents.pdf_files import make_png
 
 GERMAN: Final = "Die Gärtnerin prüft täglich, ob die Äpfel süß und die Füße der Bäume trocken sind. " * 3
 POLISH: Final = (

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from tests.documents.office_files import make_zip
 from tests.hostile.inputs import TELEGRAM, Hostile, outside, parquet, slack_zip, write
-from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
-from tests.messages.text_samples import IRSSI, MAIL, MAILBOX, WEECHAT, ZOOM_TRANSCRIPT
+from tests.ingest.chats.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
+from tests.ingest.chats.text_samples import IRSSI, MAIL, MAILBOX, WEECHAT, ZOOM_TRANSCRIPT
+from tests.ingest.documents.office_files import make_zip
 
 TALK: Final = "".join(
     f"[14.02.24, 10:{minute:02}:00] Eli: bread {minute} of the day\n" for minute in range(12)

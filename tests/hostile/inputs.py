@@ -14,7 +14,9 @@ from typing import Literal
 
 import polars as pl
 
-from tests.documents.hostile_pdf_files import (
+from tests.ingest.chats.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
+from tests.ingest.chats.text_samples import IRSSI, MAIL, MAILBOX, ZNC, ZOOM_CHAT, ZOOM_TRANSCRIPT
+from tests.ingest.documents.hostile_pdf_files import (
     PAGE,
     claim_pages,
     draw_itself,
@@ -27,10 +29,15 @@ from tests.documents.hostile_pdf_files import (
     protect,
     repeat_xref,
 )
-from tests.documents.office_files import make_zip, open_parts, paragraph, sheet_parts, word_parts, write_rows
-from tests.documents.pdf_files import make_pdf, write_lines
-from tests.messages.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
-from tests.messages.text_samples import IRSSI, MAIL, MAILBOX, ZNC, ZOOM_CHAT, ZOOM_TRANSCRIPT
+from tests.ingest.documents.office_files import (
+    make_zip,
+    open_parts,
+    paragraph,
+    sheet_parts,
+    word_parts,
+    write_rows,
+)
+from tests.ingest.documents.pdf_files import make_pdf, write_lines
 
 LINES = "".join(f"[13.02.24, 10:{minute:02}:00] Ann: hello {minute}\n" for minute in range(60))
 RECORD = {"timestamp": "2024-02-13T10:00:00Z", "author": "Ann", "message": "hello"}
@@ -97,6 +104,11 @@ def slack_zip(name: str, content: bytes) -> Callable[[Path], object]:
 
 def write(content: str | bytes) -> Callable[[Path], object]:
     return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_packed(pack: Callable[[int], bytes], megabytes: int) -> Callable[[Path], object]:
+    """Pack when the file is written: it takes seconds that the collection of the tests would wait for."""
+    return lambda path: path.write_bytes(pack(megabytes))
 
 
 def json_lines(*changes: dict[str, object]) -> Callable[[Path], object]:
@@ -309,9 +321,9 @@ HOSTILE = (
     Hostile("posts", "xref.pdf", "PDF, table of objects that names itself as the one before", "read", "",
             write(repeat_xref())),
     Hostile("posts", "tree.pdf", "PDF, tree of pages that holds itself", "read", "", write(nest_pages())),
-    Hostile("posts", "bomb.pdf", "PDF, page of 300 MB in 2 kB", "failed", "MB of memory", write(inflate(300))),
+    Hostile("posts", "bomb.pdf", "PDF, page of 300 MB in 2 kB", "failed", "MB of memory", write_packed(inflate, 300)),
     Hostile("posts", "objects.pdf", "PDF, object stream of 300 MB in 300 kB", "failed", "MB of memory",
-            write(pack_objects(300))),
+            write_packed(pack_objects, 300)),
     Hostile("posts", "arrays.pdf", "PDF, 200,000 lists in lists", "read", "", write(nest_arrays(200_000))),
     Hostile("posts", "dictionaries.pdf", "PDF, 200,000 dictionaries in dictionaries", "read", "",
             write(nest_dictionaries(200_000))),

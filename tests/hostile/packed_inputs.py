@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.documents.office_files import (
+from tests.hostile.inputs import Hostile, front, office, outside, write
+from tests.ingest.documents.office_files import (
     book_parts,
     make_zip,
     open_parts,
@@ -23,8 +24,7 @@ from tests.documents.office_files import (
     write_rows,
     write_slide,
 )
-from tests.documents.pdf_files import make_png
-from tests.hostile.inputs import Hostile, front, office, outside, write
+from tests.ingest.documents.pdf_files import make_png
 
 PACKAGES: Final = {
     ".docx": make_zip(word_parts(paragraph("Text " * 300))),

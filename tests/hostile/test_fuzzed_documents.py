@@ -10,18 +10,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backstory.chunking.chunkers import choose_chunker
-from backstory.chunking.pages import Pages
-from backstory.chunking.titled_texts import TitledText, cut_titled_texts
-from backstory.chunking.tokens import estimate_tokens
-from backstory.documents.limited_reading import read_document
-from backstory.documents.markdown_reader import MarkdownReader
-from backstory.documents.parsed_document import ParsedDocument
-from backstory.documents.reader import READERS, find_reader
-from backstory.errors import DocumentError
-from backstory.languages import detect_language
-from backstory.settings import ChunkSettings, DocumentSettings
-from tests.documents.office_files import (
+from backstory.base.errors import DocumentError
+from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
+from backstory.ingest.documents.limited_reading import read_document
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.settings.chunks import ChunkSettings
+from backstory.settings.inputs import DocumentSettings
+from backstory.text.chunking.chunkers import choose_chunker
+from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.titled_texts import TitledText, cut_titled_texts
+from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.languages import detect_language
+from tests.hostile.damage import EXAMPLES, damage, fuzz
+from tests.ingest.documents.office_files import (
     book_parts,
     make_zip,
     open_parts,
@@ -33,8 +35,14 @@ from tests.documents.office_files import (
     write_rows,
     write_slide,
 )
-from tests.documents.pdf_files import SCAN, make_image, make_pdf, make_png, make_right_to_left, write_lines
-from tests.hostile.damage import EXAMPLES, damage, fuzz
+from tests.ingest.documents.pdf_files import (
+    SCAN,
+    make_image,
+    make_pdf,
+    make_png,
+    make_right_to_left,
+    write_lines,
+)
 
 POSTS = [
     b'---\ntitle: "T"\ndate: 2024-02-13\ntags: [a, b]\ndraft: false\n---\n# Heading\n\nText #tag\n',

@@ -14,18 +14,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backstory.errors import SettingsError
-from backstory.messages import READERS
-from backstory.messages.chat_formats import CHAT_FORMATS
-from backstory.messages.export_files import ListedFile
-from backstory.messages.file_reading import read_file, read_opened
-from backstory.messages.reader import CHAT_SCHEMA, ROW_SCHEMA
-from backstory.settings import ConversationSettings
+from backstory.base.errors import SettingsError
+from backstory.ingest.chats.export_files import ListedFile
+from backstory.ingest.chats.file_reading import READERS, read_file, read_opened
+from backstory.ingest.chats.formats.registry import CHAT_FORMATS
+from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA
+from backstory.settings.inputs import ConversationSettings
 from backstory.settings.yaml_file import read_settings
 from tests.hostile.damage import damage, fuzz
 from tests.hostile.inputs import LINES, TELEGRAM
-from tests.messages.chat_samples import SAMPLES, write_sample
-from tests.messages.text_samples import TEXT_SAMPLES
+from tests.ingest.chats.chat_samples import SAMPLES, write_sample
+from tests.ingest.chats.text_samples import TEXT_SAMPLES
 
 SETTINGS = ConversationSettings()
 LIMITED = ConversationSettings(read_seconds=5, read_megabytes=512)

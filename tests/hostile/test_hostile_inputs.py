@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.documents import read_documents
-from backstory.messages import read_exports
-from backstory.settings import ConversationSettings, DocumentSettings
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.documents.folder import read_documents
+from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from tests.hostile.encoded_inputs import ENCODED
 from tests.hostile.export_inputs import EXPORTS
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
@@ -17,7 +17,7 @@ from tests.hostile.packed_inputs import PACKED
 
 CHATS = ConversationSettings(read_seconds=1, read_megabytes=64)
 POSTS = DocumentSettings(read_seconds=1, read_megabytes=64, ocr="off")
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "reading.md"
 TALK = LINES.replace("hello", "the good chat")
 
 

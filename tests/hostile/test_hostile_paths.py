@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import duckdb
-import pytest
 
-from backstory.errors import WorkspaceError
-from backstory.library import Library
-from backstory.report.window_page import write_window_page
-from backstory.runner import execute_stages, find_wanted, run_workspace
-from backstory.workspace import open_workspace
-from tests.workspaces import write_workspace
+from backstory.base.errors import WorkspaceError
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.pages.report.window_page import write_window_page
+from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.workspace import open_workspace
+from tests.errors import raises
+from tests.workspaces import run_workspace, write_workspace
 
 NAME = "o'br\"ien'); DROP TABLE messages; --[x]*{y}\n$(id)`id`%s{0}\u202e\x1b[31m"
 
@@ -20,7 +20,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
 
     outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
 
-    assert not outcome.execution.failures
+    assert not outcome.failures
     with duckdb.connect(workspace.tables / "backstory.duckdb", read_only=True) as views:
         assert views.execute("SELECT count(*) FROM messages").fetchone() == (12,)
     with Library(workspace) as library:
@@ -31,7 +31,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
 
 
 def test_a_question_mark_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match="holds a question mark"):
+    with raises(WorkspaceError, "unusable_path", path=tmp_path / "which?"):
         write_workspace(tmp_path / "which?")
-    with pytest.raises(WorkspaceError, match="rename the folder"):
+    with raises(WorkspaceError, "unusable_path", path=tmp_path / "which?"):
         open_workspace(tmp_path / "which?")

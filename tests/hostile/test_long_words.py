@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.errors import EmbeddingInputError
-from backstory.library import Library
-from backstory.tables import read_table
-from backstory.workspace import open_workspace
+from backstory.base.errors import EmbeddingInputError
+from backstory.interfaces.library.library import Library
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
 
 _RUN = """
 import resource, sys
 from pathlib import Path
 seconds = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-from backstory.cli.app import app
+from backstory.interfaces.cli.app import app
 app(["run"], standalone_mode=False)
 status = Path("/proc/self/status")
 lines = status.read_text().splitlines() if status.exists() else ["VmHWM: 0"]  # only Linux tells it so

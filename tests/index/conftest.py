@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from backstory.index import Filters, IndexBuild, SearchIndex, build_index, open_index
-from backstory.settings import IndexSettings
-from backstory.tables.contracts import polars_schema
-from backstory.tables.document_schemas import DocumentChunks, Documents
+from backstory.index.request import Filters
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.build import IndexBuild, build_index
+from backstory.index.snapshot.opening import open_index
+from backstory.settings.models import IndexSettings
+from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.schemas import DocumentChunks, Documents
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS = ("post", "page", "digest")

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory.calibration import DEFAULT_CALIBRATION
-from backstory.errors import InputError
-from backstory.index import Filters, SearchIndex, SearchRequest
-from backstory.settings import RAGSettings
+from backstory.base.errors import InputError
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.search import SearchIndex
+from backstory.settings.models import RAGSettings
+from tests.errors import raises
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -60,15 +62,15 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "name"),
     [
-        ({"tags": "bitcoin"}, "filter tags is a single string"),
-        ({"as_of": EPOCH}, "filter as_of is a single time"),
-        ({"as_of": [EPOCH.replace(tzinfo=None)]}, "has no time zone"),
+        ({"tags": "bitcoin"}, "wrong_type", "tags"),
+        ({"as_of": EPOCH}, "wrong_type", "as_of"),
+        ({"as_of": [EPOCH.replace(tzinfo=None)]}, "no_time_zone", "as_of"),
     ],
 )
-def test_a_malformed_filter_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_a_malformed_filter_is_refused(arguments: dict[str, Any], code: str, name: str) -> None:
+    with raises(InputError, code, name=name):
         Filters(**arguments)
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.errors import EmbedderMismatchError, InputError
-from backstory.index import Filters, SearchIndex, SearchRequest, open_index
-from backstory.index.request import Ranking
+from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.index.request import Filters, Ranking, SearchRequest
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.opening import open_index
+from tests.errors import raises
 from tests.index.conftest import EPOCH
 
 COLUMNS = ["query", "chunk_id", "document_id", "similarity", "keyword_score", "score", "rank"]
@@ -224,31 +226,35 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
     assert np.array_equal(index.vectors_of(wanted), corpus.vectors[[30, 3, 3, 17]])
     assert index.describe([]).height == 0
     assert index.vectors_of([]).shape == (0, 24)
-    with pytest.raises(InputError, match=r"chunk 'other' is not in search index"):
+    with raises(InputError, "unknown_chunk", chunk_id="other"):
         index.describe(["other"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "values"),
     [
-        ({"top_k": 0}, "top_k 0 must be at least 1"),
-        ({"nprobe": 0}, "nprobe 0 must be at least 1"),
-        ({"overfetch": 0}, "overfetch 0 must be at least 1"),
-        ({"min_similarity": 1.5}, "min_similarity 1.5 must be between -1 and 1"),
-        ({"keyword_weight": 1.5}, "keyword_weight 1.5 must be between 0 and 1"),
-        ({"mode": "fast"}, "mode 'fast' is not known; use one of ann, exact"),
-        ({"ranking": "best"}, "ranking 'best' is not known; use one of dense, keyword, hybrid"),
-        ({"ranking": "keyword"}, "ranking keyword needs one text for each of 2 queries; got none"),
-        ({"ranking": "hybrid", "texts": ["one"]}, "needs one text for each of 2 queries; got 1"),
-        ({"filters": Filters(as_of=[None])}, "as_of has 1 times for 2 queries"),
+        ({"top_k": 0}, "out_of_range", {"name": "top_k", "value": 0}),
+        ({"nprobe": 0}, "out_of_range", {"name": "nprobe", "value": 0}),
+        ({"overfetch": 0}, "out_of_range", {"name": "overfetch", "value": 0}),
+        ({"min_similarity": 1.5}, "out_of_range", {"name": "min_similarity", "value": 1.5}),
+        ({"keyword_weight": 1.5}, "out_of_range", {"name": "keyword_weight", "value": 1.5}),
+        ({"mode": "fast"}, "unknown_value", {"name": "mode", "value": "fast"}),
+        ({"ranking": "best"}, "unknown_value", {"name": "ranking", "value": "best"}),
+        ({"ranking": "keyword"}, "wrong_count", {"name": "texts", "expected": 2}),
+        (
+            {"ranking": "hybrid", "texts": ["one"]},
+            "wrong_count",
+            {"name": "texts", "count": 1, "expected": 2},
+        ),
+        ({"filters": Filters(as_of=[None])}, "wrong_count", {"name": "as_of", "count": 1, "expected": 2}),
     ],
 )
 def test_a_wrong_argument_is_an_error_that_says_so(
-    index: SearchIndex, corpus: Any, arguments: dict[str, Any], message: str
+    index: SearchIndex, corpus: Any, arguments: dict[str, Any], code: str, values: dict[str, Any]
 ) -> None:
     texts = arguments.get("texts")
     asked = {name: value for name, value in arguments.items() if name != "texts"}
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, code, **values):
         index.search(corpus.queries(2), SearchRequest(**{"top_k": 5} | asked), texts=texts)
 
 

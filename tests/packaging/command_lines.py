@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
-from backstory.cli import app as cli
-from backstory.cli.failure import run_command
+from backstory.interfaces.cli import app as cli
+from backstory.interfaces.cli.failure import run_command
 
 
 def _run(line: Sequence[str]) -> int:

@@ -11,16 +11,16 @@ from typing import Final
 import polars as pl
 import pytest
 
-from backstory.extras import MODULES, Extra
-from backstory.pipeline.stage_report import UNREAD_STATUSES
-from backstory.tables import read_table
-from tests.documents.office_files import make_zip, paragraph, word_parts
+from backstory.base.extras import MODULES, Extra
+from backstory.pipeline.incremental.report import UNREAD_STATUSES
+from backstory.storage.tables.parquet import read_table
+from tests.ingest.documents.office_files import make_zip, paragraph, word_parts
 from tests.workspaces import POSTS, SETTINGS, write_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 RunWithout = Callable[..., list[tuple[int, str, str]]]
 
-OF_SERVER = "model: tiny, base_url: 'http://127.0.0.1:9/v1'"
+OF_SERVER = "model: tiny"
 
 RUNS: Final[dict[Extra, tuple[str, ...]]] = {
     "openai": (
@@ -51,23 +51,25 @@ SUMMARIES: Final[dict[Extra, str]] = {
 
 SUMMARIZE: Final = (
     "from pathlib import Path\n"
-    "from backstory.workspace import open_workspace\n"
+    "from backstory.pipeline.workspace import open_workspace\n"
     "open_workspace(Path({root!r})).summarizer"
 )
 
 ASK_TOOL: Final = (
-    "from backstory.adapters.rag_config import VectorStoreConfig as Store\n"
-    "from backstory.adapters.remote_search import ask_tool\n"
+    "from backstory.interfaces.adapters.rag_config import VectorStoreConfig as Store\n"
+    "from backstory.interfaces.adapters.remote_search import ask_tool\n"
     "ask_tool(Store('mcp', mcp_server='http://127.0.0.1:9/mcp', mcp_tool='search'), 'frost', 1)"
 )
 
 USES: Final[dict[Extra, tuple[str, ...]]] = {
-    "dagster": ("import backstory.orchestration",),
-    "ibis": ("from pathlib import Path; from backstory.tables.views import connect; connect(Path())",),
-    "langchain": ("import backstory.adapters.langchain",),
-    "llamaindex": ("import backstory.adapters.llamaindex",),
+    "dagster": ("import backstory.interfaces.dagster_specs",),
+    "ibis": (
+        "from pathlib import Path; from backstory.storage.tables.views import connect; connect(Path())",
+    ),
+    "langchain": ("import backstory.interfaces.adapters.langchain",),
+    "llamaindex": ("import backstory.interfaces.adapters.llamaindex",),
     "mcp": (
-        "import sys; from backstory.cli.app import app; app(['mcp'], standalone_mode=False)",
+        "import sys; from backstory.interfaces.cli.app import app; app(['mcp'], standalone_mode=False)",
         ASK_TOOL,
     ),
 }
@@ -91,12 +93,15 @@ sys.meta_path.insert(0, Absent())
 
 @pytest.fixture
 def run_without(tmp_path: Path) -> RunWithout:
-    """Give a function that runs command lines in a process, whose processes find the packages of an extra absent."""
+    """Give a function that runs command lines in a process, whose processes find modules absent, or all of an extra."""
 
-    def run(extra: Extra, lines: list[list[str]], **environment: str) -> list[tuple[int, str, str]]:
+    def run(
+        absent: Extra | tuple[str, ...], lines: list[list[str]], **environment: str
+    ) -> list[tuple[int, str, str]]:
         hidden = tmp_path / "hidden"
         hidden.mkdir(exist_ok=True)
-        (hidden / "sitecustomize.py").write_text(HIDE.format(modules=MODULES[extra]), encoding="utf-8")
+        modules = absent if isinstance(absent, tuple) else MODULES[absent]
+        (hidden / "sitecustomize.py").write_text(HIDE.format(modules=modules), encoding="utf-8")
         result = subprocess.run(
             [sys.executable, "-m", "tests.packaging.command_lines", json.dumps(lines)],
             cwd=ROOT,
@@ -110,10 +115,8 @@ def run_without(tmp_path: Path) -> RunWithout:
     return run
 
 
-@pytest.mark.parametrize("extra", sorted({*RUNS, *SUMMARIES, *USES}))
-def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
-    extra: Extra, tmp_path: Path, run_without: RunWithout
-) -> None:
+def list_uses(extra: Extra, tmp_path: Path) -> list[list[str]]:
+    """List the command lines that need an extra, and make their workspaces."""
     lines: list[list[str]] = []
     for number, settings in enumerate(RUNS.get(extra, ())):
         group = settings.partition(":")[0]
@@ -125,12 +128,37 @@ def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
     if extra in SUMMARIES:
         root = write_workspace(tmp_path / "summaries", f"{SETTINGS}{SUMMARIES[extra]}\n").root
         lines.append(["-c", SUMMARIZE.format(root=str(root))])
-    lines += [["-c", program] for program in USES.get(extra, ())]
+    return [*lines, *(["-c", program] for program in USES.get(extra, ()))]
 
+
+@pytest.mark.parametrize("extra", sorted({*RUNS, *SUMMARIES, *USES}))
+def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
+    extra: Extra, tmp_path: Path, run_without: RunWithout
+) -> None:
+    lines = list_uses(extra, tmp_path)
     for line, (code, _, said) in zip(lines, run_without(extra, lines), strict=True):
         assert (code, said.count("\n")) == (1, 1), (line, said)
         assert f"pip install 'backstory[{extra}]'" in said, line
     assert {path.parent.name for path in tmp_path.glob("*/data/*/*.parquet")} <= {"runs"}
+
+
+@pytest.mark.parametrize(
+    ("extra", "module"),
+    [
+        (extra, module)
+        for extra in sorted({*RUNS, *SUMMARIES, *USES})
+        for module in MODULES[extra]
+        if len(MODULES[extra]) > 1
+    ],
+)
+def test_the_absence_of_one_package_of_an_extra_is_told_by_its_name(
+    extra: Extra, module: str, tmp_path: Path, run_without: RunWithout
+) -> None:
+    lines = list_uses(extra, tmp_path)
+    for line, (code, _, said) in zip(lines, run_without((module,), lines), strict=True):
+        assert (code, said.count("\n")) == (1, 1), (line, said)
+        assert f"needs the Python package {module}, which is not installed" in said, line
+        assert f"pip install 'backstory[{extra}]'" in said, line
 
 
 FILES: Final[dict[Extra, tuple[str, bytes]]] = {
@@ -145,7 +173,7 @@ def test_a_file_that_needs_an_absent_extra_is_named_and_the_others_are_read(
 ) -> None:
     workspace = write_workspace(tmp_path / "workspace")
     name, content = FILES[extra]
-    (workspace.posts / name).write_bytes(content)
+    (workspace.documents_dir / name).write_bytes(content)
     [(code, _, said)] = run_without(extra, [["run", "--workspace", str(workspace.root)]])
     sources = read_table(workspace.tables, "sources")
     [row] = sources.filter(pl.col("source").str.contains(name)).to_dicts()

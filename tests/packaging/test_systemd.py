@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from backstory.cli.app import app as backstory_app
+from backstory.interfaces.cli.app import app as backstory_app
 from pipelines.__main__ import app as pipelines_app
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "systemd"

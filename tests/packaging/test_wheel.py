@@ -7,9 +7,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from backstory.pipeline.run import run_pipeline
-from backstory.tables import read_table
-from backstory.workspace import Workspace
+from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table
 from tests.packaging.installation import ROOT, Installation, build_wheel, install
 from tests.workspaces import SETTINGS
 
@@ -44,7 +44,7 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
     assert "backstory/py.typed" in held
     licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
     assert licences == {"LICENSE", "NOTICE"}
-    assert "backstory/report/templates/page.html" in held
+    assert "backstory/interfaces/pages/report/templates/page.html" in held
 
 
 def test_the_environment_holds_neither_the_checkout_nor_what_only_extras_need(plain: Installation) -> None:
@@ -75,7 +75,7 @@ def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
 ) -> None:
     folder = plain.working_folder / "mychat"
     run(plain, "init", "mychat")
-    for content in (workspace.exports, workspace.posts):
+    for content in (workspace.chats_dir, workspace.documents_dir):
         for file in content.iterdir():
             (folder / content.name / file.name).write_bytes(file.read_bytes())
 
@@ -91,11 +91,12 @@ def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
 
 
 ABSENT = {
-    "dagster": "import backstory.orchestration",
-    "gemini": "from backstory.embeddings import resolve_embedder as make; make('gemini-embedding-001')",
-    "ibis": "from backstory.tables.views import connect; from pathlib import Path; connect(Path())",
-    "multilingual": "from backstory.embeddings import resolve_embedder as make; make('multilingual')",
-    "openvino": "from backstory.providers.onnx_sessions import open_model; open_model('x.onnx', 'openvino')",
+    "dagster": "import backstory.interfaces.dagster_specs",
+    "gemini": "from backstory.models.embeddings.choice import resolve_embedder as make; make('gemini-embedding-001')",
+    "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
+    "multilingual": "from backstory.models.embeddings.choice import resolve_embedder as make; make('multilingual')",
+    "openai": "import backstory.models.services.openai",
+    "openvino": "from backstory.models.services.onnx_sessions import open_model; open_model('x.onnx', 'openvino')",
 }
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backstory.runner import execute_stages, find_wanted, run_workspace
-from backstory.tables.ledger import Entry, Ledger
-from backstory.workspace import open_workspace
+from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.ledger import Entry, Ledger
 from tests.pipeline.workspace_states import run
+from tests.workspaces import run_workspace
 
 
 class Killed(BaseException):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
 
 SETTINGS = """\
 conversations: {folder: chats, removals: mirror, date_order: dmy}
@@ -76,4 +76,4 @@ def read_all(workspace: Workspace) -> dict[str, pl.DataFrame]:
 
 def read_files(workspace: Workspace) -> dict[str, bytes]:
     """Read the files of the posts by their names."""
-    return {path.name: path.read_bytes() for path in sorted(workspace.written.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(workspace.posts_dir.iterdir())}

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from backstory import run_pipeline
-from backstory.workspace import open_workspace
+from backstory.pipeline.workspace import open_workspace
 
 if __name__ == "__main__":
     run_pipeline(open_workspace(Path(sys.argv[1])))

@@ -7,6 +7,8 @@ from typing import Any
 NOTHING = ""
 IDLE = (NOTHING, "messages", "documents", "document_chunks")
 """What is made again where the rows of the small workspace stay as they are."""
+SERVING = ("window_chunks", "hits", "decisions")
+"""Stages whose settings are those of ``window_contexts``, too."""
 JUDGED = "decisions window_contexts"
 SHOWN = f"{JUDGED} contexts"
 SEARCHED = f"hits {SHOWN}"
@@ -25,6 +27,9 @@ class Change:
         remade: Tables that are made again, separated by blanks.
         given: Other settings, by dotted name.
         rename: A folder of the workspace and its name after the change.
+        read_by: Stages that read it, if these are others than the first that is made again and, if that serves,
+            ``window_contexts``.
+        quick: Whether a run is made with it in every test run; the others take long.
     """
 
     setting: str
@@ -32,6 +37,16 @@ class Change:
     remade: str
     given: Mapping[str, Any] = field(default_factory=dict)
     rename: tuple[str, str] | None = None
+    read_by: str | None = None
+    quick: bool = False
+
+    @property
+    def readers(self) -> set[str]:
+        """The stages of which the setting is an input."""
+        if self.read_by is not None:
+            return set(self.read_by.split())
+        first = self.remade.split()[:1]
+        return {*first, *(["window_contexts"] if first and first[0] in SERVING else [])}
 
     def __str__(self) -> str:
         under = "".join(f",{name}={value}" for name, value in self.given.items())
@@ -48,7 +63,7 @@ CHANGES = (
     Change("orchestration.key_prefix", "family", NOTHING),
     Change("agents.roots", ["~/notes"], NOTHING),
     Change("conversations.folder", "talks", "messages", rename=("chats", "talks")),
-    Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}"),
+    Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}", quick=True),
     Change("conversations.date_order", "dmy", "messages"),
     Change("conversations.overrides", {"garden": {"date_order": "dmy"}}, "messages"),
     Change("conversations.removals", "mirror", "messages"),
@@ -66,7 +81,7 @@ CHANGES = (
     Change("partitions.start", "2020-01-01", NOTHING),
     Change("partitions.look_back", 9, NOTHING),
     Change("partitions.after_posts", "all", NOTHING),
-    Change("partitions.admit_lone_messages", True, NOTHING),
+    Change("partitions.allow_timestamp_outliers", True, NOTHING),
     Change("partitions.rows_at_once", 1, NOTHING),
     Change("windows.unit", "tokens", CUT),
     Change("windows.unit", "day", CUT, {"windows.overlap": 0}),
@@ -77,7 +92,7 @@ CHANGES = (
     Change("documents.pattern", "**/*.md", "documents"),
     Change("documents.sources", [{"path": "absent"}], "documents"),
     Change("documents.secrets", ["*.private"], "documents"),
-    Change("documents.kind", "note", f"documents document_chunks {INDEXED}"),
+    Change("documents.kind", "note", f"documents document_chunks {INDEXED}", quick=True),
     Change("documents.tenant", "us", f"documents document_chunks {INDEXED}"),
     Change("documents.drafts", True, "documents"),
     Change("documents.ocr", "off", "documents"),
@@ -85,7 +100,8 @@ CHANGES = (
     Change("documents.read_seconds", 61, "documents"),
     Change("documents.read_megabytes", 1024, "documents"),
     Change("chunks.max_tokens", 9000, NOTHING, {"chunks.max_tokens": 8500}),
-    Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0}),
+    Change("chunks.max_tokens", 16, f"document_chunks {INDEXED} window_chunks", {"chunks.overlap_tokens": 0},
+           read_by="document_chunks window_chunks window_contexts"),
     Change("chunks.overlap_tokens", 10, f"document_chunks {INDEXED}"),
     Change("chunks.chunkers", {"markdown": "page"}, f"document_chunks {INDEXED}"),
     Change("chunks.sentence_max_tokens", 20, "document_chunks", {"chunks.sentence_overlap_tokens": 4}),
@@ -105,25 +121,19 @@ CHANGES = (
     Change("embedding.query_prefix", "query: ", NOTHING),
     Change("embedding.document_prefix", "passage: ", NOTHING),
     Change("embedding.max_input_tokens", 256, NOTHING),
-    Change("embedding.allow_http", True, NOTHING),
-    Change("embedding.base_url", "http://127.0.0.1:9", NOTHING),
-    Change("embedding.timeout_seconds", 5, NOTHING),
-    Change("embedding.max_attempts", 1, NOTHING),
-    Change("embedding.texts_per_minute", 5, NOTHING),
-    Change("embedding.tokens_per_minute", 5, NOTHING),
     Change("embedding.threads", 1, NOTHING),
     Change("embedding.batch_min_texts", 5, NOTHING),
     Change("index.ann_min_rows", 500_000, INDEXED),
-    Change("index.hnsw_m", 8, NOTHING),
+    Change("index.hnsw_m", 8, NOTHING, read_by="search_index"),
     Change("index.hnsw_m", 8, INDEXED, HNSW),
-    Change("index.hnsw_ef_construction", 64, NOTHING),
+    Change("index.hnsw_ef_construction", 64, NOTHING, read_by="search_index"),
     Change("index.hnsw_ef_construction", 64, INDEXED, HNSW),
-    Change("index.ef_search", 64, NOTHING),
+    Change("index.ef_search", 64, NOTHING, read_by="search_index"),
     Change("index.ef_search", 64, INDEXED, HNSW),
-    Change("index.keep_snapshots", 1, NOTHING),
+    Change("index.keep_snapshots", 1, NOTHING, read_by="search_index"),
     Change("index.language", "german", INDEXED),
-    Change("rag.enabled", False, SEARCHED),
-    Change("rag.top_k", 1, SHOWN),
+    Change("rag.enabled", False, SEARCHED, read_by=SEARCHED),
+    Change("rag.top_k", 1, SHOWN, quick=True),
     Change("rag.top_k", 1, NOTHING, {"rag.enabled": False}),
     Change("rag.mode", "exact", NOTHING),
     Change("rag.mode", "exact", f"hits {JUDGED}", DENSE_HNSW),
@@ -162,14 +172,12 @@ CHANGES = (
         Change(f"rerank.{name}", value, NOTHING)
         for name, value in {
             "candidates": 30, "query_characters": 100, "text_characters": 10, "model_dir": "models/mine",
-            "max_tokens": 8, "model": "gemini-2.5-pro", "base_url": "http://127.0.0.1:9", "timeout_seconds": 5,
-            "max_attempts": 1, "requests_per_minute": 1, "tokens_per_minute": 1, "threads": 1,
-            "allow_http": True, "temperature": 1.0,
+            "max_tokens": 8, "model": "gemini-2.5-pro", "threads": 1, "temperature": 1.0,
         }.items()
     ),
-    Change("context.max_tokens", 150, SHOWN),
+    Change("context.max_tokens", 150, SHOWN, read_by=SHOWN),
     Change("context.max_tokens", 150, "window_contexts", {"rag.enabled": False}),
-    Change("context.snippet_characters", 20, SHOWN),
+    Change("context.snippet_characters", 20, SHOWN, read_by=SHOWN),
     Change("context.excerpt", "head", "window_contexts"),
     Change("writers.provider", "digest", "posts"),
     Change("writers.folder", "elsewhere", NOTHING),
@@ -180,25 +188,21 @@ CHANGES = (
     *(
         Change(f"writers.{name}", value, NOTHING, DIGEST)
         for name, value in {
-            "plugin": "mine.py:Mine", "prompt": "mine.j2", "model": "gemini-2.5-pro",
-            "base_url": "http://127.0.0.1:9", "allow_http": True, "temperature": 1, "max_output_tokens": 64,
-            "timeout_seconds": 5, "max_attempts": 1, "max_attempts_per_window": 1, "requests_per_minute": 1,
-            "tokens_per_minute": 1, "threads": 1,
+            "plugin": "mine.py:Mine", "prompt": "mine.j2", "model": "gemini-2.5-pro", "temperature": 1,
+            "max_output_tokens": 64, "max_attempts_per_window": 1, "threads": 1,
         }.items()
     ),
     *(
         Change(f"summaries.{name}", value, NOTHING)
         for name, value in {
-            "provider": "gemini", "model": "gemini-2.5-pro", "base_url": "http://127.0.0.1:9", "allow_http": True,
-            "temperature": 1, "max_output_tokens": 64, "timeout_seconds": 5, "max_attempts": 1,
-            "requests_per_minute": 1, "tokens_per_minute": 1, "threads": 1,
+            "provider": "gemini", "model": "gemini-2.5-pro", "temperature": 1, "max_output_tokens": 64, "threads": 1,
         }.items()
     ),
-    Change("writers.feedback", "on", f"documents {SEARCHED}"),
+    Change("writers.feedback", "on", f"documents {SEARCHED}", read_by=SEARCHED, quick=True),
     Change("rag.posts_top_k", 1, NOTHING),
-    Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}),
+    Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}, read_by=f"hits {JUDGED}"),
     Change("context.posts_max_tokens", 200, NOTHING),
-    Change("context.posts_max_tokens", 200, SHOWN, {"writers.feedback": "on"}),
+    Change("context.posts_max_tokens", 200, SHOWN, {"writers.feedback": "on"}, read_by=SHOWN),
     *(
         Change(f"alerts.{name}", value, NOTHING)
         for name, value in {
@@ -206,6 +210,15 @@ CHANGES = (
             "timeout_seconds": 1,
         }.items()
     ),
+    Change(
+        "services.gemini",
+        {
+            "base_url": "http://127.0.0.1:9", "allow_http": True, "timeout_seconds": 5, "max_attempts": 1,
+            "texts_per_minute": 5, "requests_per_minute": 1, "tokens_per_minute": 5,
+        },
+        NOTHING,
+    ),
+    Change("services.mine", {"kind": "openai"}, NOTHING),
     Change("costs.currency", "EUR", NOTHING),
     Change("costs.prices", {"gemini-embedding-001": {"input": 1}}, NOTHING),
     Change("costs.run", {"calls": 1}, NOTHING),

@@ -9,29 +9,30 @@ from collections.abc import Callable
 import dagster as dg
 import pytest
 
-from backstory.cli.run import exit_code
-from backstory.inspection.doctor import examine
-from backstory.inspection.status import read_status
-from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import hash_partitions, list_partitions
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace, open_workspace
+from backstory.interfaces.cli.run import exit_code
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.status import read_status
+from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import hash_partitions, list_partitions
+from backstory.storage.tables.schemas import TABLES
 from pipelines.batches import make_batch_sensors
 from pipelines.materialization import execute_job
 from pipelines.run_plan import RANGE_END, RANGE_START
-from tests.providers.gemini_server import Answer, GeminiServer
+from tests.models.services.gemini_server import Answer, GeminiServer
+from tests.workspaces import run_workspace
 
 SETTINGS = """\
 conversations: {{folder: chats}}
 partitions: {{start: 2025-03-01}}
 privacy: {{pseudonyms: false}}
 windows: {{unit: messages, size: 6, overlap: 2}}
-embedding:
-  {{provider: gemini, base_url: "{url}", dimension: 16, texts_per_minute: 100000, tokens_per_minute: 10000000, {more}}}
+services: {{gemini: {{base_url: "{url}", texts_per_minute: 100000, tokens_per_minute: 10000000}}}}
+embedding: {{provider: gemini, dimension: 16, {more}}}
 rag: {{top_k: 3, min_similarity: -1}}
 """
 BATCH = "batch: true, batch_min_texts: 1"
-MAIN = "from backstory.cli import main; main()"
+MAIN = "from backstory.interfaces.cli.app import main; main()"
 WAITING = 4
 
 Make = Callable[..., Workspace]
@@ -44,7 +45,7 @@ def batched(make_workspace: Make, server: GeminiServer) -> Workspace:
     return make_workspace(SETTINGS.format(url=server.url, more=BATCH), "batched")
 
 
-def run(workspace: Workspace) -> Outcome:
+def run(workspace: Workspace) -> RunResult:
     opened = open_workspace(workspace.root)
     return run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_stages)
 
@@ -58,7 +59,7 @@ def test_a_run_waits_once_and_then_equals_a_run_by_normal_calls(
 ) -> None:
     first = run(batched)
     assert (first.success, exit_code(first)) == (True, WAITING)
-    assert "2 batch jobs with " in first.execution.waiting
+    assert "2 batch jobs with " in first.waiting
     assert [job["texts"] for job in read_status(batched)["embedding_jobs"]] == [
         len(job.texts) for job in server.jobs.all
     ]
@@ -95,7 +96,7 @@ def test_a_run_that_is_killed_while_it_submits_goes_on_with_the_job_that_was_rec
     command = [sys.executable, "-c", MAIN, "run", "--workspace", str(batched.root)]
     started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     assert started[0].wait(600) == -signal.SIGKILL
-    assert [job.name for job in batched.job_book.list_jobs()] == [None]
+    assert [job.name for job in batched.batch_job_store.list_jobs()] == [None]
 
     assert exit_code(run(batched)) == WAITING
     server.jobs.finish()
@@ -118,7 +119,7 @@ def test_dagster_waits_without_a_failure_and_its_sensor_requests_the_waiting_day
     assert tick(batched, None)[2] == "no partition waits for batch jobs"
     opened = open_workspace(batched.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_job)
-    assert (exit_code(outcome), list(outcome.execution.failures)) == (WAITING, [])
+    assert (exit_code(outcome), list(outcome.failures)) == (WAITING, [])
     assert list_partitions(batched.tables, "window_chunks")
     assert list_partitions(batched.tables, "hits") == []
     requests, cursor, said = tick(batched, None)

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from backstory.calibration import LEAST_DOCUMENTS
-from backstory.index import current_version, read_manifest
-from backstory.inspection.doctor import examine
-from backstory.workspace import open_workspace
+from backstory.index.calibration import LEAST_DOCUMENTS
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.workspace import open_workspace
 from tests.pipeline.workspace_states import Inputs, describe, first_inputs, run, write_inputs
 
 THINGS = (

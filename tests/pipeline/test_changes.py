@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from backstory import pipeline
-from backstory.pipeline.pending import hash_messages
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import CHAT, SETTINGS
+from backstory.pipeline.run.pending import hash_messages
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from tests.workspaces import CHAT, SETTINGS, build_table
 
 KEEP = SETTINGS.replace("{folder: chats}", "{folder: chats, removals: keep}")
 BETWEEN = "02/05/2024, 10:00 - Ada Lind: The bees are back at the hive\n"
@@ -14,7 +14,7 @@ BETWEEN = "02/05/2024, 10:00 - Ada Lind: The bees are back at the hive\n"
 def read(workspace: Workspace) -> Workspace:
     """Read the exports as a run does first; give the workspace as another process opens it."""
     opened = open_workspace(workspace.root)
-    pipeline.materialize_messages(opened, pipeline.find_partitions(opened))
+    build_table(opened, "messages", find_partitions(opened))
     return open_workspace(workspace.root)
 
 
@@ -23,7 +23,7 @@ def test_a_day_that_only_the_archive_holds_has_changed_once_and_is_not_gone(
 ) -> None:
     workspace = read(make_workspace(KEEP))
     before = hash_messages(workspace)
-    (workspace.exports / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
+    (workspace.chats_dir / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
     now = hash_messages(open_workspace(workspace.root))
     assert list(now) == list(before) == ["2025-03-13", "2025-03-15"]
     # Its messages have lost their places in the export.
@@ -35,12 +35,12 @@ def test_a_message_is_not_lone_where_the_archive_holds_the_messages_beside_it(
     make_workspace: Callable[..., Workspace],
 ) -> None:
     workspace = make_workspace(KEEP)
-    chat = workspace.exports / "garden.txt"
+    chat = workspace.chats_dir / "garden.txt"
     first, rest = CHAT.split("\n", 1)
     first = first.replace("13/03/2025", "13/06/2023")
     chat.write_text(f"{first}\n{BETWEEN}{rest}", encoding="utf-8")
-    partitions = pipeline.find_partitions(read(workspace))
+    partitions = find_partitions(read(workspace))
     chat.write_text(f"{first}\n{rest}", encoding="utf-8")
     opened = open_workspace(workspace.root)
-    assert pipeline.find_partitions(opened) == partitions
+    assert find_partitions(opened) == partitions
     assert list(hash_messages(opened)) == ["2023-06-13", "2024-05-02", "2025-03-13", "2025-03-15"]

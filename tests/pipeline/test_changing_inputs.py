@@ -8,19 +8,16 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from backstory.errors import WorkspaceError
-from backstory.pipeline.conversations import (
-    find_partitions,
-    find_pending_messages,
-    materialize_messages,
-)
-from backstory.pipeline.corpus import find_pending_documents, materialize_documents
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.errors import WorkspaceError
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.workspaces import build_table, is_stale
 
 SETTINGS = (
     "conversations: {removals: mirror, date_order: dmy}\nembedding: {provider: hashing}\n"
@@ -113,13 +110,13 @@ def changing(path: Path, contents: Sequence[bytes], change: Callable[[Path, byte
 
 
 def store_chats(workspace: Workspace) -> None:
-    materialize_messages(workspace, find_partitions(workspace))
+    build_table(workspace, "messages", find_partitions(workspace))
 
 
 def is_pending(workspace: Workspace, name: str) -> bool:
     if name.startswith("chats/"):
-        return bool(find_pending_messages(workspace, find_partitions(workspace)))
-    return bool(find_pending_documents(workspace))
+        return is_stale(workspace, "messages", find_partitions(workspace))
+    return is_stale(workspace, "documents")
 
 
 def read_texts(workspace: Workspace, name: str) -> str:
@@ -141,7 +138,7 @@ def test_what_is_stored_is_never_taken_for_another_content(
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = {word: FILES[name](word) for word in ("sown", "mown")}
     path.write_bytes(contents["sown"])
-    store = store_chats if name.startswith("chats/") else materialize_documents
+    store = store_chats if name.startswith("chats/") else partial(build_table, table="documents")
     store(open_workspace(tmp_path))
     for _ in range(readings):
         # A chat that was written during each of its readings is failed, and there is no other one.

@@ -9,21 +9,21 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.forgetting.traces import Wanted, search_workspace
-from backstory.index import current_version
-from backstory.inspection.audit import audit
-from backstory.inspection.doctor import examine
-from backstory.inspection.status import read_status
-from backstory.library import Library
-from backstory.pipeline.copies import find_stale_copies
-from backstory.report.window_page import write_window_page
-from backstory.rerankers.protocol import Topic
-from backstory.site import build_site
-from backstory.tables import read_table
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace, open_workspace
-from tests.cli.invocation import run as run_command
-from tests.rerankers.rerank_requests import RATED
+from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.pages.report.window_page import write_window_page
+from backstory.interfaces.pages.site.build import build_site
+from backstory.models.rerankers.protocol import Topic
+from backstory.operations.forgetting.traces import Wanted, search_workspace
+from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.status import read_status
+from backstory.pipeline.chats.copies import find_stale_copies
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
+from tests.interfaces.cli.invocation import run as run_command
+from tests.models.rerankers.rerank_requests import RATED
 from tests.workspaces import SETTINGS, copy_made, write_workspace
 
 MOTHS = """\
@@ -39,7 +39,7 @@ PERSON = "of-a-person.md"
 def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which posts quote a message, and are documents of later windows, which no test changes."""
     workspace = write_workspace(tmp_path_factory.mktemp("copies") / "workspace", FED_BACK)
-    (workspace.exports / "moths.txt").write_text(MOTHS, encoding="utf-8")
+    (workspace.chats_dir / "moths.txt").write_text(MOTHS, encoding="utf-8")
     run_pipeline(workspace)
     assert GONE in str(read_table(workspace.tables, "posts")["text"].to_list())
     return workspace.root
@@ -51,7 +51,7 @@ def made(made_before: Path, tmp_path: Path) -> Workspace:
 
 
 def shorter(workspace: Workspace) -> list[str]:
-    (workspace.exports / "moths.txt").write_text(MOTHS.splitlines()[1] + "\n", encoding="utf-8")
+    (workspace.chats_dir / "moths.txt").write_text(MOTHS.splitlines()[1] + "\n", encoding="utf-8")
     return ["run", "--accept-removals"]
 
 
@@ -71,13 +71,13 @@ def excluded(workspace: Workspace) -> list[str]:
 
 def opted_out(workspace: Workspace) -> list[str]:
     command = "14/03/2025, 09:06 - Dora Quill: #backstory off\n"
-    (workspace.exports / "moths.txt").write_text(MOTHS + command, encoding="utf-8")
+    (workspace.chats_dir / "moths.txt").write_text(MOTHS + command, encoding="utf-8")
     return ["run"]
 
 
 def edited(workspace: Workspace) -> list[str]:
     changed = MOTHS.replace(GONE, "This message was deleted")
-    (workspace.exports / "moths.txt").write_text(changed, encoding="utf-8")
+    (workspace.chats_dir / "moths.txt").write_text(changed, encoding="utf-8")
     return ["run"]
 
 
@@ -125,7 +125,7 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
     (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
     (workspace.tables / "runs.sqlite.damaged").write_bytes(text.encode())
-    (workspace.written / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
+    (workspace.posts_dir / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
     judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
     workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
     return Copies(page, elsewhere / "public")
@@ -177,7 +177,7 @@ def test_the_run_after_has_nothing_to_do_and_is_as_a_fresh_one(
 
 def test_stale_copies_are_named_until_they_are_made_again_or_gone(made: Workspace, tmp_path: Path) -> None:
     copies = copy_everywhere(made, GONE, tmp_path)
-    person = made.written / PERSON
+    person = made.posts_dir / PERSON
     person.write_text(f"---\ntitle: Mine\ndate: 2025-03-01\n---\n\n{GONE}\n", encoding="utf-8")
     assert find_stale_copies(made) == []
     told = run_command(*excluded(made), "-w", str(made.root)).output
@@ -206,7 +206,7 @@ def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_p
         library.dump("backup-disk.md", tmp_path / "dumped.txt")
     made.dumps.mkdir()
     (made.dumps / "disk.txt").write_text(text, encoding="utf-8")
-    (made.posts / "backup-disk.md").unlink()
+    (made.documents_dir / "backup-disk.md").unlink()
     result = run_command("run", "-w", str(made.root))
     assert result.exit_code == 0, result.output
     # The tables keep the last text of a deleted document, so that its history can be told.
@@ -216,10 +216,23 @@ def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_p
     assert str(tmp_path / "dumped.txt") in result.output
 
 
+def test_a_dumped_text_that_holds_nothing_of_what_is_dropped_is_not_named(
+    made: Workspace, tmp_path: Path
+) -> None:
+    with Library.open(made.root) as library:
+        library.dump("backup-disk.md", tmp_path / "disk.txt")
+    assert run_command(*shorter(made), "-w", str(made.root)).exit_code == 0
+    assert find_stale_copies(made) == []
+    (made.documents_dir / "backup-disk.md").unlink()
+    assert run_command("run", "-w", str(made.root)).exit_code == 0
+    [named] = find_stale_copies(made)
+    assert named.startswith(str(tmp_path / "disk.txt"))
+
+
 def test_what_is_added_leaves_pages_as_they_are(made: Workspace) -> None:
     site = build_site(made).index
     page = write_window_page(made, read_table(made.tables, "windows")["window_id"][0])
-    with (made.exports / "moths.txt").open("a", encoding="utf-8") as chat:
+    with (made.chats_dir / "moths.txt").open("a", encoding="utf-8") as chat:
         chat.write("15/03/2025, 19:00 - Dora Quill: Good night, moths\n")
     run_command("run", "-w", str(made.root))
     assert site.is_file()

@@ -9,15 +9,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from backstory.errors import SettingsError
-from backstory.pipeline import (
-    materialize_document_chunks,
-    materialize_documents,
-    materialize_search_index,
-)
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import SETTINGS
+from backstory.base.errors import SettingsError
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.errors import raises
+from tests.workspaces import SETTINGS, build_table
 
 MakeWorkspace = Callable[..., Workspace]
 
@@ -25,15 +21,15 @@ MakeWorkspace = Callable[..., Workspace]
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files count as settled at once: the tests change the size of what they edit."""
-    monkeypatch.setattr("backstory.documents.file_hashes.SETTLED_SECONDS", -3600.0)
+    monkeypatch.setattr("backstory.ingest.documents.file_hashes.SETTLED_SECONDS", -3600.0)
 
 
 def make(root: Path) -> dict[str, Any]:
     """Make documents, chunks and index as a run does, and give the counts of the first and the last stage."""
     workspace = open_workspace(root)
-    counts: dict[str, Any] = dict(materialize_documents(workspace).counts)
-    materialize_document_chunks(workspace)
-    return {**counts, **materialize_search_index(workspace).counts}
+    counts: dict[str, Any] = dict(build_table(workspace, "documents").counts)
+    build_table(workspace, "document_chunks")
+    return {**counts, **build_table(workspace, "search_index").counts}
 
 
 def write(folder: Path, number: int, more: str = "") -> None:
@@ -48,19 +44,19 @@ def write(folder: Path, number: int, more: str = "") -> None:
 @pytest.fixture
 def workspace(make_workspace: MakeWorkspace) -> Workspace:
     made = make_workspace(f"{SETTINGS}chunks: {{max_tokens: 30, overlap_tokens: 0}}\n")
-    for path in made.posts.iterdir():
+    for path in made.documents_dir.iterdir():
         path.unlink()
     return made
 
 
 def test_one_edit_among_a_thousand_files_reads_one_and_embeds_its_changed_chunk(workspace: Workspace) -> None:
     for number in range(1000):
-        write(workspace.posts, number)
+        write(workspace.documents_dir, number)
     first = make(workspace.root)
     chunks = read_table(workspace.tables, "document_chunks").height
     assert chunks == 3000
     assert first["embedding_computed"] == chunks
-    write(workspace.posts, 500, "A fourth paragraph" + " of the note" * 8)
+    write(workspace.documents_dir, 500, "A fourth paragraph" + " of the note" * 8)
     second = make(workspace.root)
     assert second["files_unchanged"] == 999
     assert second["embedding_computed"] == 1
@@ -69,10 +65,10 @@ def test_one_edit_among_a_thousand_files_reads_one_and_embeds_its_changed_chunk(
 
 def test_a_renamed_file_keeps_its_vectors_and_a_deleted_one_leaves_the_index(workspace: Workspace) -> None:
     for number in range(5):
-        write(workspace.posts, number)
+        write(workspace.documents_dir, number)
     make(workspace.root)
-    (workspace.posts / "note-1.md").rename(workspace.posts / "renamed.md")
-    (workspace.posts / "note-2.md").unlink()
+    (workspace.documents_dir / "note-1.md").rename(workspace.documents_dir / "renamed.md")
+    (workspace.documents_dir / "note-2.md").unlink()
     assert make(workspace.root)["embedding_computed"] == 0
     documents = read_table(workspace.tables, "documents")
     states = dict(documents.select("uri", "status").iter_rows())
@@ -86,33 +82,33 @@ def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
 ) -> None:
     random = Random(5)
     for number in range(6):
-        write(workspace.posts, number)
+        write(workspace.documents_dir, number)
     make(workspace.root)
     unchanged = []
     for step in range(8):
         number = random.randrange(6)
-        path = workspace.posts / f"note-{number}.md"
+        path = workspace.documents_dir / f"note-{number}.md"
         act = random.choice(["edit", "edit", "remove", "swap", "shrink"])
         if act == "edit" or not path.exists():
-            write(workspace.posts, number, "added " * (step + 1))
+            write(workspace.documents_dir, number, "added " * (step + 1))
         elif act == "remove":
             path.unlink()
         elif act == "shrink":
             path.write_text(f"# Note {number}\n\nShort {'x' * step}.", encoding="utf-8")
         else:
-            other = workspace.posts / f"note-{(number + 1) % 6}.md"
+            other = workspace.documents_dir / f"note-{(number + 1) % 6}.md"
             if other.exists():
-                aside = workspace.posts / "aside.tmp"
+                aside = workspace.documents_dir / "aside.tmp"
                 path.rename(aside)
                 other.rename(path)
                 aside.rename(other)
         unchanged.append(make(workspace.root)["files_unchanged"])
     assert max(unchanged) >= 4
     fresh = make_workspace(f"{SETTINGS}chunks: {{max_tokens: 30, overlap_tokens: 0}}\n", "fresh")
-    for path in fresh.posts.iterdir():
+    for path in fresh.documents_dir.iterdir():
         path.unlink()
-    for path in workspace.posts.iterdir():
-        (fresh.posts / path.name).write_bytes(path.read_bytes())
+    for path in workspace.documents_dir.iterdir():
+        (fresh.documents_dir / path.name).write_bytes(path.read_bytes())
     make(fresh.root)
     ok = pl.col("status") == "ok"
     assert_frame_equal(
@@ -124,18 +120,16 @@ def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
 
 def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(f"{SETTINGS}chunks: {{chunkers: {{markdwon: page}}}}\n")
-    materialize_documents(workspace)
-    with pytest.raises(
-        SettingsError, match=r"chunks\.chunkers names markdwon, which no reader reads; the formats are"
-    ):
-        materialize_document_chunks(workspace)
+    build_table(workspace, "documents")
+    with raises(SettingsError, "unknown_format", setting="chunks.chunkers", formats=("markdwon",)):
+        build_table(workspace, "document_chunks")
 
 
 def test_what_was_not_read_of_a_file_is_said_again_where_it_is_not_read_again(workspace: Workspace) -> None:
-    (workspace.posts / "broken.py").write_text("def sow(:\n", encoding="utf-8")
+    (workspace.documents_dir / "broken.py").write_text("def sow(:\n", encoding="utf-8")
     reasons = []
     for _ in range(2):
-        counts = materialize_documents(open_workspace(workspace.root)).counts
+        counts = build_table(open_workspace(workspace.root), "documents").counts
         reasons += read_table(workspace.tables, "sources").filter(folder="documents")["reason"].to_list()
     assert counts["files_unchanged"] == 1
     assert reasons[0] == reasons[1]

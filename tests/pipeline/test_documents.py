@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.pipeline import is_fresh, materialize_documents, record_run
-from backstory.pipeline.conversations import find_partitions
-from backstory.tables import list_partitions, read_table
-from backstory.tables.ledger import Entry
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.run.freshness import is_fresh, record_run
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.parquet import list_partitions, read_table
 from tests.privileges import NOBODY
-from tests.workspaces import POSTS, SETTINGS, replace_recorded
+from tests.workspaces import POSTS, SETTINGS, build_table, replace_recorded
 
 UNDATED = "# Elbows\n\nHow we mended the plastic elbow of the drip irrigation line near the tomatoes.\n"
 
@@ -31,11 +31,11 @@ def served(workspace: Workspace) -> set[str]:
 
 
 def test_every_file_is_a_row_and_is_counted(workspace: Workspace) -> None:
-    (workspace.posts / "draft.md").write_text("---\ndraft: true\n---\nText", encoding="utf-8")
-    (workspace.posts / "undated.md").write_text("Text", encoding="utf-8")
-    (workspace.posts / "broken.md").write_text("---\ndate: soon\n---\nText", encoding="utf-8")
-    (workspace.posts / "talk.mp3").write_bytes(b"ID3")
-    report = materialize_documents(workspace)
+    (workspace.documents_dir / "draft.md").write_text("---\ndraft: true\n---\nText", encoding="utf-8")
+    (workspace.documents_dir / "undated.md").write_text("Text", encoding="utf-8")
+    (workspace.documents_dir / "broken.md").write_text("---\ndate: soon\n---\nText", encoding="utf-8")
+    (workspace.documents_dir / "talk.mp3").write_bytes(b"ID3")
+    report = build_table(workspace, "documents")
     new = {name: state for name, state in states(workspace).items() if state != "read"}
     assert new == {"posts/draft.md": "ignored", "posts/broken.md": "failed", "posts/talk.mp3": "unsupported"}
     assert report.counts == {
@@ -52,7 +52,7 @@ def test_a_lost_file_of_the_table_is_noticed_and_made_again(made_workspace: Work
     before = states(made_workspace)
     shutil.rmtree(made_workspace.tables / "sources")
     assert not is_fresh(made_workspace, keys)
-    assert materialize_documents(made_workspace).unchanged
+    assert build_table(made_workspace, "documents").unchanged
     assert states(made_workspace) == before
 
 
@@ -77,10 +77,10 @@ def test_a_post_that_may_not_be_read_neither_stops_a_run_nor_is_taken_for_unchan
 
 
 def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
-    materialize_documents(workspace)
-    for post in workspace.posts.iterdir():
+    build_table(workspace, "documents")
+    for post in workspace.documents_dir.iterdir():
         post.unlink()
-    materialize_documents(open_workspace(workspace.root, accept_removals=True))
+    build_table(open_workspace(workspace.root, accept_removals=True), "documents")
     assert list_partitions(workspace.tables, "sources") == []
 
 
@@ -91,9 +91,9 @@ def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
 def test_without_posts_a_run_goes_on_and_says_so(
     made_workspace: Workspace, caplog: pytest.LogCaptureFixture, leave: bool, state: str
 ) -> None:
-    shutil.rmtree(made_workspace.posts)
+    shutil.rmtree(made_workspace.documents_dir)
     if leave:
-        made_workspace.posts.mkdir()
+        made_workspace.documents_dir.mkdir()
     reports = {
         report.table: report
         for report in run_pipeline(open_workspace(made_workspace.root, accept_removals=True))
@@ -115,7 +115,7 @@ def test_a_setting_says_whether_undated_documents_are_served(
 ) -> None:
     rag = f"rag: {{top_k: 3, min_similarity: 0.05, undated: {setting}}}"
     workspace = make_workspace(SETTINGS.replace("rag: {top_k: 3}", rag))
-    (workspace.posts / "elbows.md").write_text(UNDATED, encoding="utf-8")
+    (workspace.documents_dir / "elbows.md").write_text(UNDATED, encoding="utf-8")
     run_pipeline(workspace)
     assert ("elbows" in served(workspace)) == expected
     assert "drip-irrigation" in served(workspace)
@@ -124,7 +124,7 @@ def test_a_setting_says_whether_undated_documents_are_served(
 def test_a_setting_says_whether_drafts_are_served(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace(f"{SETTINGS}documents: {{drafts: true}}\n")
     draft = f"---\ndraft: true\ndate: 2024-01-01\n---\n{UNDATED}"
-    (workspace.posts / "elbows.md").write_text(draft, encoding="utf-8")
+    (workspace.documents_dir / "elbows.md").write_text(draft, encoding="utf-8")
     run_pipeline(workspace)
     assert "elbows" in served(workspace)
     (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
@@ -136,17 +136,17 @@ def test_a_setting_says_whether_drafts_are_served(make_workspace: Callable[..., 
 def test_unchanged_documents_are_parsed_again_only_if_they_are_read_in_another_way(
     workspace: Workspace,
 ) -> None:
-    materialize_documents(workspace)
+    build_table(workspace, "documents")
     path = workspace.tables / "documents" / "all.parquet"
     older = pl.read_parquet(path).with_columns(title=pl.lit("Of an older version"))
     replace_recorded(workspace, "documents", "all", older)
-    (workspace.posts / "elbows.md").write_text(UNDATED, encoding="utf-8")
-    materialize_documents(workspace)
+    (workspace.documents_dir / "elbows.md").write_text(UNDATED, encoding="utf-8")
+    build_table(workspace, "documents")
     taken_over = read_table(workspace.tables, "documents")["title"].to_list()
     assert sorted(set(taken_over)) == ["Elbows", "Of an older version"]
     workspace.ledger.record("documents_reading", {"all": Entry("read in another way", "", 0)})
-    (workspace.posts / "elbows.md").write_text(f"{UNDATED}\nmore\n", encoding="utf-8")
-    materialize_documents(workspace)
+    (workspace.documents_dir / "elbows.md").write_text(f"{UNDATED}\nmore\n", encoding="utf-8")
+    build_table(workspace, "documents")
     titles = {title for title, _, _ in POSTS.values()}
     assert set(read_table(workspace.tables, "documents")["title"]) == titles | {"Elbows"}
 
@@ -164,26 +164,26 @@ def test_the_workspace_itself_can_be_the_folder_of_documents(
 
 
 def test_dates_are_asked_for_where_there_are_chats(workspace: Workspace, tmp_path: Path) -> None:
-    chats = workspace.exports.rename(tmp_path / "chats")
-    (workspace.posts / "undated.md").write_text("Text", encoding="utf-8")
+    chats = workspace.chats_dir.rename(tmp_path / "chats")
+    (workspace.documents_dir / "undated.md").write_text("Text", encoding="utf-8")
 
     def read_reason() -> str | None:
-        report = materialize_documents(open_workspace(workspace.root))
+        report = build_table(open_workspace(workspace.root), "documents")
         assert report.counts["undated"] == 1
         sources = read_table(workspace.tables, "sources", ["documents"])
         reason: str | None = sources.filter(source="posts/undated.md")["reason"].item()
         return reason
 
     assert read_reason() is None
-    chats.rename(workspace.exports)
+    chats.rename(workspace.chats_dir)
     assert (read_reason() or "").startswith("it states no date")
 
 
 def test_a_history_that_cannot_be_read_is_said_to_be_lost(workspace: Workspace) -> None:
-    assert "notice" not in materialize_documents(workspace).counts
+    assert "notice" not in build_table(workspace, "documents").counts
     former = read_table(workspace.tables, "documents").drop("unread", "chunker")
     replace_recorded(workspace, "documents", "all", former)
-    (workspace.posts / "moths.md").write_text("Text", encoding="utf-8")
-    report = materialize_documents(open_workspace(workspace.root))
+    (workspace.documents_dir / "moths.md").write_text("Text", encoding="utf-8")
+    report = build_table(open_workspace(workspace.root), "documents")
     assert "without earlier revisions and deleted documents" in str(report.counts["notice"])
-    assert "notice" not in materialize_documents(open_workspace(workspace.root)).counts
+    assert "notice" not in build_table(open_workspace(workspace.root), "documents").counts

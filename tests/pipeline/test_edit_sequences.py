@@ -13,15 +13,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.pipeline.stage_report import StageReport
-from backstory.runner import execute_stages, find_wanted, run_workspace
-from backstory.tables import read_table
-from backstory.workspace import open_workspace
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
 from tests.pipeline.workspace_states import FreshWorkspaces, describe, feedback_inputs, run, write_inputs
-from tests.workspaces import CHAT, replace_recorded
+from tests.workspaces import CHAT, replace_recorded, run_workspace
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
 STEPS = 15 if LONG_TESTS else 6
@@ -161,7 +161,7 @@ def run_and_edit(root: Path, rng: random.Random, after: Inputs) -> None:
 
     def edit_later(told: object) -> None:
         nonlocal left
-        left -= isinstance(told, StageReport)
+        left -= isinstance(told, StageResult)
         if left == 0:
             write_inputs(root, after)
 
@@ -198,7 +198,7 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
         write_inputs(tmp_path, after)
         history.append(after)
         outcome = run(tmp_path)
-        assert outcome.success, outcome.execution.failures
+        assert outcome.success, outcome.failures
         assert describe(tmp_path) == fresh_workspaces.describe(after), (between, undone)
 
 
@@ -212,7 +212,7 @@ def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
     append_message(after, random.Random(1))
 
     def edit_at_once(told: object) -> None:
-        if isinstance(told, StageReport) and told.table == "documents":
+        if isinstance(told, StageResult) and told.table == "documents":
             write_inputs(tmp_path, after)
 
     workspace = open_workspace(tmp_path)

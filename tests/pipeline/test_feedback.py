@@ -8,13 +8,14 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.documents.written import WRITTEN_PREFIX
-from backstory.index import current_version, read_manifest
-from backstory.pipeline.pending import find_outdated, find_pending, hash_messages
-from backstory.pipeline.stage_report import StageReport
-from backstory.runner import Execute, execute_stages, find_wanted, run_workspace
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
+from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.feedback_workspaces import (
@@ -25,6 +26,7 @@ from tests.pipeline.feedback_workspaces import (
     write_chat,
     write_workspace,
 )
+from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 20
 
@@ -35,7 +37,7 @@ DAYS = 3
 @pytest.fixture(scope="module")
 def many_days(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = write_workspace(tmp_path_factory.mktemp("feedback") / "workspace")
-    write_chat(workspace.exports, MANY_DAYS, windows=1)
+    write_chat(workspace.chats_dir, MANY_DAYS, windows=1)
     run_pipeline(workspace)
     return workspace
 
@@ -44,7 +46,7 @@ def many_days(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def chains(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A workspace whose days hold two windows, of which the second begins after the first has ended."""
     workspace = write_workspace(tmp_path_factory.mktemp("chains") / "workspace")
-    write_chat(workspace.exports, DAYS, windows=2)
+    write_chat(workspace.chats_dir, DAYS, windows=2)
     run_pipeline(workspace)
     return workspace
 
@@ -95,19 +97,19 @@ def copy(workspace: Workspace, root: Path) -> Workspace:
     return open_workspace(Path(shutil.copytree(workspace.root, root)))
 
 
-def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, StageReport]:
+def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, StageResult]:
     """Do what `backstory run` does, or `python -m pipelines materialize`, and give the reports by table."""
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
-    assert outcome.success, outcome.execution.failures
-    reports = {report.table: report for report in outcome.execution.reports}
-    assert len(reports) == len(outcome.execution.reports)
+    assert outcome.success, outcome.failures
+    reports = {report.table: report for report in outcome.reports}
+    assert len(reports) == len(outcome.reports)
     return reports
 
 
 def list_pending(workspace: Workspace) -> set[str]:
     opened = open_workspace(workspace.root)
-    pending = find_pending(opened, hash_messages(opened))
+    pending = find_stale_partitions(opened, hash_messages(opened))
     assert not pending.outdated
     assert find_outdated(opened) == []
     return set(pending.partitions)
@@ -115,7 +117,7 @@ def list_pending(workspace: Workspace) -> set[str]:
 
 def edit_first_post(workspace: Workspace) -> Path:
     """Do what a person does with the post of the first window."""
-    path = min(workspace.written.glob("*.md"))
+    path = min(workspace.posts_dir.glob("*.md"))
     path.write_text(path.read_text(encoding="utf-8") + "\nSaid by a person: moth trap.\n", encoding="utf-8")
     return path
 
@@ -123,7 +125,7 @@ def edit_first_post(workspace: Workspace) -> Path:
 def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Workspace, tmp_path: Path) -> None:
     workspace = copy(chains, tmp_path / "edited")
     before = read_files(workspace)
-    write_chat(workspace.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
+    write_chat(workspace.chats_dir, DAYS, windows=2, edited="The moth trap and the sourdough starter")
     reports = run(workspace, execute_job)
     assert (reports["posts"].rows, reports["posts"].partitions) == (DAYS * 2, DAYS)
     assert 0 < reports["posts"].computed <= DAYS
@@ -131,7 +133,7 @@ def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Works
     wanted = write_workspace(tmp_path / "fresh")
     wanted.secret.parent.mkdir()
     shutil.copyfile(chains.secret, wanted.secret)
-    write_chat(wanted.exports, DAYS, windows=2, edited="The moth trap and the sourdough starter")
+    write_chat(wanted.chats_dir, DAYS, windows=2, edited="The moth trap and the sourdough starter")
     run_pipeline(wanted)
     tables = read_all(wanted)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
@@ -158,12 +160,12 @@ def test_windows_are_given_the_same_with_an_hnsw_index_which_is_built_once(
 
 def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path) -> None:
     workspace = copy(chains, tmp_path / "edited")
-    first, second, *_ = sorted(workspace.written.glob("*.md"))
+    first, second, *_ = sorted(workspace.posts_dir.glob("*.md"))
     edit_first_post(workspace)
     edited = first.read_bytes()
     removed = second.read_bytes()
     second.unlink()
-    own = workspace.written / "of-a-person.md"
+    own = workspace.posts_dir / "of-a-person.md"
     own.write_text("---\ntitle: The moth trap\ndate: 2025-01-02\n---\n\nMy moth trap.\n", encoding="utf-8")
     assert list_pending(workspace) == {"2025-01-01"}
     run(workspace)
@@ -201,13 +203,13 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
     workspace = write_workspace(tmp_path / "late")
     workspace.secret.parent.mkdir()
     shutil.copyfile(chains.secret, workspace.secret)
-    write_chat(workspace.exports, DAYS, windows=2)
+    write_chat(workspace.chats_dir, DAYS, windows=2)
     opened = open_workspace(workspace.root)
     days = find_wanted(opened, None, None)
     run_workspace(opened, days[:1], lambda _: None, execute_stages)
     told: list[object] = []
     run_workspace(open_workspace(workspace.root), days[2:3], told.append, execute_stages)
-    [report] = [one for one in told if isinstance(one, StageReport) and one.table == "posts"]
+    [report] = [one for one in told if isinstance(one, StageResult) and one.table == "posts"]
     assert str(report.counts["notice"]).startswith("2025-01-02 has no posts yet")
     assert report.rows == 2
     run_pipeline(open_workspace(workspace.root))
@@ -218,11 +220,11 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
 def leave_out_day(workspace: Workspace, day: int) -> None:
     lines = list_lines(DAYS, windows=2)
     kept = [*lines[: day * 4], *lines[day * 4 + 4 :]]
-    (workspace.exports / "garden.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
+    (workspace.chats_dir / "garden.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 def leave_out_chat(workspace: Workspace) -> None:
-    (workspace.exports / "moths.txt").unlink()
+    (workspace.chats_dir / "moths.txt").unlink()
 
 
 def set_setting(workspace: Workspace, before: str, after: str) -> None:
@@ -247,7 +249,7 @@ REMOVALS: Mapping[str, Callable[[Workspace], None]] = {
 def two_chats(chains: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """The workspace of chains with a second chat, whose windows come first."""
     workspace = copy(chains, tmp_path_factory.mktemp("two") / "workspace")
-    (workspace.exports / "moths.txt").write_text(
+    (workspace.chats_dir / "moths.txt").write_text(
         "01/01/2025, 00:10 - Cleo Marsh: Is the moth trap by the sourdough starter?\n"
         "02/01/2025, 00:10 - Cleo Marsh: The moth trap fell on the tomato blight\n",
         encoding="utf-8",
@@ -301,7 +303,7 @@ def test_an_edited_post_stays_a_document_of_its_editor_when_its_window_goes(
 def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> None:
     workspace = copy(chains, tmp_path / "shorter")
     before = read_files(workspace)
-    write_chat(workspace.exports, DAYS - 1, windows=2)
+    write_chat(workspace.chats_dir, DAYS - 1, windows=2)
     run(workspace)
     gone = before.keys() - read_files(workspace).keys()
     assert {name[: len("2025-01-03")] for name in gone} == {"2025-01-03"}

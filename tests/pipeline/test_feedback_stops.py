@@ -7,26 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from backstory.cli.run import exit_code
-from backstory.runner import Execute, Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.interfaces.cli.run import exit_code
+from backstory.pipeline.run.runner import Execute, RunResult, execute_stages, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
+from tests.models.services import chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, run_chat_server
+from tests.models.services.gemini_server import GeminiServer
 from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
-from tests.providers import chat_server
-from tests.providers.chat_server import ChatReply, ChatRequest, ChatServer, run_chat_server
-from tests.providers.gemini_server import GeminiServer
+from tests.workspaces import run_workspace
 
 DAYS, WINDOWS = 3, 2
 BUDGET = 3
-WRITER = (
-    "{{provider: openai, feedback: 'on', model: tiny, base_url: '{url}', max_attempts: 1, "
-    "requests_per_minute: 10000}}"
-)
-BATCHED = (
-    "{{provider: gemini, base_url: '{url}', dimension: 16, texts_per_minute: 100000, tokens_per_minute: 10000000, "
-    "batch: {batch}, batch_min_texts: 1}}"
-)
+WRITER = "{provider: openai, feedback: 'on', model: tiny}"
+WRITING_SERVICE = "openai: {{base_url: '{url}', max_attempts: 1, requests_per_minute: 10000}}"
+BATCHED = "{{provider: gemini, dimension: 16, batch: {batch}, batch_min_texts: 1}}"
+EMBEDDING_SERVICE = "gemini: {{base_url: '{url}', texts_per_minute: 100000, tokens_per_minute: 10000000}}"
 UNFINISHED = 4
 
 
@@ -48,7 +45,7 @@ def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:
     """Write a workspace of several days; all workspaces of a test have the same secret."""
     workspace = write_workspace(root)
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
-    write_chat(workspace.exports, DAYS, windows=windows)
+    write_chat(workspace.chats_dir, DAYS, windows=windows)
     secret = root.with_name("secret.key")
     if secret.exists():
         workspace.secret.parent.mkdir()
@@ -56,7 +53,7 @@ def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:
     return open_workspace(root)
 
 
-def run(workspace: Workspace, execute: Execute = execute_stages) -> Outcome:
+def run(workspace: Workspace, execute: Execute = execute_stages) -> RunResult:
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
     shutil.copyfile(workspace.secret, workspace.root.with_name("secret.key"))
@@ -73,19 +70,20 @@ def assert_equal(one: Workspace, other: Workspace) -> None:
 def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     execute: Execute, chat: ChatServer, tmp_path: Path
 ) -> None:
-    settings = SETTINGS.replace('{provider: digest, feedback: "on"}', WRITER.format(url=chat.url))
+    settings = SETTINGS.replace('{provider: digest, feedback: "on"}', WRITER)
+    settings += f"services: {{{WRITING_SERVICE.format(url=chat.url)}}}\n"
     workspace = make(tmp_path / "in parts", f"{settings}costs: {{run: {{calls: {BUDGET}}}}}\n")
     outcomes = [run(workspace, execute)]
     assert len(chat.requests) == BUDGET
     posts = read_table(workspace.tables, "posts")
     assert [*posts.sort("published_at")["status"]] == ["written"] * BUDGET + ["waiting"]
-    stopped = str(outcomes[0].execution.stopped)
+    stopped = str(outcomes[0].stopped)
     assert "(costs.run.calls), is used up" in stopped
     assert stopped.endswith(f"Left: 1 of 1 partitions of posts; and {DAYS - 2} later partitions")
-    while outcomes[-1].execution.stopped:
+    while outcomes[-1].stopped:
         assert exit_code(outcomes[-1]) == UNFINISHED
         outcomes.append(run(workspace, execute))
-        assert outcomes[-1].success, outcomes[-1].execution.failures
+        assert outcomes[-1].success, outcomes[-1].failures
     assert exit_code(outcomes[-1]) == 0
     assert len(chat.requests) == DAYS * WINDOWS
     assert len(outcomes) == -(-DAYS * WINDOWS // BUDGET)
@@ -106,7 +104,7 @@ def test_batch_jobs_let_the_loop_wait_and_the_next_runs_go_on(
     outcome = run(workspace)
     waits = 0
     while exit_code(outcome) == UNFINISHED:
-        assert "batch job" in outcome.execution.waiting
+        assert "batch job" in outcome.waiting
         if waits == 1:  # a run that comes too early waits for the same jobs
             jobs = len(server.jobs.all)
             assert exit_code(run(workspace)) == UNFINISHED
@@ -114,7 +112,7 @@ def test_batch_jobs_let_the_loop_wait_and_the_next_runs_go_on(
         server.jobs.finish()
         waits += 1
         outcome = run(workspace)
-    assert exit_code(outcome) == 0, outcome.execution.failures
+    assert exit_code(outcome) == 0, outcome.failures
     assert waits > 1
     assert len(server.jobs.texts) == len(set(server.jobs.texts))
     assert server.requests == []
@@ -129,10 +127,11 @@ def make_batched(server: GeminiServer, api_key: str, tmp_path: Path) -> Callable
     assert api_key
 
     def write(name: str, batch: str) -> Workspace:
-        embedding = BATCHED.format(url=server.url, batch=batch)
+        embedding = BATCHED.format(batch=batch)
         settings = SETTINGS.replace("{provider: hashing}", embedding).replace(
             "min_similarity: 0.05", "min_similarity: -1"
         )
+        settings += f"services: {{{EMBEDDING_SERVICE.format(url=server.url)}}}\n"
         return make(tmp_path / name, settings, windows=1)
 
     return write

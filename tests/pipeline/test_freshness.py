@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from backstory import pipeline, run_pipeline
-from backstory.index import current_version
-from backstory.workspace import Workspace, open_workspace
+from backstory import run_pipeline
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.run.freshness import is_fresh, record_run
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
 
 
 @pytest.fixture
 def fresh(made_workspace: Workspace) -> Workspace:
-    pipeline.record_run(made_workspace, pipeline.find_partitions(made_workspace))
+    record_run(made_workspace, find_partitions(made_workspace))
     return made_workspace
 
 
-def is_fresh(workspace: Workspace) -> bool:
+def is_up_to_date(workspace: Workspace) -> bool:
     reopened = open_workspace(workspace.root)
-    return pipeline.is_fresh(reopened, pipeline.find_partitions(reopened))
+    return is_fresh(reopened, find_partitions(reopened))
 
 
 def replace_letter(path: Path) -> None:
@@ -32,19 +34,19 @@ def replace_letter(path: Path) -> None:
 
 
 def test_an_unchanged_workspace_is_fresh(fresh: Workspace) -> None:
-    assert is_fresh(fresh)
+    assert is_up_to_date(fresh)
 
 
 @pytest.mark.parametrize("file", ["posts/sourdough.md", "chats/garden.txt"])
 def test_an_edit_that_keeps_size_and_time_is_seen(fresh: Workspace, file: str) -> None:
     replace_letter(fresh.root / file)
-    assert not is_fresh(fresh)
+    assert not is_up_to_date(fresh)
 
 
 CHANGES: dict[str, Callable[[Workspace], object]] = {
-    "a post is added": lambda w: (w.posts / "new.md").write_text("# New\n\ntext\n", encoding="utf-8"),
-    "a post is renamed": lambda w: (w.posts / "sourdough.md").rename(w.posts / "bread.md"),
-    "a post is deleted": lambda w: (w.posts / "sourdough.md").unlink(),
+    "a post is added": lambda w: (w.documents_dir / "new.md").write_text("# New\n\ntext\n", encoding="utf-8"),
+    "a post is renamed": lambda w: (w.documents_dir / "sourdough.md").rename(w.documents_dir / "bread.md"),
+    "a post is deleted": lambda w: (w.documents_dir / "sourdough.md").unlink(),
     "a table's file is gone": lambda w: (w.tables / "hits" / "2025-03-15.parquet").unlink(),
     "a setting changed": lambda w: (w.root / "backstory.yaml").write_text("rag: {top_k: 2}\n"),
     "a snapshot's file is gone": lambda w: (w.index / current_version(w.index) / "vectors.npy").unlink(),
@@ -54,11 +56,11 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_every_change_is_seen(fresh: Workspace, change: Callable[[Workspace], object]) -> None:
     change(fresh)
-    assert not is_fresh(fresh)
+    assert not is_up_to_date(fresh)
 
 
 def test_a_damaged_snapshot_is_built_again(fresh: Workspace) -> None:
     (fresh.index / current_version(fresh.index) / "vectors.npy").unlink()
     reports = {report.table: report for report in run_pipeline(open_workspace(fresh.root))}
     assert reports["search_index"].computed == 1
-    assert is_fresh(fresh)
+    assert is_up_to_date(fresh)

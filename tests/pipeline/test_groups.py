@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory import pipeline, run_pipeline
-from backstory.pipeline.incremental import group_partitions
-from backstory.pipeline.stage_report import StageReport, add_counts
-from backstory.tables import list_partitions
-from backstory.workspace import Workspace, open_workspace
+from backstory import run_pipeline
+from backstory.pipeline.incremental.partitions import group_partitions
+from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import list_partitions
 from tests.pipeline.test_run import hash_files
-from tests.workspaces import write_workspace
+from tests.workspaces import build_table, write_workspace
 
 DAYS = [f"2025-03-{day:02}" for day in range(11, 21)]
 SETTINGS = """\
@@ -30,8 +31,8 @@ KILLED_AFTER = """
 import os, signal, sys
 from pathlib import Path
 from backstory import pipeline, run_pipeline
-from backstory.tables.ledger import Ledger
-from backstory.workspace import open_workspace
+from backstory.storage.tables.ledger import Ledger
+from backstory.pipeline.workspace import open_workspace
 
 record, calls = Ledger.record, []
 
@@ -47,7 +48,7 @@ run_pipeline(open_workspace(Path(sys.argv[1])))
 """
 
 
-Whole = tuple[Workspace, list[StageReport]]
+Whole = tuple[Workspace, list[StageResult]]
 
 
 def write_long_workspace(root: Path, rows_at_once: int) -> Workspace:
@@ -61,7 +62,7 @@ def write_long_workspace(root: Path, rows_at_once: int) -> Workspace:
         for number in range(3 + 2 * (place % 4))
         if place != 6
     ]
-    (workspace.exports / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (workspace.chats_dir / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     workspace.secret.parent.mkdir()
     workspace.secret.write_text("ab" * 32, encoding="ascii")
     workspace.secret.chmod(0o600)
@@ -75,7 +76,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return workspace, run_pipeline(workspace)
 
 
-def count_figures(report: StageReport) -> dict[str, int | float | str]:
+def count_figures(report: StageResult) -> dict[str, int | float | str]:
     """Give the figures that do not depend on time, nor on which texts a group shares with an earlier one."""
     passing = ("embedding_seconds", "embedding_unique", "embedding_cached")
     return {name: value for name, value in report.counts.items() if name not in passing}
@@ -136,7 +137,7 @@ def test_figures_of_groups_are_added_and_words_listed_once() -> None:
 
 def test_a_preview_is_a_few_rows_of_what_was_made(tmp_path: Path) -> None:
     workspace = write_long_workspace(tmp_path / "workspace", 1)
-    wanted = pipeline.find_partitions(workspace)
-    preview = pipeline.materialize_messages(workspace, wanted).preview
+    wanted = find_partitions(workspace)
+    preview = build_table(workspace, "messages", wanted).preview
     assert preview.schema["timestamp"] == pl.Datetime("us", "UTC")
     assert 0 < len(preview) <= 5

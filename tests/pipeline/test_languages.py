@@ -8,16 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from backstory import run_pipeline
-from backstory.cli import app as cli
-from backstory.inspection import integrity
-from backstory.inspection.doctor import examine
-from backstory.inspection.examination import Examination
-from backstory.languages import detect_language
-from backstory.pipeline import materialize_documents
-from backstory.report import write_window_page
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import POSTS, copy_made, write_workspace
+from backstory.interfaces.cli import app as cli
+from backstory.interfaces.pages.report.window_page import write_window_page
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.files import Examination
+from backstory.pipeline.checks import integrity
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.text.languages import detect_language
+from tests.workspaces import POSTS, build_table, copy_made, write_workspace
 
 Make = Callable[..., Workspace]
 
@@ -36,7 +35,7 @@ GERMAN = """\
 def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of two days of English and one of German, made with a model that knows English."""
     workspace = write_workspace(tmp_path_factory.mktemp("mixed") / "workspace", ENGLISH_ONLY)
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as file:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as file:
         file.write(GERMAN)
     run_pipeline(workspace)
     return workspace.root
@@ -90,9 +89,9 @@ def languages_of_posts(workspace: Workspace) -> dict[str, str | None]:
 
 
 def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Workspace) -> None:
-    (mixed.posts / "gato.md").write_text(PORTUGUESE, encoding="utf-8")
-    (mixed.posts / "numbers.md").write_text("12 345 678\n", encoding="utf-8")
-    (mixed.posts / "rascunho.md").write_text(f"---\ndraft: true\n---\n{PORTUGUESE}", encoding="utf-8")
+    (mixed.documents_dir / "gato.md").write_text(PORTUGUESE, encoding="utf-8")
+    (mixed.documents_dir / "numbers.md").write_text("12 345 678\n", encoding="utf-8")
+    (mixed.documents_dir / "rascunho.md").write_text(f"---\ndraft: true\n---\n{PORTUGUESE}", encoding="utf-8")
     run_pipeline(mixed)
     found = languages_of_posts(mixed)
     assert {found.pop(name) for name in POSTS} == {"en"}
@@ -114,9 +113,9 @@ def test_the_language_of_a_document_is_told_again_only_where_its_content_is_anot
         told.extend(text for text in texts if text)
         return detect_language(told)
 
-    monkeypatch.setattr("backstory.pipeline.document_languages.detect_language", tell)
-    (made_workspace.posts / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
-    (made_workspace.posts / "later.md").unlink()
+    monkeypatch.setattr("backstory.pipeline.stages.document_languages.detect_language", tell)
+    (made_workspace.documents_dir / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
+    (made_workspace.documents_dir / "later.md").unlink()
     run_pipeline(made_workspace)
     assert told[0] == "O gato da vizinha"
     assert len(told) == 2
@@ -126,15 +125,15 @@ def test_the_language_of_a_document_is_told_again_only_where_its_content_is_anot
 
 
 def test_no_documents_have_no_languages(workspace: Workspace) -> None:
-    for path in workspace.posts.iterdir():
+    for path in workspace.documents_dir.iterdir():
         path.unlink()
-    materialize_documents(workspace)
+    build_table(workspace, "documents")
     assert languages_of_posts(workspace) == {}
 
 
 def test_unknown_languages_are_not_among_the_insufficient_or_unserved(make_workspace: Make) -> None:
     workspace = make_workspace(ENGLISH_ONLY.replace("-1", "0.99"))
-    (workspace.exports / "garden.txt").write_text(GERMAN, encoding="utf-8")
+    (workspace.chats_dir / "garden.txt").write_text(GERMAN, encoding="utf-8")
     run_pipeline(workspace)
     assert len(integrity.find_unjudged_windows(workspace)) == 1
     assert integrity.find_insufficient_windows(workspace).is_empty()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.pipeline.pending import find_pending, hash_messages
-from backstory.tables import read_table
-from backstory.tables.partitions import Grain, partition_key
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.run.pending import find_stale_partitions, hash_messages
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.partitions import Grain, partition_key
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import POSTS
 
@@ -36,7 +36,7 @@ def write_chat(workspace: Workspace, *, late: bool) -> None:
     if late:
         lines.append((LATE, "A late message about the sourdough starter"))
     text = "".join(f"{when:%d/%m/%Y, %H:%M} - Ada Lind: {said}\n" for when, said in sorted(lines))
-    (workspace.exports / "garden.txt").write_text(text, encoding="utf-8")
+    (workspace.chats_dir / "garden.txt").write_text(text, encoding="utf-8")
 
 
 def stamp_files(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
@@ -69,7 +69,7 @@ def test_a_late_message_writes_its_partition_again_and_no_other(workspace: Works
     overlapping = [key for key in made if key > late][:1] if grain != "hour" else []
 
     opened = open_workspace(workspace.root)
-    assert list(find_pending(opened, hash_messages(opened)).partitions) == [late, *overlapping]
+    assert list(find_stale_partitions(opened, hash_messages(opened)).partitions) == [late, *overlapping]
 
     reports = {report.table: report for report in run_pipeline(opened)}
     now = stamp_files(workspace)

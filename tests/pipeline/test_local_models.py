@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from backstory.embeddings.choice import make_embedder
-from backstory.embeddings.local.bert_folder import POOLING_FILE
-from backstory.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
-from backstory.errors import InputError, ModelFileError
-from backstory.index import current_version, read_manifest
-from backstory.library import Library
-from backstory.settings import EmbeddingSettings
-from backstory.tables import list_partitions, read_table
-from backstory.workspace import open_workspace
-from tests.cli.invocation import run as invoke
-from tests.embeddings.local.tiny_bert import write_json, write_tiny_bert
+from backstory.base.errors import InputError, ModelFileError
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.library import Library
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.local.bert_folder import POOLING_FILE
+from backstory.models.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
+from backstory.pipeline.workspace import open_workspace
+from backstory.settings.embedding import EmbeddingSettings
+from backstory.storage.tables.parquet import list_partitions, read_table
+from tests.interfaces.cli.invocation import run as invoke
+from tests.models.embeddings.local.tiny_bert import write_json, write_tiny_bert
 from tests.workspaces import SETTINGS, write_workspace
 
 

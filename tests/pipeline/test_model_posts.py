@@ -13,18 +13,19 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.cli.run import describe_cost, describe_posts, exit_code
-from backstory.forgetting import forget
-from backstory.inspection.audit import audit
-from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.providers import chat_server
-from tests.providers.chat_server import ChatRequest, ChatServer, run_chat_server
-from tests.workspaces import SETTINGS, write_workspace
+from backstory.interfaces.cli.run import describe_cost, describe_posts, exit_code
+from backstory.operations.forgetting.forget import forget
+from backstory.operations.inspection.audit import audit
+from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.models.services import chat_server
+from tests.models.services.chat_server import ChatRequest, ChatServer, run_chat_server
+from tests.workspaces import SETTINGS, run_workspace, write_workspace
 
 WRITERS = """\
-writers: {{provider: openai, model: tiny, base_url: '{url}', max_attempts: 1, requests_per_minute: 10000{more}}}
+services: {{openai: {{base_url: '{url}', max_attempts: 1, requests_per_minute: 10000}}}}
+writers: {{provider: openai, model: tiny{more}}}
 """
 SMALL = SETTINGS.replace("size: 6, overlap: 2", "size: 2")
 UNFINISHED = 4
@@ -69,7 +70,7 @@ def run_again(workspace: Workspace) -> pl.DataFrame:
 def files_of(workspace: Workspace) -> dict[str, tuple[bytes, int]]:
     return {
         path.name: (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in sorted(workspace.written.iterdir())
+        for path in sorted(workspace.posts_dir.iterdir())
     }
 
 
@@ -116,7 +117,7 @@ def test_rejected_windows_are_asked_about_again_only_after_a_change(
     assert len(chat.requests) == 3 * posts.height
 
     chat.always = chat_server.post()
-    with (unwritten.exports / "garden.txt").open("a", encoding="utf-8") as export:
+    with (unwritten.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write("15/03/2025, 22:00 - Ada Lind: A late one\n")
     changed = run_again(unwritten)
     [written] = changed.filter(status="written").to_dicts()
@@ -154,7 +155,7 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
 
-def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[Outcome, list[str]]:
+def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[RunResult, list[str]]:
     """Do what `backstory run` does, and give the lines of its summary about posts."""
     settings = workspace.root / "backstory.yaml"
     unlimited = settings.read_text(encoding="utf-8").partition("costs:")[0]
@@ -179,7 +180,7 @@ def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: 
         f"{windows - 4} waiting for a later run, 2 links or citations removed"
     )
     assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 6)
-    assert "Left: 2 of 3 partitions of posts" in str(stopped.execution.stopped)
+    assert "Left: 2 of 3 partitions of posts" in str(stopped.stopped)
     assert describe_cost(stopped).split(" found in the cache, ")[1].startswith("6 API calls.")
 
     finished, lines = run_by_command(unwritten)
@@ -189,7 +190,7 @@ def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: 
         "1 rejected by a check, 2 links or citations removed"
     )
     assert exit_code(finished) == 0
-    edited = min(unwritten.written.glob("*.md"))
+    edited = min(unwritten.posts_dir.glob("*.md"))
     edited.write_text(edited.read_text(encoding="utf-8") + "\nBy a person.\n", encoding="utf-8")
     _, lines = run_by_command(unwritten)
     assert ", 1 edited by a person, whose text stays" in lines[0]
@@ -246,7 +247,7 @@ def holds_moths(workspace: Workspace) -> bool:
 
 def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServer, made: Workspace) -> None:
     chat.always = lambda request: chat_server.post(" ".join(request.user.split()))(request)
-    (made.exports / "moths.txt").write_text(
+    (made.chats_dir / "moths.txt").write_text(
         "14/03/2025, 09:00 - Dora Quill: Only the moths were awake\n14/03/2025, 09:05 - Ada Lind: A lamp for them\n",
         encoding="utf-8",
     )

@@ -6,13 +6,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.errors import SettingsError
-from backstory.inspection.preview import preview_run
-from backstory.pipeline import find_privacy_breaches, materialize_messages
-from backstory.pipeline.conversations import find_partitions
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import SETTINGS, write_workspace
+from backstory.base.errors import SettingsError
+from backstory.operations.inspection.preview import preview_run
+from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.errors import raises
+from tests.workspaces import SETTINGS, build_table, write_workspace
 
 OFF = "15/03/2025, 19:00 - Ada Lind: #backstory off\n"
 ON = "15/03/2025, 19:01 - Ada Lind: #Backstory ON\n"
@@ -27,7 +28,7 @@ def made(tmp_path: Path) -> Workspace:
 
 def read(workspace: Workspace, partitions: Sequence[str] = ()) -> pl.DataFrame:
     """Run the stage, and give the messages."""
-    report = materialize_messages(workspace, partitions or find_partitions(workspace))
+    report = build_table(workspace, "messages", partitions or find_partitions(workspace))
     assert report.counts.get("opted_out") != 0
     return read_table(workspace.tables, "messages")
 
@@ -38,7 +39,7 @@ def configure(workspace: Workspace, privacy: str) -> Workspace:
 
 
 def write(workspace: Workspace, text: str) -> None:
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write(text)
 
 
@@ -84,7 +85,7 @@ def test_a_command_in_the_chat_leaves_its_author_out_until_taken_back(made: Work
 
 
 def test_a_command_counts_in_its_own_conversation(made: Workspace) -> None:
-    (made.exports / "other.txt").write_text(
+    (made.chats_dir / "other.txt").write_text(
         "16/03/2025, 09:00 - Ada Lind: seeds\n" + OFF.replace("15/", "16/")
     )
 
@@ -110,8 +111,8 @@ def test_the_archive_of_a_kept_conversation_loses_the_messages(made: Workspace) 
     path.write_text(kept, encoding="utf-8")
     workspace = open_workspace(made.root)
     read(workspace)
-    lines = (made.exports / "garden.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-    (made.exports / "garden.txt").write_text("".join(lines[:1] + lines[4:]), encoding="utf-8")
+    lines = (made.chats_dir / "garden.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (made.chats_dir / "garden.txt").write_text("".join(lines[:1] + lines[4:]), encoding="utf-8")
     assert read(workspace)["text"].str.contains("irrigation").any()
 
     path.write_text(f"{kept}privacy: {{exclude: [Ada Lind]}}\n", encoding="utf-8")
@@ -164,5 +165,5 @@ def test_a_preview_tells_what_would_be_left_out(made: Workspace) -> None:
 
 
 def test_an_unknown_region_is_an_error(made: Workspace) -> None:
-    with pytest.raises(SettingsError, match="no region with phone numbers"):
+    with raises(SettingsError, "invalid_setting", setting="privacy.phone_region"):
         configure(made, "{phone_region: XX}")

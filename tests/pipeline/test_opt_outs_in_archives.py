@@ -6,13 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.forgotten import Forgotten, write_forgotten
-from backstory.messages.archive import read_archive
-from backstory.pipeline import find_privacy_breaches, materialize_messages
-from backstory.pipeline.conversations import find_partitions
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import CHAT, SETTINGS, write_workspace
+from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
+from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.workspaces import CHAT, SETTINGS, build_table, write_workspace
 
 KEEP = SETTINGS.replace("folder: chats", "folder: chats, removals: keep")
 LINES = CHAT.splitlines(keepends=True)
@@ -23,7 +23,7 @@ EARLIER_ON = "14/03/2025, 19:00 - Ada Lind: #backstory on\n"
 
 def read(workspace: Workspace) -> pl.DataFrame:
     workspace = open_workspace(workspace.root)
-    materialize_messages(workspace, find_partitions(workspace))
+    build_table(workspace, "messages", find_partitions(workspace))
     return read_table(workspace.tables, "messages")
 
 
@@ -32,7 +32,7 @@ def configure(workspace: Workspace, privacy: str, settings: str = KEEP) -> None:
 
 
 def write(workspace: Workspace, lines: list[str], file: str = "garden.txt") -> None:
-    (workspace.exports / file).write_text("".join(lines), encoding="utf-8")
+    (workspace.chats_dir / file).write_text("".join(lines), encoding="utf-8")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_person_whose_messages_only_the_archive_holds_can_be_excluded(
 def test_an_archive_that_holds_only_an_excluded_person_is_emptied(kept: Workspace) -> None:
     write(kept, ["15/03/2025, 09:00 - Ada Lind: seeds\n"], "ada.txt")
     read(kept)
-    (kept.exports / "ada.txt").unlink()
+    (kept.chats_dir / "ada.txt").unlink()
     assert len(set(read(kept)["conversation_id"])) == 2
 
     configure(kept, "{exclude: [Ada Lind]}")
@@ -70,7 +70,7 @@ def test_an_archive_that_holds_only_an_excluded_person_is_emptied(kept: Workspac
 
 def test_the_name_of_a_forgotten_person_in_a_chat_does_not_hide_who_opted_out(kept: Workspace) -> None:
     write(kept, [*LINES, "15/03/2025, 18:30 - Dora Quill: hello\n"], "Chat with Dora Quill.txt")
-    (kept.exports / "garden.txt").unlink()
+    (kept.chats_dir / "garden.txt").unlink()
     write_forgotten(kept.forgotten, Forgotten().add("member", ["Dora Quill"]))
     ada = read(kept).filter(pl.col("text").str.contains("irrigation"))["author"][0]
 
@@ -119,7 +119,7 @@ def test_a_renamed_chat_stays_one_conversation_with_its_archive(kept: Workspace)
         chat = {"name": name, "type": "public_supergroup", "id": 4123, "messages": messages}
         write(kept, [json.dumps(chat)], "result.json")
 
-    (kept.exports / "garden.txt").unlink()
+    (kept.chats_dir / "garden.txt").unlink()
     export("bakers", range(1, 6))
     read(kept)
 

@@ -5,14 +5,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.inspection.checks import CHECKS, make_check
-from backstory.inspection.doctor import examine
-from backstory.passages.served import quote_chunk
-from backstory.pipeline import SEARCHED_COLUMNS
-from backstory.pipeline.run import run_pipeline
-from backstory.tables import list_partitions, read_table
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace, open_workspace
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS
+from backstory.pipeline.checks.checks import CHECKS, make_check
+from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.passages.provenance import quote_chunk
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import TABLES
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
 NAME = "Ada Lind"
@@ -42,7 +42,7 @@ BESIDE = {
 def written(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     root = tmp_path_factory.mktemp("names") / "workspace"
     workspace = write_workspace(root, f"{SETTINGS}writers: {{provider: digest}}\n")
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write("99/99/2025, 18:06 - Ada Lind: a day that is none\n")
     run_pipeline(workspace)
     return workspace

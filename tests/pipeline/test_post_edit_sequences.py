@@ -15,17 +15,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.index import current_version, read_manifest
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_mapped
-from backstory.tables import read_table
-from backstory.workspace import open_workspace
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_frame, read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import inspect_file
 from tests.long_tests import LONG_TESTS
+from tests.models.services import chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, run_chat_server
 from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, list_lines, read_all, read_files
 from tests.pipeline.workspace_states import Inputs, find_leftovers, run, write_inputs
-from tests.providers import chat_server
-from tests.providers.chat_server import ChatReply, ChatRequest, run_chat_server
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1")) if LONG_TESTS else 1
 STEPS = 15 if LONG_TESTS else 4
@@ -38,10 +38,8 @@ TEMPLATE = """\
 {{% endfor %}}{{% for document in documents %}}Earlier: {{{{ document.title }}}} [{{{{ document.number }}}}]
 {{% endfor %}}{{% endblock %}}
 """
-WRITER = (
-    "{{provider: openai, feedback: 'on', model: tiny, prompt: {prompt}, base_url: '{url}', "
-    "requests_per_minute: 10000}}"
-)
+WRITER = "{{provider: openai, feedback: 'on', model: tiny, prompt: {prompt}}}"
+SERVICE = "services: {{openai: {{base_url: '{url}', requests_per_minute: 10000}}}}\n"
 SETTINGS_TRIED = (
     ("top_k: 3", "top_k: 1"),
     ("size: 2", "size: 4"),
@@ -69,8 +67,8 @@ def first() -> Iterator[Edited]:
     with pytest.MonkeyPatch.context() as patch, run_chat_server() as chat:
         patch.setenv("NO_PROXY", "127.0.0.1")
         chat.always = answer
-        writer = WRITER.format(prompt=PROMPT, url=chat.url)
-        settings = SETTINGS.replace('{provider: digest, feedback: "on"}', writer)
+        settings = SETTINGS.replace('{provider: digest, feedback: "on"}', WRITER.format(prompt=PROMPT))
+        settings += SERVICE.format(url=chat.url)
         documents = {
             f"posts/{topic.replace(' ', '-')}.md": f"---\ntitle: {topic}\ndate: 2024-05-01\n---\n\nAll about {topic}.\n"
             for topic in TOPICS[:3]
@@ -187,7 +185,7 @@ def describe(root: Path) -> dict[str, Any]:
         **{name: frame.to_dicts() for name, frame in read_all(workspace).items()},
         "documents": documents.sort("uri").to_dicts(),
         "index": (version, manifest.words, manifest.files[VECTORS_FILE].sha256),
-        "indexed documents": read_mapped(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
+        "indexed documents": read_frame(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
         "files": read_files(workspace),
         "leftovers": find_leftovers(root),
     }
@@ -230,7 +228,7 @@ def test_a_history_of_edits_of_posts_ends_as_a_workspace_without_one(
         write_state(root, after)
         history.append(after)
         outcome = run(root)
-        assert outcome.success, outcome.execution.failures
+        assert outcome.success, outcome.failures
         if LONG_TESTS or step == STEPS - 1:
             differences = find_differences(describe(root), describe_fresh(tmp_path / "fresh", after))
             assert differences == {}, (step, edit.__name__, between)

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.documents.written import WRITTEN_PREFIX
-from backstory.embeddings import embed_texts
-from backstory.index import open_index
-from backstory.retrieval import Retrieval, Retrieved
-from backstory.settings import ContextSettings, RAGSettings
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.snapshot.opening import open_index
+from backstory.models.embeddings.embed import embed_texts
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.assembly import Retrieval, Retrieved
+from backstory.settings.models import ContextSettings, RAGSettings
+from backstory.storage.tables.parquet import read_table
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, write_chat, write_workspace
 
 DAYS = 3
@@ -38,7 +38,7 @@ def write(root: Path, settings: str, secret: Path | None = None) -> Workspace:
     for topic in TOPICS[3:]:
         text = f"---\ntitle: The {topic}\ndate: 2025-01-02\n---\n\nHow is the {topic}? Worse than the moth trap.\n"
         (root / "posts" / f"{topic.replace(' ', '-')}.md").write_text(text, encoding="utf-8")
-    write_chat(workspace.exports, DAYS, windows=1)
+    write_chat(workspace.chats_dir, DAYS, windows=1)
     workspace = open_workspace(root)
     if secret is not None:
         workspace.secret.parent.mkdir()
@@ -140,6 +140,6 @@ def retrieve(workspace: Workspace, rag: RAGSettings) -> Retrieved:
             rag=rag,
             context=ContextSettings(max_tokens=300),
             min_similarity=rag.min_similarity or 0.0,
-            posts_apart=workspace.feeds_back,
+            separate_posts=workspace.feeds_back,
         )
         return retrieval.run(windows, chunks, embedded.vectors)

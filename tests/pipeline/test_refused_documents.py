@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.tables import read_table
-from backstory.workspace import open_workspace
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.models.services.chat_server import ChatServer, run_chat_server
+from tests.models.services.embedding_answers import embed, refuse_word
 from tests.pipeline.workspace_states import describe
-from tests.providers.chat_server import ChatServer, run_chat_server
-from tests.providers.embedding_answers import embed, refuse_word
 
 TEXTS = {"pump": "The pump failed.", "letter": "A poisoned letter.", "frost": "Frost in May."}
 
@@ -24,7 +24,8 @@ def write_inputs(root: Path, server: ChatServer, model: str = "tiny") -> None:
     for name, text in TEXTS.items():
         (root / "posts" / f"{name}.md").write_text(text, encoding="utf-8")
     (root / "backstory.yaml").write_text(
-        f"embedding: {{provider: openai, model: {model}, base_url: '{server.url}', dimension: 16}}\n"
+        f"services: {{openai: {{base_url: '{server.url}'}}}}\n"
+        f"embedding: {{provider: openai, model: {model}, dimension: 16}}\n"
         "privacy: {pseudonyms: false}\n",
         encoding="utf-8",
     )

@@ -11,26 +11,28 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory import pipeline, run_pipeline
-from backstory.errors import RemovalError, WorkspaceError
-from backstory.index import current_version
-from backstory.messages.archive import read_archive
-from backstory.pipeline import STAGES
-from backstory.pipeline.missing_messages import find_missing
-from backstory.pipeline.stored_messages import PARTITIONED
-from backstory.tables import list_partitions, read_table
-from backstory.tables.contracts import empty
-from backstory.tables.schemas import TABLES, Messages
-from backstory.workspace import Workspace, open_workspace
+from backstory import run_pipeline
+from backstory.base.errors import RemovalError, WorkspaceError
+from backstory.index.snapshot.publication import current_version
+from backstory.ingest.chats.archive import read_archive
+from backstory.pipeline.chats.missing_messages import find_missing
+from backstory.pipeline.chats.stored_messages import PARTITIONED
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import TABLES, Messages
+from tests.errors import raises
 from tests.privileges import NOBODY
-from tests.workspaces import CHAT, SETTINGS
+from tests.workspaces import CHAT, SETTINGS, build_table
 
 TRAIN = "15/03/2025, 18:00 - Ben Okri: The night train to Lisbon needs a seat reservation\n"
 KEEP = f"{SETTINGS}".replace("{folder: chats}", "{folder: chats, removals: keep}")
 
 
 def write_chat(workspace: Workspace, text: str, name: str = "garden.txt") -> None:
-    path = workspace.exports / name
+    path = workspace.chats_dir / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
@@ -38,7 +40,7 @@ def write_chat(workspace: Workspace, text: str, name: str = "garden.txt") -> Non
 def rerun(workspace: Workspace, *, accept_removals: bool = False, days: Sequence[str] | None = None) -> None:
     """Read the exports again, as a run does first."""
     reopened = open_workspace(workspace.root, accept_removals=accept_removals)
-    pipeline.materialize_messages(reopened, pipeline.find_partitions(reopened) if days is None else days)
+    build_table(reopened, "messages", find_partitions(reopened) if days is None else days)
 
 
 def rerun_all(workspace: Workspace, *, accept_removals: bool = False) -> None:
@@ -101,10 +103,8 @@ def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
 ) -> None:
     write_chat(workspace, "20/01/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
     rerun_all(workspace)
-    (workspace.exports / "moths.txt").unlink()
-    with pytest.raises(
-        RemovalError, match=r"- moths: 1 message of 1 day \(2025-01-20\); chats/moths.txt is gone"
-    ):
+    (workspace.chats_dir / "moths.txt").unlink()
+    with raises(RemovalError, "removed_messages", count=1, conversations=["moths"]):
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
@@ -113,17 +113,17 @@ def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
 
 def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
     rerun_all(workspace)
-    (workspace.exports / "garden.txt").unlink()
-    with pytest.raises(RemovalError, match="12 messages would be removed"):
+    (workspace.chats_dir / "garden.txt").unlink()
+    with raises(RemovalError, "removed_messages", count=12):
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
     assert all(list_partitions(workspace.tables, table) == [] for table in PARTITIONED)
-    with pytest.raises(WorkspaceError, match="put a chat export there"):
+    with raises(WorkspaceError, "no_messages", path=workspace.chats_dir):
         rerun_all(workspace)
 
 
 CHANGES: dict[str, Callable[[Workspace], object]] = {
-    "the export is renamed": lambda w: (w.exports / "garden.txt").rename(w.exports / "allotment.txt"),
+    "the export is renamed": lambda w: (w.chats_dir / "garden.txt").rename(w.chats_dir / "allotment.txt"),
     "a message is edited": lambda w: write_chat(w, CHAT.replace("sluggish", "lively")),
     "a message is added": lambda w: write_chat(w, CHAT + TRAIN.replace("18:00", "19:00")),
     "a setting reads another zone": lambda w: (w.root / "backstory.yaml").write_text(
@@ -132,8 +132,8 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
     "a setting shows the names": lambda w: (w.root / "backstory.yaml").write_text(
         f"{SETTINGS}privacy: {{pseudonyms: false}}\n", encoding="utf-8"
     ),
-    "another copy of the export goes": lambda w: (w.exports / "garden (1).txt").unlink(),
-    "the first of two copies goes": lambda w: (w.exports / "garden.txt").unlink(),
+    "another copy of the export goes": lambda w: (w.chats_dir / "garden (1).txt").unlink(),
+    "the first of two copies goes": lambda w: (w.chats_dir / "garden.txt").unlink(),
 }
 
 
@@ -142,7 +142,7 @@ def test_what_removes_no_message_is_not_asked_about(
     workspace: Workspace, tmp_path: Path, change: Callable[[Workspace], object]
 ) -> None:
     if "cop" in next(name for name, one in CHANGES.items() if one is change):
-        shutil.copy(workspace.exports / "garden.txt", workspace.exports / "garden (1).txt")
+        shutil.copy(workspace.chats_dir / "garden.txt", workspace.chats_dir / "garden (1).txt")
     rerun(workspace)
     change(workspace)
     rerun(workspace)
@@ -152,10 +152,10 @@ def test_what_removes_no_message_is_not_asked_about(
 def test_one_of_two_exports_that_held_more_is_asked_about(workspace: Workspace) -> None:
     write_chat(workspace, CHAT, "garden/first.txt")
     write_chat(workspace, CHAT + TRAIN.replace("18:00", "19:00"), "garden/second.txt")
-    (workspace.exports / "garden.txt").unlink()
+    (workspace.chats_dir / "garden.txt").unlink()
     rerun(workspace)
-    (workspace.exports / "garden" / "second.txt").unlink()
-    with pytest.raises(RemovalError, match=r"- garden: 1 message .* chats/garden/second.txt is gone"):
+    (workspace.chats_dir / "garden" / "second.txt").unlink()
+    with raises(RemovalError, "removed_messages", count=1, conversations=["garden"]):
         rerun(workspace)
 
 
@@ -166,7 +166,7 @@ def test_a_message_that_left_its_minute_is_asked_about_though_others_of_the_auth
     write_chat(workspace, twice)
     rerun(workspace)
     write_chat(workspace, CHAT)
-    with pytest.raises(RemovalError, match="1 message would be removed"):
+    with raises(RemovalError, "removed_messages", count=1):
         rerun(workspace)
 
 
@@ -197,7 +197,7 @@ def test_a_setting_mirrors_one_conversation_without_asking(make_workspace: Calla
     rerun(workspace)
     assert len(messages_of(workspace).filter(conversation_id="garden")) == 3
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :], "other.txt")
-    with pytest.raises(RemovalError, match="- other: "):
+    with raises(RemovalError, "removed_messages", conversations=["other"]):
         rerun(workspace)
 
 
@@ -209,7 +209,7 @@ def test_a_part_of_the_days_asks_about_these_only_and_the_rest_is_asked_about_la
     write_chat(workspace, "".join(kept))
     rerun(workspace, accept_removals=True, days=["2025-03-15"])
     assert len(messages_of(workspace)) == 9 + 1
-    with pytest.raises(RemovalError, match=r"8 messages of 1 day \(2025-03-13\)"):
+    with raises(RemovalError, "removed_messages", count=8):
         rerun(workspace)
 
 
@@ -226,7 +226,7 @@ def test_keeping_an_export_that_was_replaced_by_its_end_keeps_the_older_days(
     assert gone["text"].to_list() == ["And the sourdough bread came out flat"]
     assert len(after) == len(before) + 1
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
-    assert pipeline.find_partitions(open_workspace(workspace.root))[0] == "2025-03-13"
+    assert find_partitions(open_workspace(workspace.root))[0] == "2025-03-13"
 
 
 def test_a_run_that_was_stopped_goes_on_once_the_setting_says_to_keep(workspace: Workspace) -> None:
@@ -240,7 +240,7 @@ def test_a_run_that_was_stopped_goes_on_once_the_setting_says_to_keep(workspace:
     columns = [name for name in before.columns if name != "seq"]
     assert messages_of(workspace).select(columns).equals(before.select(columns))
     (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    with pytest.raises(RemovalError, match="9 messages"):
+    with raises(RemovalError, "removed_messages", count=9):
         rerun(workspace)
 
 
@@ -250,7 +250,7 @@ def test_the_archive_holds_no_name_and_refuses_to_bring_one_back(
     workspace = make_workspace(f"{KEEP}privacy: {{pseudonyms: false}}\n")
     rerun(workspace)
     (workspace.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
-    with pytest.raises(WorkspaceError, match="holds real names"):
+    with raises(WorkspaceError, "real_names", path=workspace.archive):
         rerun(workspace)
     shutil.rmtree(workspace.archive)
     rerun(workspace)
@@ -365,8 +365,8 @@ def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> 
     rerun_all(workspace)
     before = read_table(workspace.tables, "documents")
     version = current_version(workspace.index)
-    workspace.posts.rename(workspace.root / "unmounted")
-    with pytest.raises(RemovalError, match="posts/ holds none of the 6 documents"):
+    workspace.documents_dir.rename(workspace.root / "unmounted")
+    with raises(RemovalError, "removed_documents", count=6, folder="posts"):
         rerun_all(workspace)
     assert read_table(workspace.tables, "documents").equals(before)
     assert current_version(workspace.index) == version
@@ -377,12 +377,12 @@ def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> 
 def test_a_deleted_post_leaves_its_text_in_no_table_and_no_snapshot(workspace: Workspace) -> None:
     rerun_all(workspace)
     old = current_version(workspace.index)
-    (workspace.posts / "sourdough.md").write_text(
+    (workspace.documents_dir / "sourdough.md").write_text(
         "# Sourdough starter\n\nAnother starter.\n", encoding="utf-8"
     )
     rerun_all(workspace)
     assert (workspace.index / old).is_dir()
-    (workspace.posts / "sourdough.md").unlink()
+    (workspace.documents_dir / "sourdough.md").unlink()
     rerun_all(workspace)
     gone = read_table(workspace.tables, "documents").filter(uri="sourdough.md")
     assert sorted(gone["status"]) == ["deleted", "superseded"]

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from backstory import run_pipeline
-from backstory.cli.windows import print_context
-from backstory.errors import AuthenticationError, QuotaExhaustedError
-from backstory.inspection.windows import read_window_context
-from backstory.tables import list_partitions, read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.providers import gemini_server
-from tests.providers.gemini_server import GeminiServer, answer_text
-from tests.rerankers.tiny_cross_encoder import write_cross_encoder
+from backstory.base.errors import AuthenticationError, QuotaExhaustedError
+from backstory.interfaces.cli.windows import print_context
+from backstory.operations.inspection.windows import read_window_context
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
+from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
+from tests.models.services import gemini_server
+from tests.models.services.gemini_server import GeminiServer, answer_text
 
 BASE = "embedding: {provider: hashing}\nwindows: {unit: messages, size: 6, overlap: 2}\nrag: {top_k: 2}\n"
 
@@ -30,7 +30,8 @@ def with_rerank(settings: str) -> str:
 
 
 def gemini(server: GeminiServer, more: str = "") -> str:
-    return with_rerank(f"provider: gemini, base_url: '{server.url}', requests_per_minute: 1000{more}")
+    service = f"services: {{gemini: {{base_url: '{server.url}', requests_per_minute: 1000}}}}\n"
+    return with_rerank(f"provider: gemini{more}") + service
 
 
 def order_of(workspace: Workspace) -> list[tuple[str, int, str]]:

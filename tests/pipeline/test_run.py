@@ -8,14 +8,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory import pipeline, run_pipeline
-from backstory.errors import SettingsError, WorkspaceError
-from backstory.inspection import integrity
-from backstory.tables import list_partitions, read_table
-from backstory.tables.history_schemas import HISTORY_TABLES
-from backstory.tables.schemas import TABLES
-from backstory.tables.views import connect
-from backstory.workspace import Workspace, open_workspace
+from backstory import run_pipeline
+from backstory.base.errors import SettingsError, WorkspaceError
+from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.checks import integrity
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import HISTORY_TABLES, TABLES
+from backstory.storage.tables.views import connect
+from tests.errors import raises
 
 NAMES = ("Ada Lind", "Ben Okri", "Cleo Marsh")
 
@@ -80,7 +81,7 @@ def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace
     for table in TABLES:
         text = str(read_table(made_workspace.tables, table).to_dicts())
         assert not any(name in text for name in NAMES), table
-    assert pipeline.find_privacy_breaches(made_workspace).is_empty()
+    assert find_privacy_breaches(made_workspace).is_empty()
 
 
 def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]) -> None:
@@ -122,7 +123,7 @@ def test_days_one_by_one_give_what_one_range_gives(make_workspace: Callable[...,
 
 def test_a_new_export_makes_only_what_it_changes(made_workspace: Workspace) -> None:
     before = hash_files(made_workspace.tables)
-    export = made_workspace.exports / "garden.txt"
+    export = made_workspace.chats_dir / "garden.txt"
     with export.open("a", encoding="utf-8") as file:
         file.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp\n")
     reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
@@ -137,7 +138,7 @@ def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Wo
     before = (
         read_table(made_workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
     )
-    post = made_workspace.posts / "sourdough.md"
+    post = made_workspace.documents_dir / "sourdough.md"
     post.write_text(post.read_text(encoding="utf-8") + "\nFeed it twice a day.\n", encoding="utf-8")
     reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
     assert reports["search_index"].counts["embedding_computed"] == 1
@@ -150,7 +151,7 @@ def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Wo
 
 
 def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(made_workspace: Workspace) -> None:
-    (made_workspace.posts / "sourdough.md").unlink()
+    (made_workspace.documents_dir / "sourdough.md").unlink()
     run_pipeline(reopened(made_workspace))
     documents = read_table(made_workspace.tables, "documents")
     assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted"]
@@ -158,7 +159,9 @@ def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(made_workspace: Work
 
 
 def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
-    (workspace.posts / "broken.md").write_text("---\ntitle: [unclosed\n---\n\ntext\n", encoding="utf-8")
+    (workspace.documents_dir / "broken.md").write_text(
+        "---\ntitle: [unclosed\n---\n\ntext\n", encoding="utf-8"
+    )
     run_pipeline(workspace)
     broken = integrity.find_unread_documents(workspace)
     assert broken["uri"].to_list() == ["broken.md"]
@@ -166,7 +169,7 @@ def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
 
 
 def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None:
-    export = workspace.exports / "garden.txt"
+    export = workspace.chats_dir / "garden.txt"
     text = export.read_text(encoding="utf-8")
     export.write_text(text + "31/02/2025, 10:00 - Ada Lind: no such day\n", encoding="utf-8")
     run_pipeline(workspace)
@@ -176,7 +179,7 @@ def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None
 
 
 def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as export:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
     run_pipeline(workspace)
     before = hash_files(workspace.tables)
@@ -189,7 +192,7 @@ AMBIGUOUS = "01/02/2025, 10:00 - Dora Quist: one\n03/04/2025, 10:00 - Dora Quist
 
 
 def test_a_file_that_waits_for_an_answer_is_set_aside_and_the_others_are_read(workspace: Workspace) -> None:
-    (workspace.exports / "talk with Dora Quist.txt").write_text(AMBIGUOUS, encoding="utf-8")
+    (workspace.chats_dir / "talk with Dora Quist.txt").write_text(AMBIGUOUS, encoding="utf-8")
     run_pipeline(workspace)
     sources = read_table(workspace.tables, "sources", ["conversations"])
     assert dict(sources.select("status", "rows").iter_rows()) == {"read": 12, "set_aside": 0}
@@ -209,8 +212,8 @@ def test_a_file_that_waits_for_an_answer_is_set_aside_and_the_others_are_read(wo
 
 
 def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspace: Workspace) -> None:
-    (workspace.exports / "garden.txt").write_text(AMBIGUOUS, encoding="utf-8")
-    (workspace.exports / "plan.pdf").write_bytes(b"%PDF-1.7")
+    (workspace.chats_dir / "garden.txt").write_text(AMBIGUOUS, encoding="utf-8")
+    (workspace.chats_dir / "plan.pdf").write_bytes(b"%PDF-1.7")
     told = r"(?s)no message could be read.*garden\.txt \(set_aside\): its dates.*plan\.pdf \(unsupported\): a PDF"
     with pytest.raises(WorkspaceError, match=told):
         run_pipeline(workspace)
@@ -236,9 +239,9 @@ def test_media_are_in_windows_and_in_no_query(made_workspace: Workspace) -> None
 
 
 def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Workspace) -> None:
-    text = (workspace.exports / "garden.txt").read_text(encoding="utf-8")
+    text = (workspace.chats_dir / "garden.txt").read_text(encoding="utf-8")
     other = text.replace("Ben Okri", "Uncle Benny").replace("<Media omitted>", "<Medien ausgeschlossen>")
-    (workspace.exports / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
+    (workspace.chats_dir / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
     run_pipeline(workspace)
     messages = read_table(workspace.tables, "messages")
     assert len(messages) == 12
@@ -249,7 +252,7 @@ def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Worksp
     reasons = read_table(workspace.tables, "sources", ["conversations"])["reason"].drop_nulls()
     assert len(reasons) == 1
     assert "people with another name here: 1" in reasons[0]
-    assert pipeline.find_privacy_breaches(workspace).is_empty()
+    assert find_privacy_breaches(workspace).is_empty()
 
 
 def test_an_entry_of_the_overrides_without_a_file_is_warned_about(
@@ -297,21 +300,21 @@ def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[
 
 
 def test_a_workspace_without_posts_gives_no_hits_and_says_so(workspace: Workspace) -> None:
-    for post in workspace.posts.iterdir():
+    for post in workspace.documents_dir.iterdir():
         post.unlink()
     run_pipeline(workspace)
     assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"no_hits"}
 
 
 def test_a_workspace_without_an_export_says_what_to_do(workspace: Workspace) -> None:
-    (workspace.exports / "garden.txt").unlink()
-    with pytest.raises(WorkspaceError, match="put a chat export there"):
+    (workspace.chats_dir / "garden.txt").unlink()
+    with raises(WorkspaceError, "no_messages", path=workspace.chats_dir):
         run_pipeline(workspace)
 
 
 def test_a_bad_setting_stops_before_any_work(workspace: Workspace) -> None:
     (workspace.root / "backstory.yaml").write_text("rag: {topk: 3}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="did you mean top_k"):
+    with raises(SettingsError, "unknown_setting", setting="rag.topk"):
         reopened(workspace)
     assert not workspace.tables.exists()
 

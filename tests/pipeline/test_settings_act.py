@@ -9,9 +9,9 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.index.engines.vss import VssEngine
-from backstory.pipeline.stage_report import StageReport
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
 from tests.workspaces import write_workspace
 
 BASE = {
@@ -38,7 +38,7 @@ def read_outcome(workspace: Workspace) -> Outcome:
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Run the workspace once, with three more chunks in one post."""
     workspace = write_workspace(tmp_path_factory.mktemp("baseline") / "workspace", write_settings({}))
-    post = workspace.posts / "sourdough.md"
+    post = workspace.documents_dir / "sourdough.md"
     more = "\n\n".join(f"Sourdough starter and flour, part {part}, to feed twice a day." for part in range(3))
     post.write_text(f"{post.read_text(encoding='utf-8')}\n{more}\n", encoding="utf-8")
     run_pipeline(workspace)
@@ -46,10 +46,10 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 @pytest.fixture
-def run_changed(baseline: Workspace, tmp_path: Path) -> Callable[..., tuple[Workspace, list[StageReport]]]:
+def run_changed(baseline: Workspace, tmp_path: Path) -> Callable[..., tuple[Workspace, list[StageResult]]]:
     """Give a function that runs a copy of the baseline under changed settings."""
 
-    def run(index: str = "{}", **changes: str) -> tuple[Workspace, list[StageReport]]:
+    def run(index: str = "{}", **changes: str) -> tuple[Workspace, list[StageResult]]:
         folder = tmp_path / f"workspace{len(list(tmp_path.iterdir()))}"
         shutil.copytree(baseline.root, folder)
         (folder / "backstory.yaml").write_text(write_settings(changes, index), encoding="utf-8")
@@ -60,7 +60,7 @@ def run_changed(baseline: Workspace, tmp_path: Path) -> Callable[..., tuple[Work
 
 
 @pytest.fixture
-def outcome_of(run_changed: Callable[..., tuple[Workspace, list[StageReport]]]) -> Callable[..., Outcome]:
+def outcome_of(run_changed: Callable[..., tuple[Workspace, list[StageResult]]]) -> Callable[..., Outcome]:
     return lambda index="{}", **changes: read_outcome(run_changed(index, **changes)[0])
 
 
@@ -108,7 +108,7 @@ def test_the_mode_decides_the_engine(outcome_of: Callable[..., Outcome]) -> None
 
 
 def test_nprobe_is_taken_as_ef_search_with_a_warning(
-    run_changed: Callable[..., tuple[Workspace, list[StageReport]]],
+    run_changed: Callable[..., tuple[Workspace, list[StageResult]]],
 ) -> None:
     with pytest.warns(UserWarning, match="ef_search"):
         _, reports = run_changed(HNSW, mode="ann", nprobe="1")

@@ -11,18 +11,24 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from backstory import run_pipeline
-from backstory.documents.markdown_reader import MarkdownReader
-from backstory.documents.parsed_document import ParsedDocument
-from backstory.pipeline import STAGES
-from backstory.pipeline.inputs import CODE_VERSIONS, hash_dependencies
-from backstory.settings import Settings
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
-from tests.embeddings.local.tiny_bert import write_tiny_bert
+from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.pipeline.incremental.fingerprints import (
+    CODE_VERSIONS,
+    hash_dependencies,
+    name_settings,
+    read_by,
+)
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.models import SERVED_GROUPS, Settings
+from backstory.settings.services import SERVICE_FIELDS, Service
+from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
-from tests.pipeline.setting_changes import CHANGES, IDLE, Change
+from tests.models.embeddings.local.tiny_bert import write_tiny_bert
+from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
+from tests.pipeline.setting_changes import CHANGES, HNSW, IDLE, NOTHING, Change
 from tests.pipeline.test_run import hash_files
-from tests.rerankers.tiny_cross_encoder import write_cross_encoder
 from tests.workspaces import write_workspace
 
 BASE: dict[str, dict[str, Any]] = {
@@ -83,36 +89,62 @@ def group_changes() -> list[tuple[Change, ...]]:
     return [*alone, *(tuple(group) for group in idle.values())]
 
 
-def find_reread(made: Workspace, folder: Path, change: Change) -> set[str]:
-    """List the stages whose inputs a change is one of."""
-    changed = copy_changed(made, folder, [change])
+def is_idle(group: Sequence[Change]) -> bool:
+    """Say whether changes of the plain workspace make nothing again, all together."""
+    return group[0].remade == NOTHING and not group[0].given
+
+
+def find_reread(made: Workspace, change: Change) -> set[str]:
+    """List the stages whose inputs a change is one of, without a run."""
+    before, after = (
+        Workspace(made.root, validate_settings(settings) or pytest.fail(f"{settings} do not go together"))
+        for settings in (change.given, {**change.given, change.setting: change.value})
+    )
     return {
         stage.table
         for stage in STAGES
-        if hash_dependencies(made, stage.table) != hash_dependencies(changed, stage.table)
+        if hash_dependencies(before, stage.table) != hash_dependencies(after, stage.table)
     }
+
+
+@pytest.fixture(scope="module")
+def with_and_without_hnsw(
+    made_under: Callable[[Mapping[str, Any]], Workspace],
+) -> tuple[Workspace, Workspace]:
+    """Two workspaces that were made: what their index holds decides which settings count."""
+    return made_under(HNSW), made_under({})
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_a_setting_is_an_input_of_the_stages_that_read_it_and_of_no_other(
+    with_and_without_hnsw: tuple[Workspace, Workspace], change: Change
+) -> None:
+    made = with_and_without_hnsw[not HNSW.items() <= change.given.items()]
+    assert find_reread(made, change) == change.readers
 
 
 @pytest.mark.filterwarnings("ignore:nprobe is a parameter of IVF")
 @pytest.mark.parametrize(
     "changes",
-    group_changes(),
-    ids=lambda group: f"{group[0]}{f' and {len(group) - 1} more' * (len(group) > 1)}",
+    [
+        pytest.param(
+            group,
+            id=f"{group[0]}{f' and {len(group) - 1} more' * (len(group) > 1)}",
+            marks=() if group[0].quick or is_idle(group) else pytest.mark.long,
+        )
+        for group in group_changes()
+    ],
 )
-def test_a_changed_setting_makes_again_what_reads_it(
+def test_a_changed_setting_makes_again_what_reads_it_and_what_that_reaches(
     made_under: Callable[[Mapping[str, Any]], Workspace], tmp_path: Path, changes: tuple[Change, ...]
 ) -> None:
     made = made_under(changes[0].given)
     changed = copy_changed(made, tmp_path / "changed", changes)
     remade = {report.table for report in run_pipeline(changed) if not report.unchanged}
     assert remade == set(changes[0].remade.split())
-    if remade and len(changes) > 1:
-        for change in changes:
-            assert find_reread(made, tmp_path / change.setting, change) == remade, change
-    if LONG_TESTS:  # 65 runs from nothing; the histories of edits compare with such runs, too
-        fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
-        run_pipeline(fresh)
-        assert hash_files(changed.tables) == hash_files(fresh.tables)
+    fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
+    run_pipeline(fresh)
+    assert hash_files(changed.tables) == hash_files(fresh.tables)
 
 
 SWITCH_NEEDS: dict[str, dict[str, Any]] = {
@@ -134,6 +166,8 @@ def list_switches() -> dict[str, dict[str, Any]]:
         for name, field in info.annotation.model_fields.items():
             choices = (True, False) if field.annotation is bool else get_args(field.annotation)
             if field.annotation is not bool and get_origin(field.annotation) is not Literal:
+                continue
+            if group in SERVED_GROUPS and name in SERVICE_FIELDS:
                 continue
             for value in choices:
                 switch = f"{group}.{name}"
@@ -217,7 +251,7 @@ GEMINI = {"embedding.provider": "gemini"}
 OPENAI = {
     "embedding.provider": "openai",
     "embedding.model": "bge-m3",
-    "embedding.base_url": "http://127.0.0.1:9/v1",
+    "services.openai": {"base_url": "http://127.0.0.1:9/v1"},
 }
 LOCAL = {"embedding.provider": "local"}
 TINY_BERT = {**LOCAL, "embedding.model_dir": "models/a"}
@@ -232,18 +266,24 @@ MODEL_CHANGES = (
     *(
         (GEMINI, f"embedding.{name}", value, set())
         for name, value in {
-            "base_url": "http://127.0.0.1:9", "timeout_seconds": 5, "max_attempts": 1, "texts_per_minute": 5,
-            "tokens_per_minute": 5, "threads": 1, "model_dir": "models/b", "runtime": "openvino", "batch": True,
-            "batch_min_texts": 5,
+            "threads": 1, "model_dir": "models/b", "runtime": "openvino", "batch": True, "batch_min_texts": 5,
+        }.items()
+    ),
+    *(
+        (model, "services.gemini", {name: value}, set())
+        for model in (GEMINI, GEMINI_RERANKED)
+        for name, value in {
+            "base_url": "http://127.0.0.1:9", "allow_http": True, "timeout_seconds": 5, "max_attempts": 1,
+            "texts_per_minute": 5, "requests_per_minute": 1, "tokens_per_minute": 5,
         }.items()
     ),
     (OPENAI, "embedding.model", "bge-small", SPACE),
-    (OPENAI, "embedding.base_url", "http://127.0.0.1:9/v2", SPACE),
+    (OPENAI, "services.openai", {"base_url": "http://127.0.0.1:9/v2"}, SPACE),
     (OPENAI, "embedding.dimension", 256, SPACE),
     (OPENAI, "embedding.query_prefix", "query: ", SPACE),
     (OPENAI, "embedding.document_prefix", "passage: ", SPACE),
     (OPENAI, "embedding.max_input_tokens", 256, {"document_chunks", "window_chunks", "window_contexts"}),
-    (OPENAI, "embedding.allow_http", True, set()),
+    (OPENAI, "services.openai", {"base_url": "http://127.0.0.1:9/v1", "allow_http": True}, set()),
     (TINY_BERT, "embedding.model_dir", "models/b", SPACE),
     (LOCAL, "embedding.precision", "int8", SPACE),
     (TINY_BERT, "embedding.runtime", "openvino", set()),
@@ -261,8 +301,7 @@ MODEL_CHANGES = (
     *(
         (GEMINI_RERANKED, f"rerank.{name}", value, set())
         for name, value in {
-            "base_url": "http://127.0.0.1:9", "timeout_seconds": 5, "max_attempts": 1, "requests_per_minute": 1,
-            "tokens_per_minute": 1, "threads": 1, "max_tokens": 8, "allow_http": True,
+            "threads": 1, "max_tokens": 8,
         }.items()
     ),
 )  # fmt: skip
@@ -286,7 +325,7 @@ def test_a_changed_model_changes_the_inputs_of_what_it_makes(
     model_folders: Path, change: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A runtime is looked for when the model is opened; whether it is installed here changes no input.
-    monkeypatch.setattr("backstory.providers.onnx_sessions.require_extra", lambda *_: None)
+    monkeypatch.setattr("backstory.models.services.onnx_sessions.require_extra", lambda *_: None)
     given, setting, value, expected, *more = change
     hashes = []
     for settings in ({**given, **dict(*more)}, {**given, **dict(*more), setting: value}):
@@ -303,9 +342,25 @@ def test_every_setting_is_changed_by_some_test() -> None:
         for group, model in groups.items()
         if isinstance(model, type) and issubclass(model, BaseModel)
         for name in model.model_fields
+        if group not in SERVED_GROUPS or name not in SERVICE_FIELDS
     }
-    changed = {change.setting for change in CHANGES} | {setting for _, setting, *_ in MODEL_CHANGES}
-    assert changed == settings
+    changes: list[tuple[str, Any]] = [(change.setting, change.value) for change in CHANGES]
+    changes += [(str(setting), value) for _, setting, value, *_ in MODEL_CHANGES]
+    assert {setting for setting, _ in changes if not setting.startswith("services.")} == settings
+    entries = [value for setting, value in changes if setting.startswith("services.")]
+    assert set().union(*entries) == set(Service.model_fields)
+
+
+def test_the_named_settings_of_a_stage_are_those_that_it_reads(model_folders: Path) -> None:
+    given = [{**change.given, change.setting: change.value} for change in CHANGES]
+    given += [CROSS, {"writers.provider": "gemini", "writers.model": "gemini-2.5-flash"}]
+    workspaces = [Workspace(model_folders, settings) for one in given if (settings := validate_settings(one))]
+    for stage in STAGES:
+        read = {name for workspace in workspaces for name in read_by(workspace, stage.table)}
+        named = [name for name in name_settings(stage.table) if name != "embedding"]
+        holders = {name: {one for one in named if f"{name}.".startswith(f"{one}.")} for name in read}
+        assert all(holders.values()), stage.table
+        assert set().union(*holders.values()) == set(named), stage.table
 
 
 def test_every_stage_has_a_version_of_its_code() -> None:
@@ -314,7 +369,7 @@ def test_every_stage_has_a_version_of_its_code() -> None:
 
 def raise_version(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     versions = {**CODE_VERSIONS, table: CODE_VERSIONS[table] + 1}
-    monkeypatch.setattr("backstory.pipeline.inputs.CODE_VERSIONS", versions)
+    monkeypatch.setattr("backstory.pipeline.incremental.fingerprints.CODE_VERSIONS", versions)
 
 
 @pytest.mark.parametrize("table", [stage.table for stage in STAGES if stage.table != "search_index"])

@@ -10,14 +10,20 @@ import duckdb
 import polars as pl
 
 from backstory import run_pipeline
-from backstory.index import current_version, read_manifest
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, ROWS_FILE, VECTORS_FILE, read_mapped
-from backstory.runner import Outcome, execute_stages, find_wanted, run_workspace
-from backstory.tables import hash_partitions, read_table
-from backstory.tables.schemas import TABLES
-from backstory.tables.views import VIEWS_FILE
-from backstory.workspace import Workspace, open_workspace
-from tests.workspaces import CHAT, POSTS, SETTINGS
+from backstory.index.snapshot.manifest import (
+    DOCUMENTS_FILE,
+    ROWS_FILE,
+    VECTORS_FILE,
+    read_frame,
+    read_manifest,
+)
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import hash_partitions, read_table
+from backstory.storage.tables.schemas import TABLES
+from backstory.storage.tables.views import VIEWS_FILE
+from tests.workspaces import CHAT, POSTS, SETTINGS, run_workspace
 
 Inputs = Mapping[str, str]
 """Text of each input file by its path in the workspace."""
@@ -64,7 +70,7 @@ def write_inputs(root: Path, inputs: Inputs) -> None:
         (root / ".backstory" / "secret.key").chmod(0o600)
 
 
-def run(root: Path) -> Outcome:
+def run(root: Path) -> RunResult:
     """Do what `backstory run` does over all days."""
     workspace = open_workspace(root)
     return run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
@@ -81,15 +87,13 @@ def describe(root: Path) -> dict[str, Any]:
     if workspace.feeds_back:
         for name in ("hits", "window_contexts"):
             found[name] = read_table(workspace.tables, name).drop("index_version").to_dicts()
-    found["posts as files"] = {path.name: path.read_bytes() for path in workspace.written.glob("*.md")}
+    found["posts as files"] = {path.name: path.read_bytes() for path in workspace.posts_dir.glob("*.md")}
     served = read_table(workspace.tables, "documents").filter(pl.col("status").is_in(["ok", "error"]))
     found["documents"] = served.sort("uri").to_dicts()
     version = current_version(workspace.index)
     manifest = read_manifest(workspace.index / version)
     # The version is the hash of what went in; the files hold padding, which may be any bytes.
-    stored = [
-        read_mapped(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)
-    ]
+    stored = [read_frame(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)]
     found["index"] = (
         version,
         manifest.words,

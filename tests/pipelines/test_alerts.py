@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.instance import open_instance
 from pipelines.run_plan import tag_range
 
 pytestmark = pytest.mark.usefixtures("own_state_storage")
@@ -81,7 +81,7 @@ def test_without_a_hook_there_is_no_sensor(workspace: Workspace) -> None:
 def test_a_failed_run_is_told_and_so_is_what_a_later_one_finds_in_its_place(
     alerted: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    chat = alerted.exports / "garden.txt"
+    chat = alerted.chats_dir / "garden.txt"
     text = chat.read_text(encoding="utf-8")
     chat.write_text("no chat", encoding="utf-8")
     failed = execute(alerted, instance)
@@ -94,7 +94,7 @@ def test_a_failed_run_is_told_and_so_is_what_a_later_one_finds_in_its_place(
     assert told["seconds"] > 0
 
     chat.write_text(text, encoding="utf-8")
-    (alerted.exports / "notes.txt").write_text("no chat", encoding="utf-8")
+    (alerted.chats_dir / "notes.txt").write_text("no chat", encoding="utf-8")
     ended_well = execute(alerted, instance)
     evaluate(alerted, instance, ended_well)
     last = read_told(alerted)[-1]

@@ -11,15 +11,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backstory.inspection.doctor import examine
-from backstory.pipeline.changes import join_ranges
-from backstory.pipeline.pending import find_outdated
-from backstory.pipeline.run import run_pipeline
-from backstory.tables import read_table
-from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace, open_workspace
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.run.changes import join_ranges
+from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.partitions import partition_range
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.instance import open_instance
 from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
 from tests.workspaces import SETTINGS, write_workspace
 
@@ -93,12 +93,12 @@ def made(built: Path, tmp_path: Path) -> Workspace:
 
 
 def append(workspace: Workspace, line: str) -> None:
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
         chat.write(f"{line}\n")
 
 
 def edit_a_post(workspace: Workspace) -> None:
-    with (workspace.posts / "unrelated.md").open("a", encoding="utf-8") as post:
+    with (workspace.documents_dir / "unrelated.md").open("a", encoding="utf-8") as post:
         post.write("\nMore.\n")
 
 
@@ -109,7 +109,7 @@ def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -
     assert sensor.tick() == []
     run(workspace, ranges)
     assert sensor.tick() == []
-    os.utime(workspace.exports / "garden.txt", (1, 1))
+    os.utime(workspace.chats_dir / "garden.txt", (1, 1))
     assert sensor.tick() == []
     append(workspace, "14/03/2025, 22:00 - Ada Lind: A late one")
     # Windows overlap here, so that the day after a late message is pending, too.
@@ -214,14 +214,14 @@ def test_archived_messages_are_no_change_and_a_late_export_of_an_old_day_is(
     run(workspace, ALL)
     sensor = Sensor(workspace)
     assert sensor.tick() == []
-    export = workspace.exports / "garden.txt"
+    export = workspace.chats_dir / "garden.txt"
     export.write_text(
         "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
     )
     run(workspace, sensor.tick())
     assert len(read_table(workspace.tables, "messages")) == 12
     assert sensor.tick() == []
-    (workspace.exports / "trains.txt").write_text("14/03/2025, 08:00 - Ada Lind: Seats\n", encoding="utf-8")
+    (workspace.chats_dir / "trains.txt").write_text("14/03/2025, 08:00 - Ada Lind: Seats\n", encoding="utf-8")
     ranges = sensor.tick()
     assert ranges == [("2025-03-14", "2025-03-15")]
     run(workspace, ranges)
@@ -235,7 +235,7 @@ def test_an_export_without_a_new_message_is_read_once_so_that_the_table_of_files
 ) -> None:
     sensor = Sensor(made)
     assert sensor.tick() == []
-    (made.exports / "empty.txt").write_text("", encoding="utf-8")
+    (made.chats_dir / "empty.txt").write_text("", encoding="utf-8")
     ranges = sensor.tick()
     assert ranges == [("2025-03-15", "2025-03-15")]
     assert sensor.tick() == []
@@ -272,7 +272,7 @@ def test_days_that_have_not_ended_wait_and_the_tick_says_so(made: Workspace) -> 
     sensor = Sensor(made)
     append(made, f"{datetime.now(UTC):%d/%m/%Y, %H:%M} - Ada Lind: Today")
     (made.root / "backstory.yaml").write_text(
-        SETTINGS.replace("{start: 2025-03-01}", "{start: 2025-03-01, admit_lone_messages: true}"),
+        SETTINGS.replace("{start: 2025-03-01}", "{start: 2025-03-01, allow_timestamp_outliers: true}"),
         encoding="utf-8",
     )
     assert sensor.tick() == []
@@ -309,7 +309,7 @@ def test_posts_that_a_run_wrote_are_no_news_and_an_edited_one_reaches_later_days
     run(workspace, ranges)
     assert sensor.tick() == []
     assert Sensor(workspace).tick() == []
-    first = min(workspace.written.glob("2025-03-13*.md"))
+    first = min(workspace.posts_dir.glob("2025-03-13*.md"))
     text = first.read_text(encoding="utf-8")
     first.write_text(f"{text}\nA train reservation to Lisbon, said a person.\n", encoding="utf-8")
     asked = sensor.tick()

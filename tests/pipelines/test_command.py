@@ -17,19 +17,17 @@ import polars as pl
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from backstory.errors import SettingsError
-from backstory.inspection.checks import CHECKS
-from backstory.orchestration import partitions_definition
-from backstory.pipeline import STAGES
-from backstory.pipeline.run import run_pipeline
-from backstory.runner import find_wanted
-from backstory.settings import PartitionSettings
-from backstory.tables import list_partitions, read_table
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.errors import SettingsError
+from backstory.interfaces.dagster_specs.partitions import partitions_definition
+from backstory.pipeline.checks.checks import CHECKS
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.runner import find_wanted, run_pipeline
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.models import PartitionSettings
+from backstory.storage.tables.parquet import list_partitions, read_table
 from pipelines.__main__ import main
-from pipelines.instance import open_instance
-from pipelines.materialization import execute_job
-from tests.workspaces import copy_made, replace_recorded, write_workspace
+from pipelines.dagster_internals.instance import open_instance
+from tests.workspaces import copy_made, replace_recorded, run_job, write_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -165,7 +163,7 @@ def test_nothing_is_written_outside_the_workspace(process: Process) -> None:
 
 
 def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace, call: Call) -> None:
-    (workspace.exports / "garden.txt").write_text(
+    (workspace.chats_dir / "garden.txt").write_text(
         "01/02/2025, 10:00 - A: one\n03/04/2025, 10:00 - B: two\n", encoding="utf-8"
     )
     result = call("materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root))
@@ -233,7 +231,7 @@ def test_the_remedies_for_messages_before_the_first_day_work(
     wanted = find_wanted(workspace, None, None)
 
     with pytest.raises(SettingsError) as caught:
-        execute_job(workspace, wanted, lambda _: None)
+        run_job(workspace, wanted)
 
     day = re.findall(r"set it to (\S+) or earlier", str(caught.value))[0]
     moved = PartitionSettings.model_validate({"start": day, "grain": grain})
@@ -257,13 +255,13 @@ def test_the_ui_says_that_its_port_is_taken(workspace: Workspace, call: Call) ->
 def test_removals_stop_a_dagster_run_until_they_are_accepted(workspace: Workspace) -> None:
     days = ["2025-03-13", "2025-03-14", "2025-03-15"]
     run_pipeline(workspace, days)
-    export = workspace.exports / "garden.txt"
+    export = workspace.chats_dir / "garden.txt"
     export.write_text(
         "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
     )
-    stopped = execute_job(open_workspace(workspace.root), days, lambda _told: None)
+    stopped = run_job(open_workspace(workspace.root), days)
     assert [failure for failure in stopped.failures if "9 messages would be removed" in failure]
     assert len(read_table(workspace.tables, "messages")) == 12
-    accepted = execute_job(open_workspace(workspace.root, accept_removals=True), days, lambda _told: None)
+    accepted = run_job(open_workspace(workspace.root, accept_removals=True), days)
     assert not accepted.failures
     assert len(read_table(workspace.tables, "messages")) == 3

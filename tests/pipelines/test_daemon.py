@@ -10,11 +10,11 @@ from dagster._daemon import controller
 from dagster._daemon.auto_run_reexecution import auto_run_reexecution
 from dagster._time import get_current_timestamp
 
-from backstory.workspace import Workspace
-from pipelines.daemon import adapt_daemon
+from backstory.pipeline.workspace import Workspace
+from pipelines.dagster_internals.daemon import adapt_daemon
+from pipelines.dagster_internals.instance import end_lost_runs, open_instance
+from pipelines.dagster_internals.run_launcher import LOST
 from pipelines.definitions import JOB, define
-from pipelines.instance import end_lost_runs, open_instance
-from pipelines.run_launcher import LOST
 from pipelines.run_plan import tag_range
 
 

@@ -7,15 +7,15 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.news import BACKFILL, BY_NAME
-from backstory.pipeline import STAGES
-from backstory.tables import read_table
-from backstory.workspace import Workspace, open_workspace
+from assets.materialization_events import BY_NAME
+from assets.tags import BACKFILL
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.instance import open_instance
-from pipelines.materialization import execute_job
 from pipelines.run_plan import tag_range
-from tests.workspaces import SETTINGS, copy_made, replace_recorded, write_workspace
+from tests.workspaces import SETTINGS, copy_made, replace_recorded, run_job, write_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
@@ -23,7 +23,7 @@ PARTITIONED = [stage.table for stage in STAGES if stage.partitioned]
 
 
 def run(workspace: Workspace) -> list[str]:
-    return list(execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures)
+    return list(run_job(open_workspace(workspace.root), DAYS).failures)
 
 
 def materializations(instance: dg.DagsterInstance, table: str, day: str) -> list[dg.AssetMaterialization]:
@@ -92,7 +92,7 @@ def test_a_day_shows_its_own_rows_and_a_rerun_is_no_news(told: Workspace) -> Non
                 assert event.tags["dagster/data_version"] == told.ledger.read(table)[day].content[:16]
             assert materializations(instance, table, "2025-03-14") == []
     assert run(told) == []
-    chat = told.exports / "garden.txt"
+    chat = told.chats_dir / "garden.txt"
     chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
     assert run(told) == []
     with open_instance(told) as instance:
@@ -133,7 +133,7 @@ def test_a_broken_day_is_red_alone_until_it_is_right(told: Workspace) -> None:
 def test_the_pass_of_another_day_does_not_hide_a_failure(told: Workspace) -> None:
     damage(told, "windows", "2025-03-13")
     assert len(run(told)) == 1
-    other = execute_job(open_workspace(told.root), ["2025-03-15"], lambda _: None)
+    other = run_job(open_workspace(told.root), ["2025-03-15"])
     assert other.failures == []
     with open_instance(told) as instance:
         assert not check_passed(instance, "windows", "contract_breaches")

@@ -16,17 +16,19 @@ import dagster as dg
 import pytest
 
 from assets.checks import specify_checks
-from backstory.errors import SettingsError
-from backstory.inspection.checks import CHECKS
-from backstory.orchestration import CHATS, DOCUMENT_FILES, partitions_definition
-from backstory.pipeline import STAGES
-from backstory.settings import PartitionSettings
-from backstory.tables import read_table
-from backstory.tables.partitions import partition_key, partition_range
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace
+from backstory.base.errors import SettingsError
+from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES
+from backstory.interfaces.dagster_specs.partitions import partitions_definition
+from backstory.pipeline.checks.checks import CHECKS
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import PartitionSettings
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.partitions import partition_key, partition_range
+from backstory.storage.tables.schemas import TABLES
+from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
-from pipelines.instance import open_instance, prepare_home
+from tests.errors import raises
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Path(__file__).with_name("asset_graph.json")
@@ -116,7 +118,7 @@ def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
 ) -> None:
     (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
-    with pytest.raises(SettingsError, match=r"unknown setting rag\.topk"):
+    with raises(SettingsError, "unknown_setting", setting="rag.topk"):
         definitions()
     monkeypatch.setenv(SHOWN_VARIABLE, "1")
     [spec] = definitions().resolve_all_asset_specs()
@@ -125,7 +127,7 @@ def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:
-    """Give the environment that docs/dagster.md names for Dagster's own commands."""
+    """Give the environment that docs/reference/dagster.md names for Dagster's own commands."""
     prepare_home(workspace)
     return {
         **os.environ,

@@ -9,10 +9,15 @@ import pytest
 from rich.console import Console
 
 from backstory import run_pipeline
-from backstory.inspection.comparison import BACKSTORY, METHODS, ONE_VECTOR, compare_with_whole_windows
-from backstory.inspection.windows import list_windows
-from backstory.tables import read_table
-from backstory.workspace import Workspace
+from backstory.operations.inspection.comparison import (
+    BACKSTORY,
+    METHODS,
+    ONE_VECTOR,
+    compare_with_whole_windows,
+)
+from backstory.operations.inspection.windows import list_windows
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table
 from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
 from tests.pipelines.write_demo_output import README, print_demo
 

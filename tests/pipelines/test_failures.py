@@ -3,7 +3,7 @@
 import pytest
 from dagster_shared.error import SerializableErrorInfo
 
-from pipelines.failures import find_told
+from pipelines.failures import find_reported
 
 
 def chain(*names: str) -> SerializableErrorInfo:
@@ -30,4 +30,4 @@ def chain(*names: str) -> SerializableErrorInfo:
 def test_the_outermost_error_of_the_library_is_told_since_it_names_the_remedy(
     names: tuple[str, ...], told: str
 ) -> None:
-    assert find_told(chain(*names)).cls_name == told
+    assert find_reported(chain(*names)).cls_name == told

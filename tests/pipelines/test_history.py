@@ -6,14 +6,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backstory.errors import InputError
-from backstory.pipeline import STAGES
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.errors import InputError
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from pipelines.dagster_internals.history import prune_history
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
-from pipelines.history import prune_history
-from pipelines.instance import open_instance
-from pipelines.materialization import execute_job
+from tests.errors import raises
 from tests.pipelines.test_days import DAYS, check_passed, damage, failed_days, materializations
+from tests.workspaces import run_job
 
 LATER = timedelta(days=31)
 
@@ -37,7 +38,7 @@ def shown(instance: dg.DagsterInstance) -> dict[str, object]:
 @pytest.mark.long
 def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspace) -> None:
     def run() -> bool:
-        return not execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures
+        return not run_job(open_workspace(workspace.root), DAYS).failures
 
     assert run()
     damage(workspace, "windows", "2025-03-15")
@@ -60,7 +61,7 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspac
         assert (stored / f"{newest}.db").is_file()
         for run_id in {failed_before, first}:
             assert not (stored / f"{run_id}.db").exists()
-        with pytest.raises(InputError, match="give 1 or more"):
+        with raises(InputError, "out_of_range", name="keep_days", value=0):
             prune_history(instance, 0, datetime.now(UTC))
         schedule = define(workspace).resolve_schedule_def("prune_history_nightly")
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED

@@ -5,14 +5,15 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from backstory import pipeline, run_pipeline
-from backstory.index import current_version
+from backstory import run_pipeline
 from backstory.index.snapshot.history import HISTORY_FILE
+from backstory.index.snapshot.publication import current_version
 from backstory.index.snapshot.recall import SAMPLED_QUERIES
-from backstory.inspection import integrity
-from backstory.inspection.doctor import examine
-from backstory.inspection.status import read_status
-from backstory.workspace import Workspace, open_workspace
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.status import read_status
+from backstory.pipeline.checks import integrity
+from backstory.pipeline.workspace import Workspace, open_workspace
+from tests.workspaces import build_table
 
 SETTINGS = "embedding: {provider: hashing}\nindex: {ann_min_rows: 1}\n"
 
@@ -21,12 +22,12 @@ def test_the_index_holds_every_chunk_until_a_post_is_added(made_workspace: Works
     assert integrity.find_index_deviations(made_workspace).is_empty()
     assert integrity.find_low_recall(made_workspace).is_empty()
     assert read_status(made_workspace)["index_recall"] is None
-    (made_workspace.posts / "new.md").write_text(
+    (made_workspace.documents_dir / "new.md").write_text(
         "# New\n\nA post that is not indexed yet.\n", encoding="utf-8"
     )
     reopened = open_workspace(made_workspace.root)
-    pipeline.materialize_documents(reopened)
-    pipeline.materialize_document_chunks(reopened)
+    build_table(reopened, "documents")
+    build_table(reopened, "document_chunks")
     assert integrity.find_index_deviations(reopened).rows() == [
         ("documents", 6, 7),
         ("document_chunks", 6, 7),

@@ -15,10 +15,16 @@ from dagster._core.events import DagsterEvent
 from dagster._core.launcher import WorkerStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from backstory.errors import InputError, WorkspaceError
-from backstory.workspace import Workspace
+from backstory.base.errors import InputError, WorkspaceError
+from backstory.pipeline.workspace import Workspace
+from pipelines.dagster_internals.instance import (
+    describe_lack_of_pools,
+    end_lost_runs,
+    open_instance,
+    prepare_home,
+)
 from pipelines.definitions import JOB, define
-from pipelines.instance import describe_lack_of_pools, end_lost_runs, open_instance, prepare_home
+from tests.errors import raises
 
 
 def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: Workspace) -> None:
@@ -28,6 +34,15 @@ def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: W
     settings.write_text(mine, encoding="utf-8")
     prepare_home(workspace)
     assert settings.read_text(encoding="utf-8") == mine
+
+
+def test_settings_that_name_modules_of_an_earlier_release_are_named(workspace: Workspace) -> None:
+    prepare_home(workspace)
+    settings = workspace.dagster_home / "dagster.yaml"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text.replace("pipelines.dagster_internals.event_log", "pipelines.event_log"))
+    with pytest.raises(WorkspaceError, match=f"{settings}.*pipelines.event_log"):
+        prepare_home(workspace)
 
 
 def test_the_home_of_an_operator_is_used_as_it_is(
@@ -43,7 +58,7 @@ def test_the_home_of_an_operator_is_used_as_it_is(
     assert prepare_home(workspace)["DAGSTER_HOME"] == str(workspace.dagster_home)
     assert (workspace.dagster_home / "dagster.yaml").is_file()
     monkeypatch.setenv("DAGSTER_HOME", "relative")
-    with pytest.raises(InputError, match="DAGSTER_HOME is 'relative'"):
+    with raises(InputError, "invalid_home", variable="DAGSTER_HOME", value="relative"):
         prepare_home(workspace)
 
 
@@ -100,7 +115,7 @@ def test_a_path_that_is_a_pattern_is_refused_since_dagster_would_ignore_its_sett
     make_workspace: Callable[..., Workspace], name: str
 ) -> None:
     workspace = make_workspace(name=name)
-    with pytest.raises(WorkspaceError, match=r"rename the folder, or run without Dagster"):
+    with raises(WorkspaceError, "unusable_path", path=workspace.dagster_home):
         prepare_home(workspace)
     assert not workspace.dagster_home.exists()
 

@@ -2,15 +2,15 @@
 
 import dagster as dg
 
-from backstory.pipeline import STAGES
-from backstory.runner import execute_stages, run_workspace
-from backstory.tables import read_table
-from backstory.tables.locks import running
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.runner import execute_stages
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.locks import running
+from backstory.storage.tables.parquet import read_table
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
-from pipelines.instance import open_instance
-from pipelines.materialization import execute_job
 from tests.pipelines.test_days import DAYS, FILLED, damage, materializations
+from tests.workspaces import run_job, run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
 
@@ -48,14 +48,14 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
         assert tick(made_workspace, instance)[0] == "Reported 0 partitions."
 
         # A day that the command makes again is reported alone, and a run of Dagster has no news after it.
-        chat = made_workspace.exports / "garden.txt"
+        chat = made_workspace.chats_dir / "garden.txt"
         chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
         assert run_workspace(
             open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages
         ).success
         assert tick(made_workspace, instance, cursor)[0] != "Dagster knows what is made."
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
-        assert not execute_job(open_workspace(made_workspace.root), DAYS, lambda _: None).failures
+        assert not run_job(open_workspace(made_workspace.root), DAYS).failures
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
 
 

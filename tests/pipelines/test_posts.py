@@ -6,12 +6,11 @@ import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
 from dagster._core.loader import LoadingContextForTest
 
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.instance import open_instance
-from pipelines.materialization import execute_job
 from pipelines.run_plan import tag_range
-from tests.workspaces import SETTINGS
+from tests.workspaces import SETTINGS, run_job
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
@@ -19,7 +18,7 @@ DIGEST = f"{SETTINGS}writers: {{provider: digest}}\n"
 
 
 def run(workspace: Workspace) -> None:
-    assert execute_job(open_workspace(workspace.root), DAYS, lambda _: None).failures == []
+    assert run_job(open_workspace(workspace.root), DAYS).failures == []
 
 
 def count_events(instance: dg.DagsterInstance, day: str) -> int:
@@ -47,7 +46,7 @@ def test_posts_show_what_they_are_and_change_only_with_their_inputs(
         assert metadata["tokens_in"].value == 0
         file = metadata["file_1"].value
         assert isinstance(file, str)
-        [path] = [path for path in workspace.written.iterdir() if path.as_uri() == file]
+        [path] = [path for path in workspace.posts_dir.iterdir() if path.as_uri() == file]
         post = metadata["post"].value
         assert isinstance(post, str)
         assert post.split("\n\n", 1)[1] in path.read_text(encoding="utf-8")
@@ -67,7 +66,7 @@ def test_posts_show_what_they_are_and_change_only_with_their_inputs(
 
 def test_a_day_is_out_of_date_if_only_its_upstream_day_has_changed(workspace: Workspace) -> None:
     run(workspace)
-    chat = workspace.exports / "garden.txt"
+    chat = workspace.chats_dir / "garden.txt"
     chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
     job = define(workspace).resolve_job_def(JOB)
     with open_instance(workspace) as instance:

@@ -4,17 +4,18 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from backstory.runner import Outcome, run_workspace
-from backstory.tables import list_partitions, read_table
-from backstory.workspace import Workspace, open_workspace
-from pipelines.instance import open_instance
+from backstory.pipeline.run.runner import RunResult
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.materialization import execute_job
-from tests.providers.gemini_server import GeminiServer
+from tests.models.services.gemini_server import GeminiServer
+from tests.workspaces import run_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
-def run(workspace: Workspace) -> Outcome:
+def run(workspace: Workspace) -> RunResult:
     return run_workspace(open_workspace(workspace.root), DAYS, lambda _told: None, execute_job)
 
 
@@ -24,10 +25,11 @@ def test_a_stopped_run_keeps_the_days_that_it_finished_and_resumes(
     assert api_key
     workspace = make_workspace(
         "partitions: {start: 2025-03-01, rows_at_once: 1}\n"
-        f"embedding: {{provider: gemini, base_url: '{server.url}', dimension: 16, texts_per_minute: 100000}}\n"
+        f"services: {{gemini: {{base_url: '{server.url}', texts_per_minute: 100000}}}}\n"
+        "embedding: {provider: gemini, dimension: 16}\n"
         "costs: {run: {calls: 2}}\n"
     )
-    execution = run(workspace).execution
+    execution = run(workspace)
     assert execution.stopped is not None
     assert "2 calls (costs.run.calls), is used up" in execution.stopped
     assert "Left: 1 of 3 partitions of hits" in execution.stopped

@@ -15,17 +15,17 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from assets.checks import specify_checks
 from backstory import run_pipeline
-from backstory.runs import BY_COMMAND, BY_DAGSTER
-from backstory.runs.record import WAITING
-from backstory.runs.standing import describe_standing, find_trouble
-from backstory.settings.environment import WORKSPACE_VARIABLE
-from backstory.tables import list_partitions
-from backstory.tables.locks import is_running, writing_table
-from backstory.tables.partitions import partition_range
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace, open_workspace
+from backstory.base.environment import WORKSPACE_VARIABLE
+from backstory.pipeline.history.describe import describe_status, find_trouble
+from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER
+from backstory.pipeline.history.record import WAITING
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.locks import is_running, writing_table
+from backstory.storage.tables.parquet import list_partitions
+from backstory.storage.tables.partitions import partition_range
+from backstory.storage.tables.schemas import TABLES
+from pipelines.dagster_internals.instance import end_lost_runs, open_instance, prepare_home
 from pipelines.definitions import JOB
-from pipelines.instance import end_lost_runs, open_instance, prepare_home
 from pipelines.run_plan import tag_range
 from tests.pipeline.workspace_states import describe, first_inputs, write_inputs
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
@@ -36,13 +36,14 @@ ROUNDS = 9
 RIVALS = 3
 REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "backstory"}
 
-COMMAND = [sys.executable, "-c", "from backstory.cli import main; main()", "run"]
+COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "run"]
+ADD = [*COMMAND[:-1], "add"]
 # The run that Dagster starts in a process of its own, from the UI or the daemon.
 JOB_RUN = f"""
 import dagster as dg
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
-from backstory.workspace import open_workspace
+from backstory.pipeline.workspace import open_workspace
 
 job = define(open_workspace()).resolve_job_def(JOB)
 with dg.DagsterInstance.get() as instance:
@@ -51,8 +52,8 @@ with dg.DagsterInstance.get() as instance:
 # Holds the turn until its input ends.
 HOLDER = """
 import sys
-from backstory.tables.locks import running
-from backstory.workspace import open_workspace
+from backstory.storage.tables.locks import running
+from backstory.pipeline.workspace import open_workspace
 
 with running(open_workspace().tables, "a rival"):
     print("held", flush=True)
@@ -75,7 +76,11 @@ def make_inputs(root: Path) -> Workspace:
 
 def describe_fresh(workspace: Workspace, root: Path) -> dict[str, Any]:
     """Describe a workspace without any history, with the inputs that this one has now."""
-    inputs = [workspace.root / "backstory.yaml", *workspace.exports.iterdir(), *workspace.posts.iterdir()]
+    inputs = [
+        workspace.root / "backstory.yaml",
+        *workspace.chats_dir.iterdir(),
+        *workspace.documents_dir.iterdir(),
+    ]
     write_inputs(
         root, {str(path.relative_to(workspace.root)): path.read_text(encoding="utf-8") for path in inputs}
     )
@@ -121,7 +126,7 @@ def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom
     records = workspace.runs.read()
     assert {record.by for record in records} == {BY_COMMAND, BY_DAGSTER}
     for record in records:
-        assert for_whom in describe_standing(record)
+        assert for_whom in describe_status(record)
     assert find_trouble(records) == []
     assert not any(list_partitions(workspace.tables, table) for table in TABLES)
 
@@ -199,7 +204,7 @@ def have_ended(instance: dg.DagsterInstance, run_ids: list[str]) -> bool:
 
 def write_late_message(workspace: Workspace, choice: random.Random, number: int) -> None:
     key = choice.choice(FORTY)
-    with (workspace.exports / "garden.txt").open("a", encoding="utf-8") as chat:
+    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
         chat.write(f"{key[8:]}/{key[5:7]}/2025, 21:00 - Ada Lind: The late sourdough message {number}\n")
 
 
@@ -208,7 +213,7 @@ def test_overlapping_runs_of_the_daemon_and_the_command_end_in_the_tables_of_one
     tmp_path: Path, start_process: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
     workspace = make_inputs(tmp_path / "workspace")
-    chats = workspace.exports / "garden.txt"
+    chats = workspace.chats_dir / "garden.txt"
     with chats.open("a", encoding="utf-8") as chat:
         chat.writelines(
             f"{key[8:]}/{key[5:7]}/2025, 1{hour}:00 - Ben Okri: The drip line of {key} froze at {hour}\n"
@@ -223,9 +228,10 @@ def test_overlapping_runs_of_the_daemon_and_the_command_end_in_the_tables_of_one
             runs = [launch(ui), launch(ui)]
             wait_for(partial(is_under_way, instance, runs), "a run")
             rivals = []
-            for _ in range(RIVALS):
+            for rival_number in range(RIVALS):
                 write_late_message(workspace, choice, number)
-                rivals.append(start_process(COMMAND, environment_of(workspace)))
+                command = ADD if rival_number == 1 else COMMAND
+                rivals.append(start_process(command, environment_of(workspace)))
                 overlaps += not have_ended(instance, runs)
             for rival in rivals:
                 said, _ = rival.communicate(timeout=900)

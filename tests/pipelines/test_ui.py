@@ -10,9 +10,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
-from backstory.errors import InputError
-from backstory.workspace import open_workspace
-from pipelines.ui import start_ui
+from backstory.base.errors import InputError
+from backstory.pipeline.workspace import open_workspace
+from pipelines.dagster_internals.ui import start_ui
+from tests.errors import raises
 from tests.pipelines.ui_process import JSON, ROOT, UiProcess, run_ui
 from tests.workspaces import SETTINGS, write_workspace
 
@@ -36,7 +37,7 @@ def ui(workspace_root: Path) -> Iterator[UiProcess]:
 
 
 def test_a_file_of_locations_that_is_not_there_is_named(workspace_root: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.yaml is not there"):
+    with raises(InputError, "absent_file", path=workspace_root / "absent.yaml"):
         start_ui(open_workspace(workspace_root), 0, locations=workspace_root / "absent.yaml")
 
 

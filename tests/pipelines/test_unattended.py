@@ -19,12 +19,12 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._time import get_current_timestamp
 
-from backstory.pipeline import STAGES
-from backstory.tables import read_table
-from backstory.tables.partitions import partition_range
-from backstory.workspace import Workspace
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.partitions import partition_range
+from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB
-from pipelines.instance import open_instance
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
@@ -66,7 +66,7 @@ def find_daemon(ui: UiProcess) -> int:
     shown = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(ui.process.pid)], capture_output=True, text=True, check=True
     )
-    [line] = [line for line in shown.stdout.splitlines() if "pipelines.daemon" in line]
+    [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.daemon" in line]
     return int(line.split()[0])
 
 
@@ -94,7 +94,7 @@ def test_a_backfill_of_the_job_is_built_although_its_run_is_lost(
     lose: Callable[[UiProcess], None], tmp_path: Path
 ) -> None:
     workspace = write_workspace(tmp_path / "workspace", SETTINGS.replace("overlap: 2", "overlap: 0"))
-    with (workspace.exports / "bakers.txt").open("w", encoding="utf-8") as chat:
+    with (workspace.chats_dir / "bakers.txt").open("w", encoding="utf-8") as chat:
         chat.writelines(f"{day}/03/2025, 10:00 - Ada Lind: Flour for day {day}\n" for day in range(11, 16))
     under_way = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
     with open_instance(workspace) as instance, run_ui(workspace.root) as ui:
@@ -170,7 +170,7 @@ def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_br
     tmp_path: Path,
 ) -> None:
     workspace = write_workspace(tmp_path / "workspace", SETTINGS.replace("overlap: 2", "overlap: 0"))
-    with (workspace.exports / "bakers.txt").open("w", encoding="utf-8") as chat:
+    with (workspace.chats_dir / "bakers.txt").open("w", encoding="utf-8") as chat:
         chat.writelines(f"{day}/03/2025, 10:00 - Ada Lind: Flour for day {day}\n" for day in range(11, 16))
     with open_instance(workspace) as instance, run_ui(workspace.root) as ui:
         # The first tick of the sensor finds every day pending.
@@ -192,7 +192,7 @@ def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_br
         assert status_of(instance, interrupted) is BulkActionStatus.REQUESTED
 
         # Meanwhile an old day gets a late message, and a tick of the schedule is missed.
-        with (workspace.exports / "bakers.txt").open("a", encoding="utf-8") as chat:
+        with (workspace.chats_dir / "bakers.txt").open("a", encoding="utf-8") as chat:
             chat.write(f"{LATE}\n")
         make_due(instance)
     with open_instance(workspace) as instance, run_ui(workspace.root) as ui:

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from backstory.workspace import open_workspace
+from backstory.pipeline.workspace import open_workspace
 from pipelines.definitions import define
 from tests.pipelines.test_definitions import SNAPSHOT, describe_graph
 

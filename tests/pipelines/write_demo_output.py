@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from backstory.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines import demo
 
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -14,19 +14,17 @@ from typing import Any, Final
 
 from typer.testing import CliRunner
 
-from backstory.cli.app import app
+from backstory.interfaces.cli.app import app
 
 LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("check",),
     ("run", "--estimate"),
-    ("runs",),
     ("documents",),
     ("windows",),
     ("context", "latest"),
     ("report", "latest"),
     ("site",),
     ("search", "a sluggish starter"),
-    ("query", "a sluggish starter"),
     ("grep", "starter"),
     ("show", "sourdough.md"),
     ("summarize", "sourdough.md"),
@@ -34,22 +32,23 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("mcp",),
     ("prompt",),
     ("status",),
+    ("status", "--runs"),
+    ("status", "--caches"),
     ("doctor",),
-    ("alert",),
-    ("audit",),
-    ("cache",),
+    ("doctor", "--alerts"),
+    ("doctor", "--files"),
     ("backup", "{new}.tar"),
 )
 """Calls of the commands that look at a workspace; ``{new}`` is a path at which nothing lies yet."""
 CHANGING: Final[tuple[tuple[str, ...], ...]] = (
     ("run",),
     ("add", "{root}/posts"),
-    ("cache", "--prune"),
+    ("doctor", "--prune-caches"),
     ("remove", "unrelated.md"),
     ("forget", "--document", "sourdough.md"),
 )
 """Calls of the commands that change a workspace."""
-ELSEWHERE: Final = {"init", "restore", "eval", "eval-posts"}
+ELSEWHERE: Final = {"init", "restore", "eval"}
 """Commands that make a workspace, or use one for its settings alone."""
 
 

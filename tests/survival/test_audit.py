@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from backstory.inspection.audit import audit
-from backstory.tables.schemas import TABLES
-from backstory.workspace import Workspace, open_workspace
+from backstory.operations.inspection.audit import audit
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.schemas import TABLES
 from backstory.writing.draft import Draft
-from tests.cli.invocation import exit_code, run
-from tests.rerankers.rerank_requests import RATED
+from tests.interfaces.cli.invocation import exit_code, run
+from tests.models.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
 
 
@@ -30,9 +30,9 @@ def snapshot_of_files(root: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_an_intact_workspace_passes_and_stays_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot_of_files(root)
-    assert exit_code(monkeypatch, "audit", "-w", str(root)) == 0
+    assert exit_code(monkeypatch, "doctor", "--files", "-w", str(root)) == 0
     assert snapshot_of_files(root) == before
-    shown = run("audit", "-w", str(root)).stdout
+    shown = run("doctor", "--files", "-w", str(root)).stdout
     assert "ok   table messages: 4 files as written" in shown
     assert "and 1 earlier: every file has its checksum" in shown
 
@@ -45,7 +45,7 @@ def test_every_table_is_compared(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     told = failed(root)
     for table, path in files.items():
         assert path is None or str(path) in told[f"table {table}"]
-    assert exit_code(monkeypatch, "audit", "-w", str(root)) == 1
+    assert exit_code(monkeypatch, "doctor", "--files", "-w", str(root)) == 1
 
 
 def strange_file(root: Path) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from backstory.errors import DiskFullError
-from backstory.index import open_index
-from backstory.tables import read_table
-from backstory.tables.schemas import TABLES
-from backstory.workspace import open_workspace
+from backstory.base.errors import DiskFullError
+from backstory.index.snapshot.opening import open_index
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
 from tests.pipeline.workspace_states import describe, find_leftovers, first_inputs, run, write_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def attempt(root: Path) -> str:
     """Run, and give the sentence by which it failed, or an empty string."""
     try:
-        return " ".join(run(root).execution.failures)
+        return " ".join(run(root).failures)
     except DiskFullError as error:
         return str(error)
 
@@ -117,7 +117,14 @@ def test_a_limit_of_file_sizes_is_told_in_a_sentence(tmp_path: Path) -> None:
     write_inputs(root, first_inputs())
     limit = 20_000
     ended = subprocess.run(
-        [sys.executable, "-c", "from backstory.cli import main; main()", "run", "--workspace", str(root)],
+        [
+            sys.executable,
+            "-c",
+            "from backstory.interfaces.cli.app import main; main()",
+            "run",
+            "--workspace",
+            str(root),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -14,12 +14,12 @@ import typer
 from typer.core import TyperGroup
 
 from backstory import run_pipeline
-from backstory.cli.app import app
-from backstory.workspace import Workspace
+from backstory.interfaces.cli.app import app
+from backstory.pipeline.workspace import Workspace
 from tests.survival.commands import CHANGING, ELSEWHERE, LOOKING, fill_in
 from tests.workspaces import CHAT, SETTINGS
 
-MAIN = "from backstory.cli import main; main()"
+MAIN = "from backstory.interfaces.cli.app import main; main()"
 POSTING = f"{SETTINGS}writers: {{provider: digest}}\n"
 ROUNDS = 5
 

@@ -19,8 +19,9 @@ RUNNER = f"""
 import sys
 from datetime import date
 from pathlib import Path
-from backstory.runner import execute_stages, find_wanted, run_workspace
-from backstory.workspace import open_workspace
+from backstory.pipeline.run.runner import execute_stages, find_wanted
+from tests.workspaces import run_workspace
+from backstory.pipeline.workspace import open_workspace
 
 root, name, text, first = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 for number in range({ROUNDS}):
@@ -28,17 +29,17 @@ for number in range({ROUNDS}):
     workspace = open_workspace(root)
     wanted = find_wanted(workspace, date.fromisoformat(first) if first else None, None)
     outcome = run_workspace(workspace, wanted, lambda _: None, execute_stages)
-    assert outcome.success, outcome.execution.failures
+    assert outcome.success, outcome.failures
 """
 # Reads everything until its input ends, and counts the rounds.
 READER = """
 import sys, threading
 from pathlib import Path
 from backstory import Library
-from backstory.tables import read_table
-from backstory.tables.schemas import TABLES
-from backstory.tables.views import query_views
-from backstory.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
+from backstory.storage.tables.views import query_views
+from backstory.pipeline.workspace import open_workspace
 
 root, ended = Path(sys.argv[1]), threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()

@@ -8,25 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from backstory import pipeline
-from backstory.errors import NoIndexError, SearchIndexError, StaleIndexWarning
-from backstory.index import SearchRequest, current_version, open_index
+from backstory.base.errors import NoIndexError, SearchIndexError, StaleIndexWarning
+from backstory.index.request import SearchRequest
 from backstory.index.snapshot import history
 from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.manifest import find_damage
-from backstory.inspection.audit import audit
-from backstory.inspection.doctor import examine
-from backstory.inspection.serving import open_served
-from backstory.library import Library
-from backstory.library.results import SearchAnswer
-from backstory.mcp_server.server import make_server
-from backstory.pipeline.search_index import materialize_search_index
-from backstory.workspace import open_workspace
-from tests.cli.invocation import run as invoke
-from tests.embeddings.local.tiny_bert import write_tiny_bert
-from tests.mcp_server.calling import call
+from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import SearchAnswer
+from backstory.interfaces.mcp.server import make_server
+from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.query_index import open_for_queries
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import open_workspace
+from tests.errors import raises
+from tests.interfaces.cli.invocation import run as invoke
+from tests.interfaces.mcp.calling import call
+from tests.models.embeddings.local.tiny_bert import write_tiny_bert
 from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
+from tests.workspaces import build_table
 
 
 def damage(root: Path, name: str = "vectors.npy") -> str:
@@ -118,7 +122,7 @@ def test_an_addition_builds_a_damaged_snapshot_again(root: Path, name: str) -> N
 def test_a_python_caller_is_warned(root: Path) -> None:
     damage(root)
     with pytest.warns(StaleIndexWarning, match="answers come from snapshot"):
-        served = open_served(open_workspace(root))
+        served = open_for_queries(open_workspace(root))
     with served.index as index:
         assert served.degraded == index.degraded is not None
         assert index.version != current_version(root / "index")
@@ -142,9 +146,9 @@ def test_the_former_embedder_answers_until_a_run_has_built_the_new_index(root: P
 
 def test_a_run_never_searches_an_earlier_snapshot(root: Path) -> None:
     version = damage(root)
-    with pytest.raises(SearchIndexError, match="differs from its checksum"):
+    with raises(SearchIndexError, "damaged_snapshot"):
         open_index(root / "index")
-    materialize_search_index(open_workspace(root))
+    build_table(open_workspace(root), "search_index")
     with open_index(root / "index") as index:
         assert index.version == version
 
@@ -160,8 +164,8 @@ def test_an_earlier_snapshot_with_a_deleted_post_is_never_served(root: Path) -> 
     assert not (root / "index" / earlier).exists()
     assert [line.version for line in read_history(root / "index")] == [current_version(root / "index")]
     damage(root)
-    with pytest.raises(SearchIndexError, match="no earlier snapshot that could be served"):
-        open_served(workspace)
+    with raises(SearchIndexError, "no_good_snapshot"):
+        open_for_queries(workspace)
 
 
 def test_a_killed_run_that_did_not_prune_yet_serves_no_deleted_post(root: Path) -> None:
@@ -177,14 +181,14 @@ def test_a_killed_run_that_did_not_prune_yet_serves_no_deleted_post(root: Path) 
             path.rename(root / "index" / path.name)
     (root / "index" / "HISTORY").write_bytes(listed + newest)
     damage(root)
-    with pytest.raises(SearchIndexError, match="no earlier snapshot that could be served"):
-        open_served(open_workspace(root))
+    with raises(SearchIndexError, "no_good_snapshot"):
+        open_for_queries(open_workspace(root))
 
 
 def test_nothing_is_served_where_nothing_was_published(tmp_path: Path) -> None:
     (tmp_path / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
     with pytest.raises(NoIndexError):
-        open_served(open_workspace(tmp_path))
+        open_for_queries(open_workspace(tmp_path))
 
 
 def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root: Path) -> None:
@@ -215,9 +219,9 @@ def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root:
 
 def materialize_documents_and_index(root: Path) -> None:
     workspace = open_workspace(root)
-    for stage in pipeline.STAGES:
+    for stage in STAGES:
         if stage.table in ("documents", "document_chunks", "search_index"):
-            stage.make(workspace, [])
+            stage.make(RunResources(workspace), [])
 
 
 class BackwardsClock(datetime):

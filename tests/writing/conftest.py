@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backstory.providers.connection import ServiceAccess
-from backstory.settings import WriterSettings
+from backstory.models.chat.openai import OpenAIModel
+from backstory.models.services.connection import WRITERS, ServiceAccess
+from backstory.settings.writers import WriterSettings
+from backstory.writing.draft_answer import make_post_form
 from backstory.writing.model_writer import ModelWriter
-from backstory.writing.openai_model import OpenAIModel
 from backstory.writing.prompt import load_prompt
-from tests.providers.chat_server import ChatServer, run_chat_server
-from tests.providers.instant_time import InstantTime
+from tests.models.services.chat_server import ChatServer, run_chat_server
+from tests.models.services.instant_time import InstantTime
 
 KEY = "sk-test-key-that-must-never-be-seen"
 
@@ -40,7 +41,10 @@ def ask_chat(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Cal
             clock=instant_time.clock,
             wait=instant_time.wait,
         )
-        model = OpenAIModel(WriterSettings.model_validate(given), access)
-        return ModelWriter(model, load_prompt(None), max_characters=5000)
+        checked = WriterSettings.model_validate(given)
+        form = make_post_form(checked.max_output_tokens)
+        return ModelWriter(
+            OpenAIModel(checked, WRITERS, access), form, load_prompt(None), max_characters=5000
+        )
 
     return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from backstory.writing import Citation, ContextMaterial, WindowMaterial, WindowMessage
+from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
 
 DAY = datetime(2025, 3, 12, 9, 0, tzinfo=UTC)
 

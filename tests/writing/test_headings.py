@@ -2,8 +2,8 @@
 
 import pytest
 
+from backstory.writing.determiners import list_introducers
 from backstory.writing.headings import find_phrases
-from backstory.writing.introducers import list_introducers
 from backstory.writing.sentences import choose_words
 
 

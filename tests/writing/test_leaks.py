@@ -1,11 +1,13 @@
 """A draft that holds a real name becomes no post, and nothing of it is kept."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from backstory.settings import WriterSettings
+from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.settings.writers import WriterSettings
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
@@ -46,7 +48,7 @@ def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_pat
         ContextMaterial("no_hits"),
         Repeater(draft),
         WriterSettings(min_characters=1),
-        [NAME],
+        partial(find_naming_texts, names=[NAME]),
         drafts,
         WriterCalls(),
     )

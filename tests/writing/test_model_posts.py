@@ -2,19 +2,21 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backstory.errors import AuthenticationError
-from backstory.settings import WriterSettings
+from backstory.base.errors import AuthenticationError
+from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.settings.writers import WriterSettings
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts
 from backstory.writing.writer_calls import WriterCalls
-from tests.providers import chat_server
-from tests.providers.chat_server import ChatReply, ChatRequest, ChatServer
+from tests.models.services import chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
 from tests.writing.material import make_context, make_window
 
 REFUSAL = chat_server.complete(None, refusal="I will not.")
@@ -34,7 +36,9 @@ def rows_of(ask_chat: Callable[..., ModelWriter], tmp_path: Path) -> Rows:
         given = WriterSettings.model_validate(settings)
         drafts = DraftCache(tmp_path / "drafts.sqlite")
         writer = ask_chat(max_attempts=1)
-        rows = write_posts(WINDOWS, writer, given, ["Ada Lind"], drafts, WriterCalls())
+        rows = write_posts(
+            WINDOWS, writer, given, partial(find_naming_texts, names=["Ada Lind"]), drafts, WriterCalls()
+        )
         assert list(rows) == [window.window_id for window, _ in WINDOWS]
         return list(rows.values())
 

@@ -1,4 +1,4 @@
-"""A writer of the user's own, as docs/writers.md shows it."""
+"""A writer of the user's own, as docs/writers-guide.md shows it."""
 
 import re
 from pathlib import Path
@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.errors import SettingsError, WriterError
-from backstory.tables import read_table
-from backstory.workspace import open_workspace
+from backstory.base.errors import SettingsError, WriterError
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import read_table
 from backstory.writing.plugin import load_plugin
+from tests.errors import raises
 from tests.workspaces import SETTINGS, write_workspace
 from tests.writing.material import make_context, make_window
 
-DOCS = (Path(__file__).resolve().parents[2] / "docs" / "writers.md").read_text(encoding="utf-8")
-(CODE,) = re.findall(r"^```python\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
-(YAML,) = re.findall(r"^```yaml\n(writers:\n  provider: custom\n.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
+DOCS = (Path(__file__).resolve().parents[2] / "docs" / "writers-guide.md").read_text(encoding="utf-8")
+SECTION = DOCS.partition("\n### Your own writer\n")[2].partition("\n## ")[0]
+(CODE,) = re.findall(r"^```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+(YAML,) = re.findall(r"^```yaml\n(writers:\n  provider: custom\n.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 
 
 def test_the_documented_writer_writes_posts_and_a_changed_file_writes_them_again(tmp_path: Path) -> None:
@@ -34,23 +36,25 @@ def test_the_documented_writer_writes_posts_and_a_changed_file_writes_them_again
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "message"),
+    ("source", "name", "code", "values"),
     [
-        ("", "absent.py:Mine", r"there is no file .*absent\.py"),
-        ("", "mine.py:Mine", r"mine\.py holds no class Mine"),
-        ("class Mine: id = 'a'", "mine.py:Mine", "no prompt_hash and no write"),
-        ("class Mine\n", "mine.py:Mine", r"mine\.py:1: "),
-        ("", "no_such_module_of_anybody:Mine", "no_such_module_of_anybody"),
+        ("", "absent.py:Mine", "absent_file", {}),
+        ("", "mine.py:Mine", "unusable_plugin", {"place": "mine.py", "name": "Mine"}),
+        ("class Mine: id = 'a'", "mine.py:Mine", "unusable_plugin", {"absent": ("prompt_hash", "write")}),
+        ("class Mine\n", "mine.py:Mine", "invalid_python", {"line": 1}),
+        ("", "no_such_module_of_anybody:Mine", "absent_module", {"name": "no_such_module_of_anybody"}),
     ],
 )
-def test_what_is_no_writer_is_said(tmp_path: Path, source: str, name: str, message: str) -> None:
+def test_what_is_no_writer_is_said(
+    tmp_path: Path, source: str, name: str, code: str, values: dict[str, object]
+) -> None:
     (tmp_path / "mine.py").write_text(source, encoding="utf-8")
-    with pytest.raises(SettingsError, match=message):
+    with raises(SettingsError, code, setting="writers.plugin", **values):
         load_plugin(name, tmp_path)
 
 
 def test_what_is_no_draft_is_said(tmp_path: Path) -> None:
     source = "class Mine:\n    id = prompt_hash = 'a'\n    def write(self, window, context):\n        return 'text'\n"
     (tmp_path / "mine.py").write_text(source, encoding="utf-8")
-    with pytest.raises(WriterError, match="returned str"):
+    with raises(WriterError, "no_draft", writer="a", returned="str"):
         load_plugin("mine.py:Mine", tmp_path).write(make_window(), make_context())

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.matches import Matches, multiply, pair_similarities, rank_within, take_best
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from backstory.models.embeddings.protocol import Vectors
 
 QUERIES_AT_ONCE = 2048
 QUERIES_PER_POOL = 256

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.index.engines.language_terms import LanguageTerms
-from backstory.index.engines.words import Words, list_parts
+from backstory.text.words import Words, list_parts
 
 _ENOUGH_ROWS = 10
 """Number of rows of a language from which on they say how rare its words are."""

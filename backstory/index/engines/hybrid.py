@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import SLACK
 from backstory.index.engines.fusion import fuse
 from backstory.index.engines.keywords import CELLS_AT_ONCE, KeywordIndex, QueryTerms
 from backstory.index.engines.matches import Matches, cells_of_best, multiply, order_best, pair_similarities
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from backstory.models.embeddings.protocol import Vectors
 
 # With fewer queries per group, the matrix product spends most of its time reading the vectors.
 LEAST_QUERIES = 64

@@ -23,8 +23,8 @@ from backstory.index.engines.found_terms import FoundTerms, name_term
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.engines.scope import Scope
-from backstory.index.engines.words import Words, find_words
 from backstory.index.request import SearchRequest
+from backstory.text.words import Words, find_words
 
 CELLS_AT_ONCE = 1 << 22
 
@@ -242,7 +242,7 @@ def write_keywords(
     Args:
         folder: An existing empty folder.
         texts: The searched text of each row.
-        stemmers: The stemmer of each row; see :class:`backstory.index.engines.words.Words`.
+        stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
         counted: Which rows decide which words are known, how rare each is, and how long a text usually is; None for
             all. The score of a row does not depend on the rows that are not counted.
 

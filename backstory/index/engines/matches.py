@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embeddings.protocol import Vectors
+from backstory.models.embeddings.protocol import Vectors
 
 SIMILARITY_DECIMALS = 9
 UNIT_TOLERANCE = 1e-3

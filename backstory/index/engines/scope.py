@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.errors import InputError
+from backstory.base.errors import InputError
 from backstory.index.request import Filters
 
 _UNDATED = np.iinfo(np.int64).min
@@ -126,7 +126,11 @@ def scope_of(
     if filters.as_of is not None:
         if len(filters.as_of) != query_count:
             raise InputError(
-                f"filter as_of has {len(filters.as_of)} times for {query_count} queries; pass one each"
+                f"filter as_of has {len(filters.as_of)} times for {query_count} queries; pass one each",
+                code="wrong_count",
+                name="as_of",
+                count=len(filters.as_of),
+                expected=query_count,
             )
         stop = _leading_rows(filters.as_of, documents, row_documents)
     mask = _row_mask(filters, documents, row_documents)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.matches import Matches, pair_similarities, take_best
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
-from backstory.index.snapshot.database import Database, vector_table
+from backstory.index.snapshot.database import Database, vector_frame
+from backstory.models.embeddings.protocol import Vectors
+from backstory.storage.tables.duckdb_frames import register_frame
 
 LOW_RECALL = 0.9
 MOST_FETCHED = 1024
@@ -95,7 +96,7 @@ class VssEngine:
         connection = self._database.connection
         # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
         connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
-        connection.register("query_rows", vector_table(queries, "query"))
+        register_frame(connection, "query_rows", vector_frame(queries, "query"))
         connection.execute(
             "CREATE OR REPLACE TEMP TABLE queries AS SELECT query, "  # noqa: S608 - a number only
             f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"

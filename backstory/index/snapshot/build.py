@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.embeddings.protocol import Vectors
-from backstory.errors import SearchIndexError
+from backstory.base.errors import SearchIndexError
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.keywords import write_keywords
 from backstory.index.engines.vss import VssEngine
 from backstory.index.snapshot import publication
@@ -33,10 +32,11 @@ from backstory.index.snapshot.manifest import (
     find_damage,
     read_manifest,
     record_files,
-    write_mapped,
+    write_frame,
 )
 from backstory.index.snapshot.recall import measure_recall
-from backstory.settings import IndexSettings
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
 
 logger = logging.getLogger(__name__)
 
@@ -84,15 +84,15 @@ def build_index(
 
     Args:
         folder: The folder of the index; made if absent.
-        documents: Rows of :class:`backstory.tables.document_schemas.Documents`; only those with status ``ok`` are
-            indexed.
-        document_chunks: Rows of :class:`backstory.tables.document_schemas.DocumentChunks`; chunks of revisions that are
-            not indexed are dropped.
+        documents: Rows of :class:`backstory.storage.tables.schemas.Documents`; only those with status ``ok``
+            are indexed.
+        document_chunks: Rows of :class:`backstory.storage.tables.schemas.DocumentChunks`; chunks of revisions
+            that are not indexed are dropped.
         vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
         embedder_id: Name of the vectors' embedding space.
         settings: How to build the index and how many snapshots to keep.
         languages: Language of each searched document by id, ISO 639-1, None if unclear; by default they are detected.
-        calibration: The constants of the embedding space, from :func:`backstory.calibration.calibrate`.
+        calibration: The constants of the embedding space, from :func:`backstory.index.calibration.calibrate`.
 
     Returns:
         The version, counts, duration and recall of the current snapshot.
@@ -141,8 +141,8 @@ def build_index(
 def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> None:
     rows = content.chunks.height
     vectors = _write_vectors(folder / VECTORS_FILE, content)
-    write_mapped(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
-    write_mapped(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
+    write_frame(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
+    write_frame(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
     hnsw_settings = content.settings if content.has_hnsw else None
     chunks = content.chunks.drop("document", "title")
     write_database(folder / DATABASE_FILE, content.documents, chunks, vectors, hnsw_settings)
@@ -205,7 +205,9 @@ def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecor
         if counts != (content.documents.height, content.chunks.height):
             raise SearchIndexError(
                 f"{path} holds {counts[0]} documents and {counts[1]} chunks after writing "
-                f"{content.documents.height} and {content.chunks.height}; build the index again"
+                f"{content.documents.height} and {content.chunks.height}; build the index again",
+                code="incompletely_written",
+                path=path,
             )
         if not content.has_hnsw:
             return None

@@ -11,14 +11,14 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from backstory.documents.written import WRITTEN_PREFIX
-from backstory.embeddings.protocol import Vectors
-from backstory.errors import ContractError, InputError
+from backstory.base.errors import ContractError, InputError
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.engines.matches import find_stray_vector
-from backstory.index.engines.stemmers import EACH_BY_ITS_OWN, choose_stemmers
 from backstory.index.snapshot.manifest import FORMAT
-from backstory.languages import detect_language
-from backstory.settings import IndexSettings
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.text.languages import detect_language
+from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
 
 ROWS_AT_ONCE = 8192
 _KEY = ["document_id", "revision"]
@@ -93,13 +93,20 @@ def arrange(
     if unknown.height:
         raise ContractError(
             f"{unknown.height} document chunks belong to no document, such as {unknown['chunk_id'][0]!r}; "
-            "materialize documents and document_chunks together"
+            "materialize documents and document_chunks together",
+            code="unknown_document",
+            chunks=unknown["chunk_id"].to_list(),
         )
     ok = documents.filter(pl.col("status") == "ok").sort("document_id")
     searched = ok.select(_DOCUMENT_COLUMNS)
     for name, column in (("document", searched["document_id"]), ("chunk", document_chunks["chunk_id"])):
         if column.n_unique() < len(column):
-            raise ContractError(f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice")
+            raise ContractError(
+                f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice",
+                code="duplicate",
+                kind=name,
+                id=column.filter(column.is_duplicated())[0],
+            )
     ordered = (
         document_chunks.with_row_index("source")
         .join(
@@ -142,11 +149,21 @@ def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
     if vectors.ndim != 2 or vectors.dtype != np.float32 or vectors.shape[1] == 0:
         raise InputError(
             f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "
-            "(chunks, dimension)"
+            "(chunks, dimension)",
+            code="unusable_vectors",
+            shape=vectors.shape,
+            dtype=str(vectors.dtype),
         )
     if len(vectors) != chunk_count:
         raise InputError(
-            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in the order of the chunks"
+            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in the order of the chunks",
+            code="wrong_count",
+            count=len(vectors),
+            expected=chunk_count,
         )
     if (stray := find_stray_vector(vectors)) is not None:
-        raise InputError(f"vector {stray} is not a finite unit vector; normalise the rows")
+        raise InputError(
+            f"vector {stray} is not a finite unit vector; normalise the rows",
+            code="no_unit_vector",
+            row=stray,
+        )

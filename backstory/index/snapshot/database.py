@@ -11,12 +11,12 @@ from typing import Self
 import duckdb
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from backstory.embeddings.protocol import Vectors
-from backstory.errors import SearchIndexError
-from backstory.settings import IndexSettings
+from backstory.base.errors import SearchIndexError
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 
 VECTOR_INDEX = "chunks_vector"
 
@@ -49,15 +49,16 @@ def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise SearchIndexError(
             f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
-            "(`make install` does)"
+            "(`make install` does)",
+            code="no_vss_extension",
+            version=version,
         ) from error
     return connection
 
 
-def vector_table(vectors: Vectors, name: str) -> pa.Table:
-    """View vectors as an Arrow table without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
-    values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
-    return pa.table({name: pa.array(range(len(vectors)), pa.int64()), "vector": values})
+def vector_frame(vectors: Vectors, name: str) -> pl.DataFrame:
+    """View vectors as a frame without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
+    return pl.DataFrame({name: np.arange(len(vectors)), "vector": vectors})
 
 
 def write_database(
@@ -83,13 +84,13 @@ def write_database(
         if settings is not None:
             connection.execute("SET hnsw_enable_experimental_persistence = true")
         _attach(connection, path, read_only=False)
-        connection.register("document_rows", documents.to_arrow())
-        connection.register("chunk_rows", chunks.with_row_index("row").to_arrow())
+        register_frame(connection, "document_rows", documents)
+        register_frame(connection, "chunk_rows", chunks.with_row_index("row"))
         connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
         if settings is None:
             connection.execute("CREATE TABLE chunks AS SELECT * REPLACE (row::BIGINT AS row) FROM chunk_rows")
         else:
-            connection.register("vector_rows", vector_table(vectors, "row"))
+            register_frame(connection, "vector_rows", vector_frame(vectors, "row"))
             connection.execute(
                 "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
                 f"v.vector::FLOAT[{vectors.shape[1]:d}] AS vector "
@@ -201,9 +202,8 @@ class Database:
         )
 
     def _read(self, query: str) -> pl.DataFrame:
-        """Run a query. The interface for exchange between libraries needs no further ones, as ``pl()`` does."""
         with self.lock:
-            return pl.DataFrame(self.connection.sql(query))
+            return fetch_frame(self.connection, query)
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from backstory.atomic_files import flush
+from backstory.base.files.atomic import flush
 
 HISTORY_FILE: Final = "HISTORY"
 _LINE = re.compile(r"([0-9a-f]{16}) ([0-9a-f]{64}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")

@@ -18,15 +18,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from backstory.atomic_files import lock
-from backstory.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.embeddings.protocol import Vectors
-from backstory.errors import SearchIndexError
+from backstory.base.errors import SearchIndexError
+from backstory.base.files.atomic import lock
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.language_terms import LanguageTerms
-from backstory.settings import IndexSettings
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
 
 FORMAT = 3
 # Formats 1 and 2 have no calibration. Their keyword index holds one language, and words that were found by other rules.
@@ -126,7 +125,8 @@ def find_damage(folder: Path, *, checksums: bool) -> str | None:
         manifest = read_manifest(folder)
     except SearchIndexError as error:
         return str(error)
-    return _find_damaged_file(folder, manifest.files, checksums=checksums)
+    damage = _find_damaged_file(folder, manifest.files, checksums=checksums)
+    return None if damage is None else str(damage)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -138,35 +138,45 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
     except FileNotFoundError as error:
-        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
+        raise _damaged(folder, MANIFEST_FILE, "is absent") from error
     except ValidationError as error:
-        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} cannot be read")) from error
+        raise _damaged(folder, MANIFEST_FILE, "cannot be read") from error
     if manifest.format not in DESCRIBED_FORMATS:
-        raise SearchIndexError(_of_another_format(folder, manifest))
+        raise _of_another_format(folder, manifest)
     return manifest
 
 
-def _of_another_format(folder: Path, manifest: Manifest) -> str:
-    return (
+def _of_another_format(folder: Path, manifest: Manifest) -> SearchIndexError:
+    return SearchIndexError(
         f"search index {folder} has format {manifest.format}, and this version of Backstory searches format "
-        f"{FORMAT}; run `{REBUILD_COMMAND}`"
+        f"{FORMAT}; run `{REBUILD_COMMAND}`",
+        code="other_format",
+        folder=folder,
+        format=manifest.format,
     )
 
 
-def _find_damaged_file(folder: Path, files: Mapping[str, FileRecord], *, checksums: bool) -> str | None:
+def _find_damaged_file(
+    folder: Path, files: Mapping[str, FileRecord], *, checksums: bool
+) -> SearchIndexError | None:
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():
-            return _damaged(folder, f"{name} is absent")
+            return _damaged(folder, name, "is absent")
         if (size := path.stat().st_size) != expected.size:
-            return _damaged(folder, f"{name} has {size} bytes and should have {expected.size}")
+            return _damaged(folder, name, f"has {size} bytes and should have {expected.size}")
         if checksums and _sha256(path) != expected.sha256:
-            return _damaged(folder, f"{name} differs from its checksum")
+            return _damaged(folder, name, "differs from its checksum")
     return None
 
 
-def _damaged(folder: Path, what: str) -> str:
-    return f"search index {folder} is damaged: {what}; delete that folder and run `{REBUILD_COMMAND}`"
+def _damaged(folder: Path, name: str, what: str) -> SearchIndexError:
+    return SearchIndexError(
+        f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`",
+        code="damaged_snapshot",
+        folder=folder,
+        name=name,
+    )
 
 
 class Snapshot:
@@ -187,20 +197,20 @@ class Snapshot:
         self.close = weakref.finalize(self, os.close, _lock_manifest(folder))
         self.manifest = read_manifest(folder)
         if self.manifest.format != FORMAT:
-            raise SearchIndexError(_of_another_format(folder, self.manifest))
+            raise _of_another_format(folder, self.manifest)
         # Before any file is parsed: a parser may crash on a damaged one, or read other rows from it.
         if damage := _find_damaged_file(folder, self.manifest.files, checksums=True):
-            raise SearchIndexError(damage)
+            raise damage
         self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
-        self.rows = read_mapped(folder / ROWS_FILE)
-        self.documents = read_mapped(folder / DOCUMENTS_FILE)
+        self.rows = read_frame(folder / ROWS_FILE)
+        self.documents = read_frame(folder / DOCUMENTS_FILE)
 
 
 def _lock_manifest(folder: Path) -> int:
     try:
         descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
     except FileNotFoundError as error:
-        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} is absent")) from error
+        raise _damaged(folder, MANIFEST_FILE, "is absent") from error
     lock(descriptor, shared=True)
     return descriptor
 
@@ -229,21 +239,18 @@ def read_documents(folder: Path) -> pl.DataFrame:
     """
     record = read_manifest(folder).files.get(DOCUMENTS_FILE)
     if record is None:
-        raise SearchIndexError(_damaged(folder, f"{MANIFEST_FILE} does not name {DOCUMENTS_FILE}"))
+        raise _damaged(folder, MANIFEST_FILE, f"does not name {DOCUMENTS_FILE}")
     if damage := _find_damaged_file(folder, {DOCUMENTS_FILE: record}, checksums=True):
-        raise SearchIndexError(damage)
-    return read_mapped(folder / DOCUMENTS_FILE)
+        raise damage
+    return read_frame(folder / DOCUMENTS_FILE)
 
 
-def write_mapped(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame so that :func:`read_mapped` can map it."""
+def write_frame(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame as Arrow's file format, which :func:`read_frame` reads."""
     frame.write_ipc(path, compression="uncompressed")
 
 
-def read_mapped(path: Path) -> pl.DataFrame:
-    """Map a frame that :func:`write_mapped` wrote, without loading it into memory."""
-    with pa.memory_map(str(path)) as source:
-        frame = pl.from_arrow(pa.ipc.open_file(source).read_all())
-    if not isinstance(frame, pl.DataFrame):
-        raise SearchIndexError(f"{path} holds no table; run `{REBUILD_COMMAND}`")
-    return frame
+def read_frame(path: Path) -> pl.DataFrame:
+    """Read a frame that :func:`write_frame` wrote."""
+    with path.open("rb") as file:
+        return pl.read_ipc(file)

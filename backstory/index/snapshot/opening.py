@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.errors import EmbedderMismatchError, NoIndexError, SearchIndexError, StaleIndexWarning
+from backstory.base.errors import EmbedderMismatchError, NoIndexError, SearchIndexError, StaleIndexWarning
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.history import Publication, read_history
 from backstory.index.snapshot.manifest import REBUILD_COMMAND, Snapshot, hash_manifest
@@ -36,7 +36,10 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
         index.close()
         raise EmbedderMismatchError(
             f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
-            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index"
+            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index",
+            folder=folder,
+            embedder=index.embedder_id,
+            wanted=embedder_id,
         )
     return index
 
@@ -77,7 +80,11 @@ def open_last_good(folder: Path, *, embedder_id: str, list_documents: Callable[[
             )
             warnings.warn(told, StaleIndexWarning, stacklevel=2)
             return SearchIndex(snapshot, degraded=told)
-    raise SearchIndexError(f"{damage}. There is no earlier snapshot that could be served instead") from damage
+    raise SearchIndexError(
+        f"{damage}. There is no earlier snapshot that could be served instead",
+        code="no_good_snapshot",
+        **damage.values,
+    ) from damage
 
 
 def _open_verified(folder: Path, embedder_id: str) -> SearchIndex:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.atomic_files import flush, lock
-from backstory.errors import NoIndexError, SearchIndexError
+from backstory.base.errors import NoIndexError, SearchIndexError
+from backstory.base.files.atomic import flush, lock
 from backstory.index.snapshot.history import (
     HISTORY_FILE,
     add_publication,
@@ -83,10 +83,15 @@ def require_current(folder: Path) -> str:
     """
     version = current_version(folder)
     if not version and has_pointer(folder):
-        raise SearchIndexError(f"{folder / CURRENT_FILE} is damaged or gone; run `{REBUILD_COMMAND}`")
+        raise SearchIndexError(
+            f"{folder / CURRENT_FILE} is damaged or gone; run `{REBUILD_COMMAND}`",
+            code="damaged_publication",
+            path=folder / CURRENT_FILE,
+        )
     if not version:
         raise NoIndexError(
-            f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
+            f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`",
+            folder=folder,
         )
     return version
 
@@ -100,7 +105,9 @@ def require_listed_manifest(folder: Path, version: str) -> None:
     listed = {published.version: published.manifest for published in read_history(folder)}
     if version in listed and hash_manifest(folder / version) != listed[version]:
         raise SearchIndexError(
-            f"the manifest of {folder / version} is not the one that was published; run `{REBUILD_COMMAND}`"
+            f"the manifest of {folder / version} is not the one that was published; run `{REBUILD_COMMAND}`",
+            code="unpublished_manifest",
+            folder=folder / version,
         )
 
 

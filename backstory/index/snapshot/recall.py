@@ -7,13 +7,13 @@ import logging
 import numpy as np
 import polars as pl
 
-from backstory.embeddings.protocol import Vectors
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.matches import Matches
 from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.manifest import HnswRecord
+from backstory.models.embeddings.protocol import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,8 @@ REMEDY = "raise index.ef_search (which costs time per query), or index.hnsw_m an
 
 _BEST_FIVE = SearchRequest(top_k=5)
 _SEED = 5
-# Makes queries as hard as the small talk of real chats, see docs/performance.md; a share of one half is far harder.
+# Makes queries as hard as the small talk of real chats; a share of one half is far harder
+# (docs/studies/approximate-search.md).
 _OTHER_SHARE = 0.35
 
 

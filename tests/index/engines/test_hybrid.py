@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.errors import SearchIndexError
-from backstory.index import SearchRequest, open_index
+from backstory.base.errors import SearchIndexError
 from backstory.index.engines.scope import Scope
+from backstory.index.request import SearchRequest
+from backstory.index.snapshot.opening import open_index
+from tests.errors import raises
 
 
 @given(
@@ -92,5 +94,5 @@ def test_only_an_hnsw_index_needs_the_extension(
     corpus.build(tmp_path / "plain")
     with open_index(tmp_path / "plain") as index:
         assert index.describe(corpus.chunks["chunk_id"][:2]).height == 2
-    with pytest.raises(SearchIndexError, match="finds no vss extension"):
+    with raises(SearchIndexError, "no_vss_extension"):
         corpus.build(tmp_path / "approximate", ann_min_rows=0)

@@ -9,10 +9,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from backstory.index import Filters, SearchRequest, open_index
 from backstory.index.engines.vss import MOST_FETCHED, VssEngine, _nearest
+from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import DATABASE_FILE, read_manifest
+from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.recall import SAMPLED_QUERIES
 
 ABSENT = np.empty((0, 24), np.float32)

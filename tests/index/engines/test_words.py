@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.errors import SettingsError
-from backstory.index.engines.words import Words
+from backstory.base.errors import SettingsError
+from backstory.text.words import Words
+from tests.errors import raises
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_other_languages_have_their_own_stems_and_stop_words() -> None:
 
 
 def test_an_unknown_language_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"'latin' is not known; use one of arabic, .*, or none"):
+    with raises(SettingsError, "unknown_language", language="latin"):
         Words("latin")
 
 

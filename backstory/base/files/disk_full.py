@@ -1,0 +1,67 @@
+"""Recognises that a disk is full, which every library reports in its own way, and says so in one sentence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from backstory.base.errors import BackstoryError, DiskFullError
+
+# No space; the quota of the user; a limit of the size of files.
+_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SENTENCES: Final = tuple(os.strerror(number) for number in _ERRORS)
+# SQLite needs this much to begin, and reports less as an error of reading or writing.
+_LEAST_BYTES: Final = 1 << 20
+_SQLITE_ERRORS: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+
+
+@contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """Raise a :class:`DiskFullError` in place of whatever an error is that a full disk caused.
+
+    Args:
+        folder: A folder on the disk that is written to.
+
+    Raises:
+        DiskFullError: The disk is full. Every other error is raised as it is.
+    """
+    try:
+        yield
+    except BackstoryError:
+        raise
+    except Exception as error:
+        if not is_of_full_disk(error, folder):
+            raise
+        raise DiskFullError(_describe(error, folder)) from error
+
+
+def is_of_full_disk(error: BaseException, folder: Path) -> bool:
+    """Say whether an error means that a disk is full, or a quota or limit is reached."""
+    if isinstance(error, OSError) and error.errno in _ERRORS:
+        return True
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return code == sqlite3.SQLITE_FULL or (code in _SQLITE_ERRORS and _count_free(folder) < _LEAST_BYTES)
+    # DuckDB and Polars pass the sentence of the operating system on, in exceptions of their own.
+    return any(sentence in str(error) for sentence in _SENTENCES)
+
+
+def _describe(error: Exception, folder: Path) -> str:
+    free = _count_free(folder)
+    name = getattr(error, "filename", None)
+    where = f" while {os.fsdecode(name)} was written" if isinstance(name, str | bytes | os.PathLike) else ""
+    return (
+        f"the disk of {folder} is full{where}: {free / 1e6:,.1f} MB are free (or a quota or a limit of file sizes is "
+        "reached). Whatever was finished is kept, and nothing is left half written; free some space and give the "
+        "command again, which continues from there"
+    )
+
+
+def _count_free(folder: Path) -> int:
+    status = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,53 @@
+"""Deterministic identifiers and cache keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+WHOLE_WINDOW = "window"
+"""Suffix of the id of a whole-window query: ``{window_id}#window``."""
+
+
+def digest(parts: Iterable[str], *, length: int = 32) -> str:
+    """Hash a sequence of strings into hexadecimal characters.
+
+    Each part is preceded by its length, so ``("ab", "c")`` and ``("a", "bc")`` differ.
+
+    Args:
+        parts: The strings to hash, in a fixed order.
+        length: Number of hexadecimal characters, an even number of at most 128.
+
+    Returns:
+        ``length`` lower-case hexadecimal characters of a BLAKE2b hash.
+    """
+    state = hashlib.blake2b(digest_size=length // 2)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        state.update(len(encoded).to_bytes(8, "little"))
+        state.update(encoded)
+    return state.hexdigest()
+
+
+def digest_json(value: Any, *, length: int = 32) -> str:
+    """Hash a JSON-serializable value, independent of the order of mapping keys."""
+    return digest([json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)], length=length)
+
+
+def document_chunk_id(document_id: str, revision: str, page: int | None, method: str, index: int) -> str:
+    """Make the id of a stored chunk: ``{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}``."""
+    return f"{document_id}#rev:{revision}#p:{page or 0}#m:{method}#c:{index}"
+
+
+WRITTEN_PREFIX: Final = "../"
+"""Start of the uri of a written post: ``../`` and its path relative to the workspace. No other uri starts so."""
+
+
+def is_written(uri: str) -> bool:
+    """Return whether a document is a post that Backstory wrote."""
+    return uri.startswith(WRITTEN_PREFIX)
+
+
+PSEUDONYM_PREFIX: Final = "member-"

@@ -1,0 +1,187 @@
+"""Searching texts by an expression that a person or an agent wrote, in the process with limits.
+
+The package ``regex`` checks its time limit between steps of a search, and a recursion, a long literal or the
+compilation takes none of these steps: such an expression takes a gigabyte of memory, or minutes. An engine that takes
+linear time (``google-re2``) would need no limits, but knows no expressions that look around or refer back, and is
+slower where much is found. A process that ends at its limits keeps the whole language.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import regex
+
+from backstory.base.errors import InputError
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox.worker import run_limited
+
+MEGABYTES: Final = 512
+"""Memory (MiB) that a search may take in addition to the code and the first texts."""
+
+_BATCH_CHARACTERS: Final = 8_000_000
+_SHOWN: Final = 80
+_TASK: Final = f"{__name__}:search_request"
+
+
+@dataclass(frozen=True)
+class FoundPlaces:
+    """Where an expression matches.
+
+    Attributes:
+        places: Number of the text, first character and the one after the last of each match that is given, in order.
+        count: Number of all matches.
+        texts: Number of texts with a match.
+    """
+
+    places: list[tuple[int, int, int]]
+    count: int
+    texts: int
+
+
+def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]:
+    """Compile an expression, in which ``^`` and ``$`` match at lines.
+
+    Raises:
+        InputError: It is no regular expression.
+    """
+    try:
+        return regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
+    except RecursionError as error:
+        raise InputError(
+            f"{shorten(pattern)} is nested too deeply; write it with fewer groups",
+            code="nested_too_deeply",
+            pattern=pattern,
+        ) from error
+    except regex.error as error:
+        raise InputError(
+            f"{shorten(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
+            code="invalid_expression",
+            pattern=pattern,
+        ) from error
+
+
+def find_places(
+    compiled: regex.Pattern[str], texts: Iterable[str], *, limit: int, offset: int, seconds: float
+) -> FoundPlaces:
+    """Find the matches of a compiled expression, without those that hold no character.
+
+    Args:
+        compiled: The expression.
+        texts: The texts.
+        limit: Most matches that are given; all are counted.
+        offset: Number of matches to pass over.
+        seconds: Processor time that this process may take meanwhile.
+
+    Raises:
+        TimeoutError: It takes longer.
+    """
+    deadline = time.process_time() + seconds
+    places: list[tuple[int, int, int]] = []
+    count = holding = 0
+    for number, text in enumerate(texts):
+        before = count
+        left = deadline - time.process_time()
+        if left <= 0:
+            raise TimeoutError
+        for found in compiled.finditer(text, timeout=left):
+            if found.end() > found.start():
+                if offset <= count < offset + limit:
+                    places.append((number, *found.span()))
+                count += 1
+        holding += count > before
+    return FoundPlaces(places, count, holding)
+
+
+def find_limited(
+    pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int, seconds: float
+) -> FoundPlaces:
+    """Compile an expression and find its matches, both in the process with limits.
+
+    Args:
+        pattern: A regular expression of the package ``regex``.
+        texts: The texts.
+        ignore_case: Whether upper and lower case are the same.
+        limit: Most matches that are given; all are counted.
+        offset: Number of matches to pass over.
+        seconds: Processor time that the search may take.
+
+    Raises:
+        InputError: The pattern is no regular expression.
+        TimeoutError: It takes more time.
+        ReadingLimitError: It takes more time or memory than its process may.
+    """
+    places: list[tuple[int, int, int]] = []
+    first = count = holding = 0
+    left = seconds
+    for batch in _batch(texts):
+        encoded = [text.encode() for text in batch]
+        header = {
+            "pattern": pattern,
+            "ignore_case": ignore_case,
+            "limit": limit - len(places),
+            "offset": max(offset - count, 0),
+            "seconds": left,
+            "sizes": [len(text) for text in encoded],
+        }
+        request = b"".join([json.dumps(header).encode(), b"\n", *encoded])
+        # The process ends itself only where the expression never looks at its own limit, which comes first.
+        limits = ReadingLimits(math.ceil(left) + 1, MEGABYTES)
+        answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
+        if "error" in answer:
+            raise InputError(answer["error"], code=answer["code"], pattern=pattern)
+        left -= answer["seconds"]
+        if answer["is_late"] or left <= 0:
+            raise TimeoutError
+        places += [(first + number, start, end) for number, start, end in answer["places"]]
+        first, count, holding = first + len(batch), count + answer["count"], holding + answer["texts"]
+    return FoundPlaces(places, count, holding)
+
+
+def shorten(pattern: str) -> str:
+    """Quote an expression in a message, without the rest of a long one."""
+    return repr(pattern) if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]!r}…"
+
+
+def search_request(request: bytes) -> bytes:
+    """Handle a request of :func:`find_limited` in the process with limits."""
+    line, _, _ = request.partition(b"\n")
+    wanted = json.loads(line)
+    started = time.process_time()
+    try:
+        compiled = compile_expression(wanted["pattern"], ignore_case=wanted["ignore_case"])
+        texts = _cut(memoryview(request)[len(line) + 1 :], wanted["sizes"])
+        found = find_places(
+            compiled, texts, limit=wanted["limit"], offset=wanted["offset"], seconds=wanted["seconds"]
+        )
+    except InputError as error:
+        return json.dumps({"error": str(error), "code": error.code}).encode()
+    except TimeoutError:
+        found = None
+    answer = {"is_late": found is None, "seconds": time.process_time() - started}
+    return json.dumps(answer | (vars(found) if found else {})).encode()
+
+
+def _batch(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Group texts, so that the process holds a part of them at a time; there is one group at least."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and size + len(text) > _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    yield batch
+
+
+def _cut(content: memoryview, sizes: Iterable[int]) -> Iterator[str]:
+    start = 0
+    for size in sizes:
+        yield str(content[start : start + size], "utf-8")
+        start += size

@@ -1,0 +1,123 @@
+"""Log output on standard error: text by default, or one JSON object per line.
+
+Messages of the library follow the form ``words name=%d name=%s``: the words are the event, and the names are the
+fields of its values. A message of another form is a sentence and has the event ``message``. A record may carry further
+fields as ``extra={"fields": {...}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO, TypeAlias, get_args
+
+from backstory.base.environment import LOG_FORMAT_VARIABLE, read_log_format
+from backstory.base.errors import InputError
+from backstory.base.telemetry.scope import current_fields
+
+LogFormat: TypeAlias = Literal["text", "json"]
+LOG_FORMATS: Final[tuple[LogFormat, ...]] = get_args(LogFormat)
+
+PRINTED: Final = {"printed": True}
+"""``extra`` of a warning that the summary of ``backstory run`` prints, too; the text format leaves it out."""
+
+_LOGGERS: Final = ("backstory", "pipelines", "opentelemetry")
+_SERVING: Final = ("mcp", "uvicorn")
+"""Libraries of servers, of which only warnings are shown."""
+_PLACEHOLDER = re.compile(r"%%|(?:(\w+)=)?%[-+ #0]*\d*(?:\.\d+)?[sdrfgexi]")
+_SENTENCE: Final = "message"
+
+
+def configure_logs(chosen: LogFormat | None = None) -> None:
+    """Send the log records of this process to standard error.
+
+    Text shows warnings, except the :data:`PRINTED` ones. JSON shows every event of Backstory at level INFO and above.
+
+    Args:
+        chosen: The format; None takes that of ``BACKSTORY_LOG_FORMAT``, else text.
+
+    Raises:
+        InputError: The variable names no format.
+    """
+    chosen = chosen or _read_format()
+    handler = _StandardError()
+    handler.setLevel(logging.INFO if chosen == "json" else logging.WARNING)
+    handler.setFormatter(JsonLines() if chosen == "json" else _TextLines("%(message)s"))
+    if chosen == "text":
+        handler.addFilter(lambda record: not getattr(record, "printed", False))
+    for name in (*_LOGGERS, *_SERVING):
+        logger = logging.getLogger(name)
+        for earlier in [known for known in logger.handlers if isinstance(known, _StandardError)]:
+            logger.removeHandler(earlier)
+        logger.addHandler(handler)
+        if chosen == "json":
+            logger.setLevel(logging.INFO if name in _LOGGERS else logging.WARNING)
+
+
+def _read_format() -> LogFormat:
+    named = read_log_format() or "text"
+    for known in LOG_FORMATS:
+        if named == known:
+            return known
+    raise InputError(
+        f"{LOG_FORMAT_VARIABLE} is {named!r}; set it to {' or '.join(LOG_FORMATS)}, or unset it",
+        code="unknown_value",
+        variable=LOG_FORMAT_VARIABLE,
+        value=named,
+    )
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON: time, level, logger, event, message, and the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, in ASCII, so that no text can break it."""
+        event, fields = read_event(record)
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": event,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        others = {**current_fields(), **fields}
+        line.update({name: _plain(value) for name, value in others.items() if name not in line})
+        return json.dumps(line, default=str, allow_nan=False)
+
+
+def read_event(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
+    """Return the event of a record and its fields, read from the form of its message and from ``fields``."""
+    extra: Mapping[str, Any] = getattr(record, "fields", {})
+    if not isinstance(record.msg, str) or not isinstance(record.args, tuple):
+        return _SENTENCE, dict(extra)
+    found = [match for match in _PLACEHOLDER.finditer(record.msg) if match[0] != "%%"]
+    named = {match[1]: value for match, value in zip(found, record.args, strict=False) if match[1]}
+    words = record.msg[: found[0].start()].strip() if named else ""
+    return words or _SENTENCE, {**named, **extra}
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {super().format(record)}"
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at that moment, which may be another stream than at the start."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

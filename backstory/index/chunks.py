@@ -1,0 +1,215 @@
+"""Cutting documents into the chunks that are stored, embedded and searched."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.base.ids import digest, document_chunk_id
+from backstory.settings.chunks import ChunkSettings
+from backstory.storage.tables.contracts import conform, empty, polars_schema
+from backstory.storage.tables.schemas import DocumentChunks
+from backstory.text.chunking.chunkers import Chunker, choose_chunker
+from backstory.text.chunking.cut import Span
+from backstory.text.chunking.pages import Pages, find_line_ends
+from backstory.text.chunking.titled_texts import FINGERPRINT, TitledText, cut_titled_texts, introduce
+from backstory.text.chunking.tokens import CountTokens
+
+logger = logging.getLogger(__name__)
+
+_REVISION_OF_CUTTING = "3"
+"""Increase this when documents are cut in another way whatever their chunker."""
+_RECOGNISED: Final = "ocr"
+"""Method in the id of a chunk with text that was recognised in an image."""
+_KEY: Final = ("document_id", "revision")
+_READ: Final = ("title", "text", "format", "page_starts", "confidences", "chunker")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A revision to cut.
+
+    Attributes:
+        document_id: Its document.
+        revision: The revision.
+        titled: Its text, title, pages and chunker.
+        fingerprint: Hash of all that decides its chunks.
+    """
+
+    document_id: str
+    revision: str
+    titled: TitledText
+    fingerprint: str
+
+
+def cut_document_chunks(
+    documents: pl.DataFrame,
+    settings: ChunkSettings,
+    *,
+    max_tokens: int,
+    count_tokens: CountTokens,
+    counter_id: str,
+    previous: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """Cut documents so that each chunk, with its title and headings, fits into the embedder.
+
+    Args:
+        documents: Table :class:`~backstory.storage.tables.schemas.Documents`; only rows of status ``ok`` are
+            cut.
+        settings: The chunkers and their sizes.
+        max_tokens: The embedder's maximum input, which no chunk exceeds.
+        count_tokens: Counts many texts at once, special tokens included.
+        counter_id: Id of the tokenizer; if it changed, all documents are cut again.
+        previous: The table of the last run; chunks of revisions that were cut in the same way are reused.
+
+    Returns:
+        Table :class:`~backstory.storage.tables.schemas.DocumentChunks`, in the order of the documents.
+        ``token_count`` counts ``text`` alone. The text that :func:`embedding_texts` builds for a row never exceeds the
+        ceiling. ``heading`` is empty for a document whose title and headings would take half of the ceiling.
+
+    Raises:
+        InputError: The title of a document leaves no room for text below the ceiling.
+    """
+    started = time.perf_counter()
+    current = documents.filter(pl.col("status") == "ok").select(*_KEY, *_READ)
+    names = [
+        settings.chunkers.get(file_format, stated)
+        for file_format, stated in current.select("format", "chunker").iter_rows()
+    ]
+    chunkers = {name: choose_chunker(name, settings, max_tokens=max_tokens) for name in set(names)}
+    sources = [
+        _name_source(row, chunkers[name], counter_id)
+        for name, row in zip(names, current.iter_rows(named=True), strict=True)
+    ]
+    kept = _take_over(previous, sources)
+    known = set(kept.select(_KEY).unique().iter_rows())
+    pending = [source for source in sources if (source.document_id, source.revision) not in known]
+    spans = cut_titled_texts([source.titled for source in pending], count_tokens) if pending else []
+    chunks = pl.concat([kept, _make_rows(pending, spans)])
+    order = current.select(_KEY).with_row_index("document")
+    table = (
+        chunks.join(order, on=_KEY, how="left", maintain_order="left")
+        .sort("document", "chunk_index")
+        .drop("document")
+    )
+    logger.info(
+        "documents cut into chunks",
+        extra={
+            "documents": current.height,
+            "documents_cut": len(pending),
+            "chunks": table.height,
+            "seconds": round(time.perf_counter() - started, 3),
+        },
+    )
+    return table
+
+
+def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
+    """Build the texts to embed for chunks: title, headings, an empty line, text.
+
+    A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
+
+    Args:
+        chunks: Table :class:`~backstory.storage.tables.schemas.DocumentChunks`.
+        documents: Table :class:`~backstory.storage.tables.schemas.Documents` with the revisions of the chunks.
+
+    Returns:
+        One text per chunk, in their order.
+
+    Raises:
+        InputError: A chunk's document is not in the table.
+    """
+    titled = chunks.select("document_id", "revision", "heading", "text").join(
+        documents.select("document_id", "revision", "title"),
+        on=["document_id", "revision"],
+        how="left",
+        maintain_order="left",
+    )
+    absent = titled.filter(pl.col("title").is_null())
+    if absent.height:
+        raise InputError(
+            f"{absent.height} chunks belong to no row of documents, for example of document "
+            f"{absent['document_id'][0]}; materialize document_chunks again",
+            code="unknown_document",
+            document_id=absent["document_id"][0],
+        )
+    rows = titled.select("title", "heading", "text").iter_rows()
+    return [introduce(title, heading, text) + text for title, heading, text in rows]
+
+
+def _name_source(row: Mapping[str, Any], chunker: Chunker, counter_id: str) -> _Source:
+    """Gather what the chunks of a document depend on, and name it by a hash.
+
+    A revision is named after the bytes of its file, of which another version of a reader may make another text.
+    """
+    parts = [
+        *(_REVISION_OF_CUTTING, chunker.fingerprint, counter_id, FINGERPRINT),
+        *(row["title"], row["text"], json.dumps([row["page_starts"], row["confidences"]])),
+    ]
+    return _Source(
+        document_id=row["document_id"],
+        revision=row["revision"],
+        titled=TitledText(
+            row["document_id"],
+            row["title"],
+            row["text"],
+            Pages(row["page_starts"], row["confidences"]),
+            chunker,
+        ),
+        fingerprint=digest(parts, length=8),
+    )
+
+
+def _take_over(previous: pl.DataFrame | None, sources: Sequence[_Source]) -> pl.DataFrame:
+    if previous is None:
+        return empty(DocumentChunks)
+    wanted = pl.DataFrame(
+        [(source.document_id, source.revision, source.fingerprint) for source in sources],
+        schema=dict.fromkeys([*_KEY, "fingerprint"], pl.String),
+        orient="row",
+    )
+    return (
+        conform(previous, DocumentChunks)
+        .with_columns(fingerprint=pl.col("chunk_id").str.extract("#m:[a-z]+-([0-9a-f]+)#c:[0-9]+$"))
+        .join(wanted, on=[*_KEY, "fingerprint"], how="semi", maintain_order="left")
+        .drop("fingerprint")
+    )
+
+
+def _make_rows(sources: Sequence[_Source], spans: Sequence[list[Span]]) -> pl.DataFrame:
+    rows = [row for source, cut in zip(sources, spans, strict=True) for row in _describe_chunks(source, cut)]
+    return pl.DataFrame(rows, schema=polars_schema(DocumentChunks), orient="row")
+
+
+def _describe_chunks(source: _Source, spans: Sequence[Span]) -> Iterator[tuple[object, ...]]:
+    text, pages = source.titled.text, source.titled.pages
+    line_ends = find_line_ends(text).tolist()
+    for index, span in enumerate(spans):
+        first, last = pages.find(span.start, span.end) or (None, None)
+        confidence = None if first is None or last is None else pages.find_confidence(first, last)
+        method = source.titled.chunker.name if confidence is None else _RECOGNISED
+        named = f"{method}-{source.fingerprint}"
+        yield (
+            document_chunk_id(source.document_id, source.revision, first, named, index),
+            source.document_id,
+            source.revision,
+            index,
+            first,
+            last,
+            1 + bisect_left(line_ends, span.start),
+            1 + bisect_left(line_ends, span.end - 1),
+            span.start,
+            span.end,
+            span.heading,
+            confidence,
+            text[span.start : span.end],
+            span.token_count,
+        )

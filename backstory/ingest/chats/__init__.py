@@ -1,0 +1,1 @@
+"""Chat exports to messages: one reader per format, in one registry."""

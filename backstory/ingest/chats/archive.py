@@ -1,0 +1,74 @@
+"""Messages kept even after they disappear from the exports: one Parquet file per conversation.
+
+Each row is a row of the table ``messages``, so the archive contains no name that the table does not contain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.ids import digest
+from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.parquet import replace_file
+from backstory.storage.tables.schemas import Messages
+
+ARCHIVE_SCHEMA: Final = pl.Schema({**polars_schema(Messages), "reading": pl.String(), "held": pl.Boolean()})
+"""Columns of ``messages``, a hash of how the row was read, and whether an export contained it at the last run."""
+
+
+def read_archive(folder: Path) -> pl.DataFrame:
+    """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
+
+    Raises:
+        WorkspaceError: A file is damaged; its messages may exist nowhere else.
+    """
+    frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
+    for path in _list_files(folder):
+        try:
+            frames.append(pl.read_parquet(path).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA))
+        except pl.exceptions.PolarsError as error:
+            raise WorkspaceError(
+                f"{path} is damaged; restore it from a backup, or delete it to lose the messages that only it holds",
+                code="damaged_record",
+                path=path,
+            ) from error
+    return pl.concat(frames)
+
+
+def write_archive(folder: Path, kept: pl.DataFrame) -> None:
+    """Replace the files of the given conversations only.
+
+    Args:
+        folder: The folder of the archive, created if absent.
+        kept: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
+    """
+    for (conversation,), rows in kept.group_by("conversation_id", maintain_order=True):
+        path = _path_of(folder, str(conversation))
+        replace_file(path, rows)
+        path.chmod(0o600)
+
+
+def drop_archived(folder: Path, conversations: Sequence[str]) -> None:
+    """Delete the files of some conversations."""
+    for conversation in conversations:
+        _path_of(folder, conversation).unlink(missing_ok=True)
+
+
+def hash_archive(folder: Path) -> str:
+    """Hash the bytes of all files; empty if there are none."""
+    files = _list_files(folder)
+    return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files]) if files else ""
+
+
+def _path_of(folder: Path, conversation: str) -> Path:
+    return folder / f"{digest([conversation], length=16)}.parquet"
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))

@@ -1,0 +1,217 @@
+"""The items of a chat reader -> the rows of an export, in memory that grows only with the messages themselves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.ingest.chats.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread
+from backstory.ingest.chats.formats.table_values import read_text
+from backstory.ingest.chats.json_stream import BrokenJsonError
+from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, ParsedExport, unread_frame
+from backstory.ingest.chats.times import local_to_utc
+from backstory.text.encoding import UTF8
+
+_ROWS_AT_ONCE: Final = 50_000
+_MOST_PEOPLE: Final = 10**9
+_MOMENTS: Final = ("timestamp", "edited_at")
+_LOCAL: Final = "_local"
+_BUILT: Final = pl.Schema(
+    {
+        **{name: dtype for name, dtype in {**ROW_SCHEMA, **CHAT_SCHEMA}.items() if name != "seq"},
+        **{name + _LOCAL: pl.Datetime("us") for name in _MOMENTS},
+    }
+)
+
+
+def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
+    """Collect what a chat reader reads.
+
+    A later record of the same message replaces an earlier one. If the file breaks off, what was read before is kept,
+    and the place is unread.
+
+    Args:
+        items: In the order of the export.
+        timezone: Time zone of times that state none.
+
+    Returns:
+        The messages, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in the
+        export, from 1, as line.
+    """
+    collected = _Collected()
+    try:
+        for item in items:
+            collected.add(item)
+    except BrokenJsonError as error:
+        collected.add(Unread(f"{error}; nothing after it was read"))
+    return collected.parse(timezone)
+
+
+def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
+    """Tell further names of one person from those of several people, which say nothing about who is meant.
+
+    Args:
+        claimed: The people's names as authors, by their further names.
+
+    Returns:
+        Further names of one person, each mapped to the name as author; further names of several people.
+    """
+    aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
+    return aliases, frozenset(claimed.keys() - aliases.keys())
+
+
+class _Collected:
+    """The items so far, the messages among them as compressed tables, which need a third of the memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._rows: list[tuple[Any, ...]] = []
+        self._records = 0
+        self._unread: dict[int, str] = {}
+        self._deleted: set[tuple[str | None, str]] = set()
+        self._chats: dict[str, str] = {}
+        self._people: set[str] = set()
+        self._aliases: dict[str, set[str]] = {}
+
+    def add(self, item: Item) -> None:
+        """Add an item."""
+        if isinstance(item, Chat):
+            self._chats[item.key] = item.name
+        elif isinstance(item, Person):
+            self._people.add(item.name)
+            for alias in item.aliases:
+                if alias != item.name:
+                    self._aliases.setdefault(alias, set()).add(item.name)
+        else:
+            self._records += 1
+            if isinstance(item, ChatMessage):
+                self._add_message(item)
+            elif isinstance(item, Deleted):
+                self._deleted.add((item.chat, item.key))
+            else:
+                self._unread[self._records] = item.reason
+
+    def _add_message(self, message: ChatMessage) -> None:
+        try:
+            author = read_text(message.author, "author")
+            text = read_text(message.text, "text")
+        except ValueError as error:
+            self._unread[self._records] = str(error)
+            return
+        sent, sent_local = _split(message.sent)
+        edited, edited_local = _split(message.edited)
+        self._rows.append(
+            (
+                *(sent, (author or "").strip() or None, text, message.kind, message.is_edited),
+                *(message.chat, message.key, message.reply_to, _count(message.reactions), edited),
+                *(sent_local, edited_local),
+            )
+        )
+        if len(self._rows) == _ROWS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns = zip(*self._rows, strict=True) if self._rows else iter([()] * len(_BUILT))
+        series = [
+            pl.Series(name, values, dtype=dtype)
+            for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
+        ]
+        packed = io.BytesIO()
+        built = pl.DataFrame(series)
+        built.write_ipc_stream(packed, compression="zstd")
+        self._hashes.append(_hash_keys(built))
+        self._parts.append(packed.getvalue())
+        self._rows = []
+
+    def parse(self, timezone: str) -> ParsedExport:
+        """Make the result of all items."""
+        self._flush()
+        self._parts.reverse()
+        frames, is_local = [], False
+        while self._parts:
+            part = pl.read_ipc_stream(io.BytesIO(self._parts.pop()))
+            locals_of_part = part.select(pl.col(f"{name}{_LOCAL}" for name in _MOMENTS))
+            is_local = is_local or locals_of_part.null_count().sum_horizontal().item() < 2 * len(part)
+            frames.append(_mark_deleted(_to_utc(part, timezone), self._deleted))
+        rows = _keep_last(pl.concat(frames), _find_repeated(self._hashes))
+        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
+        aliases, shared = split_aliases(self._aliases)
+        return ParsedExport(
+            rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
+            unread_frame(self._unread),
+            encoding=UTF8,
+            timezone=timezone if is_local else None,
+            chats=self._chats,
+            aliases=aliases,
+            people=shared.union(self._people),
+        )
+
+
+def _count(reactions: Iterable[tuple[str, int]]) -> list[dict[str, str | int]]:
+    """Give the reactions with a number of people that can be one."""
+    return [{"emoji": emoji, "count": count} for emoji, count in reactions if 0 < count <= _MOST_PEOPLE]
+
+
+def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Give a time that states its zone first, any other second."""
+    return (moment, None) if moment is None or moment.tzinfo else (None, moment)
+
+
+def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    return rows.with_columns(
+        pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
+        for name in _MOMENTS
+    ).drop(f"{name}{_LOCAL}" for name in _MOMENTS)
+
+
+def _hash_keys(rows: pl.DataFrame) -> NDArray[np.uint64]:
+    """Hash chat and key of each message that has a key."""
+    hashes = (pl.col("chat").hash(1) ^ pl.col("key").hash(2)).alias("hash")
+    return rows.filter(pl.col("key").is_not_null()).select(hashes).to_series().to_numpy()
+
+
+def _find_repeated(hashes: Sequence[NDArray[np.uint64]]) -> pl.Series:
+    """Return the hashes that occur more than once."""
+    ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+    return pl.Series(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]), dtype=pl.UInt64)
+
+
+def _keep_last(rows: pl.DataFrame, repeated: pl.Series) -> pl.DataFrame:
+    """Keep the last record of each message; messages without a key are all different.
+
+    Only messages whose hash occurs several times are compared, which are few: to compare all takes much memory.
+    """
+    if repeated.is_empty():
+        return rows
+    hashes = pl.col("chat").hash(1) ^ pl.col("key").hash(2)
+    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
+    likely = rows.select("chat", "key", place).filter(
+        pl.col("key").is_not_null(), hashes.is_in(repeated.implode())
+    )
+    former = likely.filter(~pl.struct("chat", "key").is_last_distinct())["place"]
+    return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(former.implode()))
+
+
+def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:
+    """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
+    if not deleted:
+        return rows
+    listed = pl.DataFrame(
+        sorted(deleted, key=str), schema={"chat": pl.String, "key": pl.String}, orient="row"
+    )
+    is_deleted = pl.struct("chat", "key").is_in(listed.to_struct().implode())
+    return rows.with_columns(
+        pl.when(is_deleted).then(None).otherwise("text").alias("text"),
+        pl.when(is_deleted).then(pl.lit("system")).otherwise("kind").alias("kind"),
+        pl.when(is_deleted)
+        .then(pl.lit([], CHAT_SCHEMA["reactions"]))
+        .otherwise("reactions")
+        .alias("reactions"),
+    )

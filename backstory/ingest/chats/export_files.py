@@ -1,0 +1,280 @@
+"""The files of a folder of chat exports: which may be exports, and which are skipped by a rule."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from backstory.base.errors import WorkspaceError
+from backstory.ingest.chats.export_parts import (
+    MAILDIR_FOLDERS,
+    hash_folder,
+    is_export_folder,
+    is_maildir,
+    is_part,
+    is_slack_folder,
+    list_parts,
+    open_export,
+)
+from backstory.ingest.chats.file_kinds import kind_of_name
+from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+
+_SUFFIXES: Final = frozenset([".txt", ".zip", ".csv", ".tsv", ".jsonl", ".json", ".parquet"])
+_SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
+_MEDIA_NAME: Final = re.compile(
+    r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
+    re.IGNORECASE,
+)
+"""File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
+
+
+_OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
+"""Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
+
+_KEPT_BY_MAIL_PROGRAM: Final = "a file that the program for mails keeps for itself"
+_NOT_ARRIVED: Final = "a mail that has not arrived whole"
+_HIDDEN_MAIL: Final = "a hidden file"
+_LINKED_MAIL: Final = (
+    "a link among mails, which is not followed; copy the mail that it leads to, or remove the link"
+)
+_NO_MAIL: Final = "no mail, but lies among mails, so that nothing of it is read; move it out of this folder"
+_HIDDEN_MAILDIR: Final = (
+    "a hidden folder, of which nothing is read; copy it under a name without the dot to have its mails read"
+)
+_LINKED_IN_MAILDIR: Final = "a link to a folder, which is not followed; copy the folder, or remove the link"
+
+
+@dataclass(frozen=True)
+class ExportFile:
+    """A file that may be a chat export, or a folder that is one.
+
+    Attributes:
+        path: Path for opening the file.
+        source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
+        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read or
+            cannot be read.
+        latest_year: Latest year in which a message of the file can have been sent.
+    """
+
+    path: Path
+    source: str
+    sha256: str
+    latest_year: int
+
+    @property
+    def fingerprint(self) -> str:
+        """All properties of the file that affect the messages read from it."""
+        return f"{self.source} {self.sha256} {self.latest_year}"
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """Any entry below the folder of exports.
+
+    Attributes:
+        path: Path for opening the entry.
+        source: Path relative to the folder of exports, with ``/``.
+        status: ``candidate`` for a possible export, else ``media`` (by type), ``ignored`` or ``failed``.
+        reason: Why the entry is ignored or failed; for media, the type.
+        root: The folder of exports with links resolved, which nothing outside is opened of; None for a file that a
+            person named.
+    """
+
+    path: Path
+    source: str
+    status: str = "candidate"
+    reason: str = ""
+    root: Path | None = None
+
+
+def find_exports(folder: Path) -> tuple[ExportFile, ...]:
+    """List every file below a folder that affects the messages read from it, sorted by path.
+
+    Hidden files are skipped. Media are listed without a hash, since only their names matter.
+
+    Raises:
+        WorkspaceError: The folder does not exist.
+    """
+    files = []
+    for listed in list_files(folder):
+        sha256, latest_year = hash_export(listed) if listed.status == "candidate" else ("", KNOWN_YEAR)
+        if listed.status != "ignored":
+            files.append(ExportFile(listed.path, listed.source, sha256, latest_year))
+    return tuple(files)
+
+
+def hash_export(listed: ListedFile) -> tuple[str, int]:
+    """Hash a file, or the parts of a folder, as they are now; return also the latest year of a message.
+
+    A file that cannot be opened has the reason in the place of a hash.
+    """
+    try:
+        if listed.path.is_dir():
+            return hash_folder(listed.path, listed.root), KNOWN_YEAR
+        with open_export(listed.path, listed.root) as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
+    except OSError as error:
+        return str(error.strerror), KNOWN_YEAR
+
+
+def list_files(folder: Path) -> list[ListedFile]:
+    """List every file below a folder, sorted by path.
+
+    A hidden folder, a link to a folder, a folder that cannot be listed, and a folder that is one export (of Slack, or a
+    Maildir) are one entry each, which ends with ``/``. The parts of such an export are no entries.
+    A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
+    is in the folder, too.
+
+    Raises:
+        WorkspaceError: The folder does not exist, or cannot be listed.
+    """
+    require_exports(folder)
+    return sorted(_walk(folder), key=lambda file: file.source)
+
+
+def require_exports(folder: Path) -> None:
+    """Check that the folder of exports is there.
+
+    Raises:
+        WorkspaceError: It is not.
+    """
+    if not folder.is_dir():
+        raise WorkspaceError(
+            f"{folder} does not exist; make the folder and put chat exports into it, or read documents alone by "
+            "`backstory add`",
+            code="absent_folder",
+            path=folder,
+        )
+
+
+def is_media_name(source: str) -> bool:
+    """Return whether a file has a name that WhatsApp gives to media."""
+    return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None
+
+
+def describe_file(path: Path, source: str) -> ListedFile:
+    """Decide whether a file may be an export, by its name and type alone.
+
+    Args:
+        path: Path for opening the file.
+        source: Path relative to the folder of exports, with ``/``.
+    """
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", "a hidden file")
+    if path.name.lower() in _SYSTEM_NAMES:
+        return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
+    if os.fsencode(path.name) != path.name.encode("utf-8", "backslashreplace"):
+        return ListedFile(path, source, "failed", "the file name is not UTF-8; rename the file")
+    if path.exists() and not path.is_file():
+        return ListedFile(path, source, "ignored", "neither a file nor a folder")
+    kind = kind_of_name(path.name)
+    return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)
+
+
+def _walk(folder: Path) -> Iterator[ListedFile]:
+    errors: list[OSError] = []
+    root = Path(os.path.realpath(folder))
+    exports: set[Path] = set()
+    for place, folders, names in os.walk(folder, onerror=errors.append):
+        if is_maildir([name for name in folders if not (Path(place) / name).is_symlink()]):
+            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
+            yield from _list_beside_mails(Path(place), folders, names, folder, root)
+            folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS and name[0] != "."]
+            continue
+        if is_slack_folder(names):
+            exports.add(Path(place))
+            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
+        if not exports.isdisjoint([Path(place), Path(place).parent]):
+            names = [name for name in names if not is_part(Path(place) / name)]
+        paths = {name: Path(place) / name for name in [*folders, *names]}
+        for name in names:
+            source = _source_of(paths[name], folder)
+            yield _refuse_outside(describe_file(paths[name], source), root)
+        for name in folders:
+            described = _describe_folder(paths[name], f"{_source_of(paths[name], folder)}/", root)
+            if described is not None:
+                yield described
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    for error in errors:
+        path = Path(error.filename)
+        if path == folder:
+            raise WorkspaceError(
+                f"{folder} cannot be opened ({error.strerror}); make it readable",
+                code="unreadable_folder",
+                path=folder,
+            ) from error
+        reason = f"the folder cannot be opened ({error.strerror}); make it readable"
+        yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
+
+
+def _list_beside_mails(
+    place: Path, folders: Sequence[str], names: Sequence[str], folder: Path, root: Path
+) -> Iterator[ListedFile]:
+    """List what lies in a Maildir beside its mails."""
+    for name in names:
+        source = _source_of(place / name, folder)
+        if _OF_MAIL_PROGRAM.fullmatch(name) is not None:
+            yield ListedFile(place / name, source, "ignored", _KEPT_BY_MAIL_PROGRAM)
+        else:
+            yield _refuse_outside(describe_file(place / name, source), root)
+    with suppress(OSError):  # reading the mails says that a folder cannot be opened
+        mails = set(list_parts(place))
+        for name in sorted(MAILDIR_FOLDERS.intersection(folders)):
+            for path in (place / name).iterdir():
+                if path not in mails:
+                    yield _describe_no_mail(path, _source_of(path, folder))
+    for name in folders:
+        source = f"{_source_of(place / name, folder)}/"
+        if name.startswith("."):
+            yield ListedFile(place / name, source, "ignored", _HIDDEN_MAILDIR)
+        elif (place / name).is_symlink():
+            yield ListedFile(place / name, source, "failed", _LINKED_IN_MAILDIR)
+
+
+def _describe_no_mail(path: Path, source: str) -> ListedFile:
+    """Describe what lies in the folders of a Maildir and is none of its mails."""
+    if path.is_symlink():
+        return ListedFile(path, source, "failed", _LINKED_MAIL)
+    if path.is_dir():
+        hidden = path.name.startswith(".")
+        return ListedFile(
+            path, f"{source}/", *(("ignored", _HIDDEN_MAILDIR) if hidden else ("failed", _NO_MAIL))
+        )
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", _HIDDEN_MAIL)
+    return ListedFile(path, source, "ignored", _NOT_ARRIVED if path.parent.name == "tmp" else _NO_MAIL)
+
+
+def _source_of(path: Path, folder: Path) -> str:
+    return os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+
+
+def _refuse_outside(file: ListedFile, root: Path) -> ListedFile:
+    if file.status == "ignored" or Path(os.path.realpath(file.path)).is_relative_to(root):
+        return replace(file, root=root)
+    reason = "a link that leaves the folder of exports; copy the file into it, or remove the link"
+    return ListedFile(file.path, file.source, "failed", reason)
+
+
+def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
+    """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
+    if path.name.startswith("."):
+        return ListedFile(path, source, "ignored", "a hidden folder, of which nothing is read")
+    if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):
+        reason = "a link to a folder, which is not followed: its files are read where they lie"
+        return ListedFile(path, source, "ignored", reason)
+    if path.is_symlink():
+        reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
+        return ListedFile(path, source, "failed", reason)
+    with suppress(OSError):  # going through it says that it cannot be opened
+        if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
+            reason = "a folder in spite of its name; its files are read by themselves"
+            return ListedFile(path, source, "ignored", reason)
+    return None

@@ -1,0 +1,322 @@
+"""Reading a folder of chat exports: choosing a reader per file, and collecting all messages."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import ExportError, ExportSettingError
+from backstory.base.version import VERSION
+from backstory.ingest.chats.chat_rows import split_aliases
+from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
+from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.chats.file_kinds import describe_media
+from backstory.ingest.chats.file_reading import ReadFile, read_file
+from backstory.ingest.chats.merging.export_groups import Merge, MergedExports
+from backstory.ingest.chats.merging.merged_exports import merge_exports
+from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
+from backstory.settings.inputs import ConversationSettings
+from backstory.storage.tables.contracts import conform, empty
+from backstory.storage.tables.schemas import Quarantine, Sources
+from backstory.text.languages import detect_language
+
+
+def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
+    """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation.
+
+    Args:
+        read: All files of the folder.
+
+    Returns:
+        Names of conversations by the keys of the chats.
+    """
+    latest = [
+        row.messages.filter(pl.col("chat").is_not_null())
+        .group_by("chat")
+        .agg(pl.col("timestamp").max())
+        .with_columns(pl.lit(row.source).alias("source"))
+        for row in read
+        if row.chats
+    ]
+    if not latest:
+        return {}
+    names = {row.source: row.chats for row in read}
+    chosen = (
+        pl.concat(latest).sort("chat", "timestamp", "source").unique("chat", keep="last", maintain_order=True)
+    )
+    return {chat: names[source][chat] for chat, source in chosen.select("chat", "source").iter_rows()}
+
+
+RAW_SCHEMA = pl.Schema(
+    {"conversation_id": pl.String(), **ROW_SCHEMA, **CHAT_SCHEMA, "source": pl.String()},
+)
+
+OPTED_OUT_SCHEMA = pl.Schema(
+    {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
+)
+
+FOLDER: Final = "conversations"
+"""What the table ``sources`` calls the folder of exports."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A person's word on whether a chat is read with their messages.
+
+    Attributes:
+        chat: Key of the chat, or the name of its conversation if the export identifies no chat.
+        person: The person's normalized name.
+        moment: When it was written.
+        is_out: Whether the messages are to be left out.
+    """
+
+    chat: str
+    person: str
+    moment: datetime
+    is_out: bool
+
+
+@dataclass(frozen=True)
+class ExportRead:
+    """All messages of a folder.
+
+    Attributes:
+        messages: Messages with real names and without ids, in the columns of ``RAW_SCHEMA``.
+        quarantine: Lines that could not be read, in the columns of
+            :class:`backstory.storage.tables.schemas.Quarantine`; line 0 means the whole file.
+        sources: One row per file below the folder, in the columns of :class:`backstory.storage.tables.schemas.Sources`,
+            with real names.
+        aliases: Further names of authors, each mapped to the name used in ``messages``: names that were replaced when
+            exports of one conversation were merged, and those that an export lists for one person only.
+        unread_authors: Names of people who wrote none of the messages: in exports that cannot be read until a setting
+            is made, people that an export lists, and further names that several people have.
+        unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
+        opted_out: Messages that were taken out of ``messages``, in the columns of ``OPTED_OUT_SCHEMA``: how many of an
+            author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
+        unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
+        commands: The last word of each person in each chat on whether to be read there, with real names.
+        files: The files of the folder that affect the messages, with the hashes of the bytes that were read.
+    """
+
+    messages: pl.DataFrame
+    quarantine: pl.DataFrame
+    sources: pl.DataFrame
+    aliases: Mapping[str, str]
+    unread_authors: frozenset[str]
+    unused_overrides: tuple[int, ...]
+    opted_out: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=OPTED_OUT_SCHEMA))
+    unknown_people: tuple[int, ...] = ()
+    commands: tuple[Command, ...] = ()
+    files: tuple[ExportFile, ...] = ()
+
+    @property
+    def names(self) -> pl.Series:
+        """All names of people as written in the exports, sorted."""
+        others = pl.Series([*self.aliases, *self.unread_authors], dtype=pl.String)
+        return pl.concat([self.messages["author"].drop_nulls(), others]).unique().sort()
+
+
+def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
+    """Read all chat exports of a folder.
+
+    A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
+    conversation named after the file, without its suffix. An export that names its chats holds a conversation per chat,
+    named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation
+    are merged; see :func:`backstory.ingest.chats.merging.merged_exports.merge_exports`. A file that cannot be read does
+    not affect the rest: its row of ``sources`` says why, and what to do.
+
+    Args:
+        folder: The folder of exports.
+        settings: Time zone, date order, column names, overrides and limits.
+
+    Returns:
+        Messages ordered by file, then by position in the file.
+
+    Raises:
+        WorkspaceError: The folder does not exist, or cannot be listed.
+    """
+    return read_listed_exports(list_files(folder), settings)
+
+
+def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSettings) -> ExportRead:
+    """Read the given files in the way of :func:`read_exports`.
+
+    Args:
+        listed: Files from :func:`backstory.ingest.chats.export_files.list_files`.
+        settings: Time zone, date order, column names, overrides and limits.
+
+    Returns:
+        Messages ordered by file, then by position in the file.
+    """
+    started = time.perf_counter()
+    read = [read_file(file, settings) for file in listed]
+    _judge_media(read)
+    chats = name_chats(read)
+    messages = pl.concat(
+        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source, chats) for row in read)]
+    )
+    merged = merge_exports(messages)
+    quarantine = [_with_unread_source(row.unread, row.source) for row in read]
+    aliases, shared = _list_aliases(read, merged)
+    result = ExportRead(
+        messages=merged.messages,
+        quarantine=pl.concat([empty(Quarantine), *quarantine]),
+        sources=_make_sources(read, merged.merges, settings.folder),
+        aliases=aliases,
+        unread_authors=shared.union(*(row.authors for row in read)),
+        unused_overrides=_find_unused(settings, [row.source for row in read]),
+        files=tuple(
+            _sign(file, row) for file, row in zip(listed, read, strict=True) if file.status != "ignored"
+        ),
+    )
+    _logger.info(
+        "read exports: sources=%d messages=%d quarantined=%d seconds=%.3f",
+        sum(row.status == "read" for row in read),
+        len(result.messages),
+        len(result.quarantine),
+        time.perf_counter() - started,
+    )
+    return result
+
+
+def read_export(
+    path: Path, settings: ConversationSettings, *, source: str | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read one chat export.
+
+    Args:
+        path: The file.
+        settings: Time zone, date order, column names, overrides and limits.
+        source: Path relative to the folder of exports; by default the file's name.
+
+    Returns:
+        Messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``.
+
+    Raises:
+        ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
+        ExportError: The file as a whole cannot be read, or no reader supports its format.
+    """
+    source = source or path.name
+    read = read_file(ListedFile(path, source), settings)
+    if read.is_refused:
+        error = ExportSettingError if read.status == "set_aside" else ExportError
+        raise error(
+            f"{source}: {read.reason}",
+            code=read.code or read.status,
+            **{"source": source} | dict(read.values),
+        )
+    return _with_source(read.messages, source, read.chats), _with_unread_source(read.unread, source)
+
+
+def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
+    """Replace the file paths that the reasons in ``sources`` mention.
+
+    Args:
+        texts: The reasons.
+        before: Paths as written in ``sources``.
+        after: The replacement for each path, such as the same path with pseudonyms.
+
+    Returns:
+        The reasons with the paths replaced.
+    """
+    if before.is_empty():
+        return texts
+    longest = pl.DataFrame({"before": before, "after": after}).sort(
+        pl.col("before").str.len_bytes(), descending=True
+    )
+    return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
+
+
+def _sign(listed: ListedFile, read: ReadFile) -> ExportFile:
+    sha256, latest_year = read.sha256, read.latest_year
+    if listed.status != "candidate":
+        sha256 = ""
+    elif sha256 is None:  # nothing could be read, and its content is that of now
+        sha256, latest_year = hash_export(listed)
+    return ExportFile(listed.path, listed.source, sha256, latest_year)
+
+
+def _judge_media(read: Sequence[ReadFile]) -> None:
+    """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
+    folders = (
+        PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
+        for row in read
+        if row.status == "read"
+    )
+    chats = {parent for folder in folders for parent in folder.parents}
+    chats.discard(PurePosixPath("."))
+    for row in read:
+        if row.status == "media":
+            kind = row.reason or ""
+            if is_media_name(row.source) or chats & set(PurePosixPath(row.source).parents):
+                row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
+            else:
+                row.status, row.reason = "unsupported", describe_media(kind, VERSION)
+                row.unread = unread_frame({0: row.reason})
+
+
+def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
+    merged = {merge.source: merge.describe(_name(folder, merge.into)) for merge in merges}
+    rows = [
+        {
+            "source": _name(folder, row.source),
+            "folder": FOLDER,
+            "status": row.status,
+            "format": row.format,
+            "reason": "; ".join(filter(None, [merged.get(row.source), row.reason])) or None,
+            "rows": row.rows,
+            "unread": int((row.unread["line"] > 0).sum()),
+            "first": row.messages["timestamp"].min(),
+            "last": row.messages["timestamp"].max(),
+            "encoding": row.encoding,
+            "date_order": row.date_order,
+            "timezone": row.timezone,
+            "language": detect_language(row.messages.filter(kind="message")["text"]),
+        }
+        for row in read
+    ]
+    schema = empty(Sources).schema
+    return conform(pl.DataFrame(rows, schema=schema), Sources)
+
+
+def _name(folder: str, source: str) -> str:
+    """Build a file's name in the table ``sources``: its path relative to the workspace, with ``/`` after a folder."""
+    return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
+
+
+def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tuple[int, ...]:
+    known = {*sources, *map(conversation_of, sources)}
+    return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
+
+
+def _with_source(rows: pl.DataFrame, source: str, chats: Mapping[str, str]) -> pl.DataFrame:
+    conversation = pl.col("chat").replace_strict(chats, default=None, return_dtype=pl.String)
+    return complete_rows(rows).select(
+        conversation.fill_null(pl.lit(conversation_of(source))).alias("conversation_id"),
+        pl.all(),
+        pl.lit(source).alias("source"),
+    )
+
+
+def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
+    """List further names of one person, and those of several; a name under which somebody writes is neither."""
+    claimed: dict[str, set[str]] = {}
+    for row in read:
+        for alias, name in row.aliases.items():
+            claimed.setdefault(alias, set()).add(name)
+    written = set(merged.messages["author"].drop_nulls().unique()) if claimed else set()
+    aliases, shared = split_aliases({alias: claimed[alias] for alias in claimed if alias not in written})
+    return aliases | dict(merged.aliases), shared
+
+
+def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:
+    return conform(unread.with_columns(pl.lit(source).alias("source")), Quarantine)

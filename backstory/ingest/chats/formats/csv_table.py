@@ -1,0 +1,91 @@
+"""Chats as CSV tables with any delimiter."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+
+from backstory.base.errors import ExportError
+from backstory.ingest.chats.formats.csv_records import split_records
+from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
+from backstory.ingest.chats.reader import ParsedExport
+from backstory.ingest.chats.text_lines import decode_head, decode_lines
+from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.settings.inputs import ConversationSettings
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SUFFIXES = (".csv", ".tsv")
+
+
+class CsvReader:
+    """Reads a table with a line of column names; fields may be quoted and hold line breaks.
+
+    If a record is malformed, for example because a quote is never closed, only its first line is skipped.
+    Reading continues at the next line.
+    """
+
+    name = "csv"
+
+    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
+        """Return whether the first line names the configured columns, or any columns if the suffix is a table's."""
+        head = decode_head(content)
+        names = _split_names(head[0]) if head else []
+        if name.lower().endswith(_SUFFIXES):
+            return bool(names)
+        return {settings.timestamp_column, settings.message_column} <= set(names)
+
+    def read(
+        self,
+        content: bytes,
+        settings: ConversationSettings,
+        source: str,
+        *,
+        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
+    ) -> ParsedExport:
+        """Read the messages; see :class:`backstory.ingest.chats.reader.ExportReader`."""
+        text = decode_lines(content)
+        lines = text.lines.to_list()
+        if not lines:
+            raise ExportError(
+                f"{source}: the table is empty; its first line must name the columns",
+                code="empty_table",
+                source=source,
+            )
+        names = _split_names(lines[0])
+        require_columns(names, settings, source)
+        unread = dict(text.undecodable)
+        positions = [
+            names.index(column)
+            for column in (settings.timestamp_column, settings.author_column, settings.message_column)
+        ]
+        delimiter = _find_delimiter(lines[0])
+        records = _read_records(lines, len(names), positions, delimiter, unread)
+        return parse_records(records, unread, settings, encoding=text.encoding)
+
+
+def _read_records(
+    lines: Sequence[str], width: int, positions: Sequence[int], delimiter: str, unread: dict[int, str]
+) -> Iterator[Record]:
+    timestamp, author, message = positions
+    undecodable = frozenset(unread)
+    for record in split_records(lines, delimiter, begin=1, width=width):
+        numbers = range(record.begin + 1, record.end + 1)
+        if record.damage is not None:
+            unread.setdefault(record.begin + 1, f"not a record: {record.damage}")
+        elif not undecodable.isdisjoint(numbers):
+            for number in numbers:
+                unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
+        elif record.fields:
+            yield record.begin + 1, record.fields[timestamp], record.fields[author], record.fields[message]
+
+
+def _split_names(line: str) -> list[str]:
+    try:
+        names = next(csv.reader([line], delimiter=_find_delimiter(line), strict=True), [])
+    except csv.Error:
+        return []
+    return [name.strip() for name in names] if len(names) > 1 else []
+
+
+def _find_delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)

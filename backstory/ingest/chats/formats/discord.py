@@ -1,0 +1,150 @@
+"""Discord: the JSON that DiscordChatExporter writes, a file per channel or part of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import IO, Any, Final
+
+from backstory.ingest.chats.chat_format import (
+    Chat,
+    ChatFormat,
+    ChatMessage,
+    Item,
+    Person,
+    name_chat,
+    read_each,
+)
+from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.json_stream import (
+    as_object,
+    find_marked,
+    first_text,
+    list_objects,
+    read_content,
+    stream_json,
+)
+
+_RECORDS: Final = "messages.item"
+_MARKS: Final = (frozenset(["guild.id", "channel.id", "channel.type"]),)
+_BY_PEOPLE: Final = frozenset(["Default", "Reply", "20", "23"])
+"""Types of what people and bots write; 20 and 23 are bots' answers to commands. All others are lines of the app."""
+
+_DIRECT: Final = frozenset(["DirectTextChat", "DirectGroupTextChat"])
+"""Types of chats whose names are made of those of people."""
+
+_MENTION: Final = re.compile(r"<@!?(\d{1,20})>")
+_EMOJI: Final = re.compile(r"<a?(:\w{1,40}:)\d{1,20}>")
+
+
+def find_discord(parts: ExportParts) -> list[str]:
+    """Return the channels of a Discord export; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+    return find_marked(parts, _MARKS, lambda _: True)
+
+
+def read_discord(parts: ExportParts, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all channels; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+    for name in found:
+        with parts.open(name) as file:
+            yield from _read_file(file)
+
+
+def _read_file(file: IO[bytes]) -> Iterator[Item]:
+    channel: dict[str, str] = {}
+    chat: Chat | None = None
+    told: set[Person] = set()
+    for path, value in stream_json(file, {_RECORDS}):
+        if path.startswith("channel.") and isinstance(value, str):
+            channel[path.removeprefix("channel.")] = value
+        if path != _RECORDS:
+            continue
+        if chat is None and (chat := _describe(channel)) is not None:
+            yield chat
+        for person in _list_people(as_object(value)):
+            if person not in told:
+                told.add(person)
+                yield person
+        yield from read_each([value], partial(_read_message, chat=chat.key if chat else None))
+
+
+def _describe(channel: Mapping[str, str]) -> Chat | None:
+    """Give the chat; None if the export does not identify it."""
+    identifier = channel.get("id")
+    if not identifier:
+        return None
+    name = None if channel.get("type") in _DIRECT else channel.get("name")
+    return Chat(f"discord/{identifier}", name_chat(name, identifier))
+
+
+def _read_message(record: Mapping[str, Any], chat: str | None) -> ChatMessage:
+    key, edited = first_text(record.get("id")), record.get("timestampEdited")
+    if key is None:
+        raise ValueError("the message has no id")
+    author = first_text(as_object(record.get("author")).get("name"))
+    if author is None:
+        raise ValueError("there is no author")
+    sent, text = read_timestamp(record.get("timestamp")), _read_text(record)
+    by_person = first_text(record.get("type")) in _BY_PEOPLE
+    has_files = any(
+        list_objects(part.get(field))
+        for part in (record, as_object(record.get("forwardedMessage")))
+        for field in ("attachments", "stickers")
+    )
+    return ChatMessage(
+        sent=sent,
+        author=author if by_person else None,
+        text=text or None,
+        kind="system" if not by_person else "media" if has_files or not text else "message",
+        chat=chat,
+        key=key,
+        reply_to=_read_answered(record) if by_person else None,
+        reactions=_read_reactions(record),
+        is_edited=edited is not None,
+        edited=None if edited is None else read_timestamp(edited),
+    )
+
+
+def _read_text(record: Mapping[str, Any]) -> str:
+    """Give the text; of a message without one, that of the forwarded message, or what is embedded, as bots write."""
+    forwarded = as_object(record.get("forwardedMessage"))
+    written = read_content(record, "content") or read_content(forwarded, "content")
+    if not written.strip():
+        embeds = list_objects(record.get("embeds")) + list_objects(forwarded.get("embeds"))
+        parts = (first_text(embed.get(field)) for embed in embeds for field in ("title", "description"))
+        written = "\n".join(filter(None, parts))
+    names = {person.get("id"): first_text(person.get("nickname"), person.get("name"))
+             for person in list_objects(record.get("mentions")) if isinstance(person.get("id"), str)}  # fmt: skip
+    resolved = _MENTION.sub(lambda match: f"@{names.get(match[1]) or match[1]}", written)
+    return _EMOJI.sub(r"\1", resolved)
+
+
+def _read_answered(record: Mapping[str, Any]) -> str | None:
+    """Give the id of the message that this one answers; a forwarded one comes from elsewhere."""
+    reference = as_object(record.get("reference"))
+    return None if reference.get("type") == "Forward" else first_text(reference.get("messageId"))
+
+
+def _list_people(record: Mapping[str, Any]) -> Iterator[Person]:
+    """List author and mentioned people: the account's name, which stays the same, and the one that is shown."""
+    for described in (as_object(record.get("author")), *list_objects(record.get("mentions"))):
+        try:
+            name, shown = first_text(described.get("name")), first_text(described.get("nickname"))
+        except ValueError:  # the record itself is read with an error that says so
+            continue
+        if name is not None:
+            yield Person(name, (shown,) if shown else ())
+
+
+def _read_reactions(record: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    found = []
+    for reaction in list_objects(record.get("reactions")):
+        emoji = as_object(reaction.get("emoji"))
+        name, count = first_text(emoji.get("name")), reaction.get("count")
+        if name is not None and isinstance(count, int):
+            found.append((f":{name}:" if emoji.get("id") else name, count))
+    return tuple(found)
+
+
+DISCORD: Final = ChatFormat("discord", find_discord, read_discord)

@@ -1,0 +1,147 @@
+"""Headers and bodies of a mail, of which nothing is certain but that they are bytes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
+from typing import Final
+
+from backstory.ingest.chats.formats.mail_html import read_html
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.text.encoding import find_iso_2022
+
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Errors that the standard library raises for mails that follow no standard."""
+
+_MOST_TEXT: Final = 1 << 22
+_MOST_HEADER: Final = 1 << 16
+_WINDOWS: Final = "cp1252"
+_ASCII: Final = ("us-ascii", "ascii")
+"""What mails state that hold other letters, too."""
+
+
+class TooLongTextError(ValueError):
+    """The text of a mail is too long to be that of a message."""
+
+
+def open_mail(content: bytes) -> Message:
+    """Parse a mail.
+
+    Raises:
+        ValueError: Its parts are nested too deeply, or otherwise beyond the parser.
+    """
+    try:
+        return message_from_bytes(content)
+    except UNREADABLE as error:
+        raise ValueError("it is no mail that the parser can read") from error
+
+
+def read_headers(mail: Message) -> dict[str, str]:
+    """Give the headers by their names in lower case, decoded; of several of one name the first."""
+    headers: dict[str, str] = {}
+    for name, value in mail.raw_items():
+        headers.setdefault(name.lower(), str(value)[:_MOST_HEADER])
+    return headers
+
+
+def decode_words(written: str) -> str:
+    """Decode the words of a header (``=?utf-8?q?Brot?=``) and bytes that are not ASCII."""
+    raw = _decode(written.encode("utf-8", "surrogateescape"), None)
+    unfolded = " ".join(raw.split())
+    try:
+        parts = decode_header(unfolded)
+    except (HeaderParseError, *UNREADABLE):
+        return unfolded
+    texts = [part if isinstance(part, str) else _decode(part, charset) for part, charset in parts]
+    return " ".join("".join(texts).split())
+
+
+def read_people(written: str) -> list[tuple[str, str]]:
+    """List name and address, in lower case, of the people in a header."""
+    unfolded = " ".join(_decode(written.encode("utf-8", "surrogateescape"), None).split())
+    try:
+        people = getaddresses([unfolded])
+    except UNREADABLE:
+        return []
+    return [
+        (decode_words(name).strip("'\" "), address.strip().lower())
+        for name, address in people
+        if name or address
+    ]
+
+
+def read_date(written: str) -> datetime:
+    """Read a header with a date.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        moment = parsedate_to_datetime(" ".join(written.split()))
+    except (OverflowError, *UNREADABLE) as error:
+        raise ValueError("the mail has no date that can be read") from error
+    return read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def read_body(mail: Message) -> tuple[str, bool]:
+    """Give the text of a mail, and whether files are attached.
+
+    Raises:
+        ValueError: The text cannot be read, or has more than 4 MiB.
+    """
+    plain: list[Message] = []
+    web: list[Message] = []
+    has_files = False
+    try:
+        for part in mail.walk():
+            if part.is_multipart():
+                continue
+            if _is_file(part):
+                has_files = True
+            elif part.get_content_type() == "text/html":
+                web.append(part)
+            elif part.get_content_maintype() == "text":
+                plain.append(part)
+        text = "\n".join(map(_read_text, plain)).strip()
+        written = [] if text else list(map(_read_text, web))
+    except TooLongTextError:
+        raise
+    except UNREADABLE as error:
+        raise ValueError("its parts cannot be read") from error
+    text = text or "\n".join(map(read_html, written))
+    return text.replace("\0", ""), has_files
+
+
+def _is_file(part: Message) -> bool:
+    if part.get_content_disposition() == "attachment" or part.get_filename() is not None:
+        return True
+    return part.get_content_maintype() not in ("text", "multipart", "message")
+
+
+def _read_text(part: Message) -> str:
+    content = part.get_payload(decode=True)
+    if not isinstance(content, bytes):
+        return ""
+    if len(content) > _MOST_TEXT:
+        raise TooLongTextError(f"its text has more than {_MOST_TEXT >> 20} MiB")
+    return _decode(content, part.get_content_charset())
+
+
+def _decode(content: bytes, charset: str | None) -> str:
+    """Decode bytes as stated, else by the escapes of ISO-2022-JP, else as UTF-8, else as Windows-1252.
+
+    Many mails in ISO-2022-JP hold letters of Windows that it does not know. Only these are lost.
+    """
+    stated = None if charset is None or charset.lower() in _ASCII else charset
+    escaped = find_iso_2022(content)
+    for encoding in (stated, escaped or "utf-8"):
+        try:
+            if encoding is not None:
+                return content.decode(encoding)
+        except (LookupError, ValueError):
+            continue
+    return content.decode(escaped or _WINDOWS, "replace")

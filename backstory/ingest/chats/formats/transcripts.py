@@ -1,0 +1,234 @@
+"""Transcripts of meetings (WebVTT of Zoom, Teams and others) and the chat of Google Meet (SBV)."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import IO, Final
+
+from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
+from backstory.ingest.chats.dated_names import find_moment
+from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.line_stream import read_first_lines, read_lines
+from backstory.ingest.chats.reader import UnansweredExportError
+
+_WEBVTT: Final = "WEBVTT"
+_PLACE: Final = r"(?:(?P<{0}h>\d{{1,4}}):)?(?P<{0}m>\d\d):(?P<{0}s>\d\d)[.,](?P<{0}ms>\d{{3}})"
+_VTT_TIMES: Final = re.compile(rf"{_PLACE.format('a')}[ \t]+-->[ \t]+{_PLACE.format('b')}(?:[ \t].*)?")
+_SBV_TIMES: Final = re.compile(rf"{_PLACE.format('a')},{_PLACE.format('b')}")
+_STATED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
+_VOICE: Final = re.compile(r"<v(?:\.[^\s>]{1,40})?[ \t]+(?P<name>[^>]{1,200})>")
+_TAG: Final = re.compile(r"</?[a-z0-9][^<>]{0,200}>", re.IGNORECASE)
+_NAMED: Final = re.compile(r"(?P<name>[^:<>]{1,80}): ?(?P<text>.*)", re.DOTALL)
+_LONGEST_PAUSE: Final = timedelta(seconds=5)
+_LONGEST_TEXT: Final = 1_000
+_MOST_CUE_LINES: Final = 1_000
+_NO_START: Final = (
+    "its times count from the beginning of the meeting, and neither the file nor its name says when that was; put date "
+    "and time into the name, such as GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00.vtt (in `timezone`)"
+)
+
+
+@dataclass
+class _Cue:
+    """Lines that were said in one stretch of time.
+
+    Attributes:
+        start: Time from the beginning of the meeting.
+        end: Likewise.
+        number: Number of its first line in the file.
+        lines: The texts.
+        size: Number of its lines in the file.
+    """
+
+    start: timedelta
+    end: timedelta
+    number: int
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> int:
+        """Add a line unless there are too many, and return how many there are in the file so far."""
+        self.size += 1
+        if self.size <= _MOST_CUE_LINES:
+            self.lines.append(line)
+        return self.size
+
+
+@dataclass(frozen=True)
+class _Speech:
+    """What one person said without a long pause; times are from the beginning of the meeting."""
+
+    start: timedelta
+    end: timedelta
+    name: str
+    text: str
+
+
+def find_transcript(parts: ExportParts) -> list[str]:
+    """Return a transcript; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+    if not parts.is_single:
+        return []
+    with parts.open(parts.names[0]) as file:
+        first = _find_first(file)
+    is_vtt = first == _WEBVTT or first.startswith((f"{_WEBVTT} ", f"{_WEBVTT}\t"))
+    return list(parts.names) if is_vtt or _SBV_TIMES.fullmatch(first) else []
+
+
+def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
+    """Read what people said; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
+
+    What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. Lines of a chat
+    (SBV) stay as they are.
+
+    Raises:
+        UnansweredExportError: Neither the file nor its path says when the meeting began.
+    """
+    told: set[str] = set()
+    is_vtt = _is_vtt(parts)
+    with parts.open(found[0]) as file:
+        start = _find_start(file) or find_moment(parts.source)
+    with parts.open(found[0]) as file:
+        speeches = _read_speeches(_read_cues(file))
+        for item in _join(speeches) if is_vtt else speeches:
+            if isinstance(item, Unread):
+                yield item
+                continue
+            if item.name not in told:
+                told.add(item.name)
+                yield Person(item.name)
+            if start is not None:
+                yield _read_message(item, start)
+    if start is None:
+        raise UnansweredExportError(_NO_START, frozenset(told), code="no_start")
+
+
+def _read_message(speech: _Speech, start: datetime) -> Item:
+    try:
+        sent = read_timestamp(start + speech.start)
+    except (OverflowError, ValueError):
+        return Unread("the time is out of range")
+    return ChatMessage(sent, speech.name, speech.text)
+
+
+def _is_vtt(parts: ExportParts) -> bool:
+    with parts.open(parts.names[0]) as file:
+        return _find_first(file).startswith(_WEBVTT)
+
+
+def _find_first(file: IO[bytes]) -> str:
+    """Give the first line that is not blank."""
+    return next((line.strip() for line in read_first_lines(file) if line.strip()), "")
+
+
+def _find_start(file: IO[bytes]) -> datetime | None:
+    """Find the time that the lines before the first cue state."""
+    for line in read_first_lines(file):
+        if _VTT_TIMES.fullmatch(line.strip()):
+            return None
+        if (stated := _find_stated(line)) is not None:
+            return stated
+    return None
+
+
+def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
+    """Give each cue; the lines before and between cues are their numbers, notes and styles."""
+    cue: _Cue | None = None
+    for number, line in read_lines(file):
+        text = "" if line is None else line.strip()
+        times = _VTT_TIMES.fullmatch(text) or _SBV_TIMES.fullmatch(text)
+        if line is None:
+            yield Unread(f"line {number}: it is longer than 1 MiB")
+        if cue is not None and (times is not None or not text):
+            yield cue
+            cue = None
+        if times is not None:
+            cue = _Cue(_read_place(times, "a"), _read_place(times, "b"), number)
+        elif cue is not None and cue.add(text) == _MOST_CUE_LINES + 1:
+            yield Unread(
+                f"line {number}: the cue has more than {_MOST_CUE_LINES:,} lines; the rest is left out"
+            )
+    if cue is not None:
+        yield cue
+
+
+def _find_stated(text: str) -> datetime | None:
+    found = _STATED.search(text)
+    try:
+        return None if found is None else datetime.fromisoformat(found[0])
+    except ValueError:
+        return None
+
+
+def _read_place(times: re.Match[str], side: str) -> timedelta:
+    hours, minutes, seconds, milliseconds = (
+        int(times[f"{side}{unit}"] or 0) for unit in ("h", "m", "s", "ms")
+    )
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+
+
+def _read_speeches(cues: Iterator[_Cue | Unread]) -> Iterator[_Speech | Unread]:
+    """Give what each cue says. A cue that names nobody belongs to who spoke last."""
+    last: _Speech | None = None
+    for cue in cues:
+        if isinstance(cue, Unread):
+            yield cue
+            continue
+        for name, text in _split_voices(cue):
+            is_near = last is not None and timedelta(0) <= cue.start - last.end <= _LONGEST_PAUSE
+            speaker = name or (last.name if last is not None and is_near else None)
+            if speaker is None:
+                yield Unread(f"line {cue.number}: the cue does not say who speaks")
+            elif text:
+                last = _Speech(cue.start, max(cue.start, cue.end), speaker, text)
+                yield last
+
+
+def _split_voices(cue: _Cue) -> Iterator[tuple[str | None, str]]:
+    """Split a cue at the tags that say who speaks, else at a name before a colon."""
+    written = "\n".join(cue.lines)
+    places = list(_VOICE.finditer(written))
+    if not places:
+        found = _NAMED.fullmatch(written)
+        name = _clean(found["name"]) if found is not None else ""
+        yield (name, _clean(found["text"])) if found is not None and name else (None, _clean(written))
+        return
+    before = _clean(written[: places[0].start()])
+    if before:
+        yield None, before
+    for place, after in zip(places, [*places[1:], None], strict=True):
+        text = written[place.end() : after.start() if after else len(written)]
+        yield _clean(place["name"]) or None, _clean(text)
+
+
+def _clean(text: str) -> str:
+    return html.unescape(_TAG.sub("", text)).strip()
+
+
+def _join(speeches: Iterator[_Speech | Unread]) -> Iterator[_Speech | Unread]:
+    """Join what one person says without a long pause."""
+    held: _Speech | None = None
+    for speech in speeches:
+        if isinstance(speech, Unread):
+            yield speech
+        elif held is not None and _goes_on(held, speech):
+            held = replace(held, end=speech.end, text=f"{held.text} {speech.text}")
+        else:
+            if held is not None:
+                yield held
+            held = speech
+    if held is not None:
+        yield held
+
+
+def _goes_on(held: _Speech, speech: _Speech) -> bool:
+    pause = speech.start - held.end
+    is_short = len(held.text) + len(speech.text) < _LONGEST_TEXT
+    return held.name == speech.name and is_short and timedelta(0) <= pause <= _LONGEST_PAUSE
+
+
+TRANSCRIPT: Final = ChatFormat("transcript", find_transcript, read_transcript)

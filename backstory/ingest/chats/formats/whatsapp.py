@@ -1,0 +1,225 @@
+"""WhatsApp chats exported as text, by Android or iOS, in any locale."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.base.errors import ExportError, ExportSettingError
+from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
+from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
+from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
+from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, UnansweredExportError, unread_frame
+from backstory.ingest.chats.text_lines import TextLines, decode_head, decode_lines
+from backstory.ingest.chats.times import (
+    FIRST_YEAR,
+    KNOWN_YEAR,
+    DateOrder,
+    decide_date_order,
+    is_plausible_year,
+    local_to_utc,
+    read_date,
+)
+from backstory.settings.inputs import ConversationSettings
+
+_DATE_PARTS = ("first", "second", "third")
+_CLOSING_QUOTES = '[”“»"]'
+_MAX_AUTHOR_LENGTH = 100
+_AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
+
+
+class WhatsAppTextReader:
+    """Reads the text file of a WhatsApp export.
+
+    A message extends from its header to the next header. A header must have the style of the whole file, so a
+    message may contain lines that begin with a date. A line with a header but without an author is a system line.
+    """
+
+    name = "whatsapp_text"
+
+    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
+        """Return whether one of the first lines is the header of a message."""
+        return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
+
+    def read(
+        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+    ) -> ParsedExport:
+        """Read the messages; see :class:`backstory.ingest.chats.reader.ExportReader`."""
+        return parse_whatsapp(decode_lines(content), settings, source, latest_year=latest_year)
+
+
+def parse_whatsapp(
+    lines: TextLines, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
+) -> ParsedExport:
+    """Read the lines of a WhatsApp export.
+
+    Args:
+        lines: All lines of the file.
+        settings: Time zone and date order.
+        source: Name of the file in error messages.
+        latest_year: Latest year in which a message of the file can have been sent.
+
+    Returns:
+        The messages, and the lines that belong to no message.
+
+    Raises:
+        UnansweredExportError: The date order must be set, or the dates belong to another calendar.
+        ExportError: The file contains no message.
+    """
+    written = lines.lines
+    headers = find_headers(written)
+    if headers.is_empty():
+        raise ExportError(
+            f"{source}: no line begins as a WhatsApp message does; export the chat again as text",
+            code="unknown_format",
+            source=source,
+        )
+    headers = _with_author(headers)
+    runs = _join_equal_dates(headers)
+    try:
+        order = decide_date_order(
+            [((first, second, third), count) for first, second, third, count in runs.rows()],
+            settings.date_order,
+            source,
+            latest_year=latest_year,
+            separator=headers["separator"][0],
+        )
+    except ExportSettingError as error:
+        authors = frozenset(headers["author"].drop_nulls())
+        raise UnansweredExportError(str(error), authors, code=error.code, **error.values) from error
+    headers = _with_local_time(headers, order, latest_year)
+    blocks = _split_into_blocks(written, headers, lines.undecodable)
+    rows = (
+        blocks.filter(pl.col("reason").is_null())
+        .group_by("block", maintain_order=True)
+        .agg("text", pl.col("author", "local").first())
+        .with_columns(pl.col("text").list.join("\n").str.strip_chars_end("\n"))
+    )
+    rows = rows.with_columns(
+        local_to_utc(rows["local"], settings.timezone, in_order=True).alias("timestamp"),
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
+    )
+    unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
+    return ParsedExport(
+        classify_messages(rows).select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
+        unread_frame(dict(unread.iter_rows())),
+        encoding=lines.encoding,
+        date_order=order,
+        timezone=settings.timezone,
+    )
+
+
+def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
+    """Return the dates in file order with their number of lines; equal neighbours are merged."""
+    runs = headers.group_by(pl.struct(_DATE_PARTS).rle_id().alias("run"), maintain_order=True)
+    return runs.agg(pl.col(_DATE_PARTS).first(), pl.len().alias("lines")).drop("run")
+
+
+def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
+    """Add ``local``, the time of each header, and ``reason`` where that time is impossible."""
+    dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
+    days = [read_date((first, second, third), order) for first, second, third in dates.iter_rows()]
+    plausible = [day is not None and is_plausible_year(day.year, latest_year) for day in days]
+    dates = dates.with_columns(
+        pl.Series("day", days, dtype=pl.Date), pl.Series("plausible", plausible, dtype=pl.Boolean)
+    )
+    no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *_DATE_PARTS)
+    no_year = pl.format(
+        "the year {} is not between "
+        f"{FIRST_YEAR}, when WhatsApp appeared, and {latest_year}, the year of the file",
+        pl.col("day").dt.year(),
+    )
+    no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
+    return (
+        headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
+        .with_columns(time_of_day().alias("time"))
+        .with_columns(
+            (pl.col("day").cast(pl.Datetime("us")) + pl.col("time")).alias("local"),
+            pl.when(pl.col("day").is_null())
+            .then(no_day)
+            .when(~pl.col("plausible"))
+            .then(no_year)
+            .when(pl.col("time").is_null())
+            .then(no_time)
+            .alias("reason"),
+        )
+    )
+
+
+def _split_into_blocks(
+    written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
+) -> pl.DataFrame:
+    """Assign each line to its block (the header before it), with a reason if the line cannot be read."""
+    headers = headers.with_columns(pl.col("line").cast(pl.Int64) + 1)
+    broken = pl.DataFrame(
+        {"line": list(undecodable), "undecodable": list(undecodable.values())},
+        schema={"line": pl.Int64, "undecodable": pl.String},
+    )
+    lines = (
+        pl.DataFrame({"text": written})
+        .with_row_index("line", offset=1)
+        .with_columns(pl.col("line").cast(pl.Int64))
+        .join(
+            headers.select("line", "author", "first_text", "local", "reason"),
+            on="line",
+            how="left",
+            maintain_order="left",
+        )
+        .join(broken, on="line", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("first_text").is_not_null().alias("is_header"),
+            pl.coalesce("undecodable", "reason").alias("reason"),
+            pl.coalesce("first_text", "text").alias("text"),
+        )
+        .with_columns(pl.col("is_header").cum_sum().alias("block"))
+    )
+    unreadable_headers = lines.filter(pl.col("is_header"), pl.col("reason").is_not_null()).select(
+        "block", pl.col("line").alias("after")
+    )
+    lines = lines.join(unreadable_headers, on="block", how="left", maintain_order="left").with_columns(
+        pl.when(pl.col("reason").is_not_null())
+        .then("reason")
+        .when(pl.col("block") == 0)
+        .then(pl.lit("stands before the first message"))
+        .when(pl.col("after").is_not_null())
+        .then(pl.format("belongs to line {}, which cannot be read", "after"))
+        .alias("reason")
+    )
+    is_blank_outside = (
+        pl.col("reason").is_not_null() & ~pl.col("is_header") & (pl.col("text").str.strip_chars() == "")
+    )
+    return lines.filter(~is_blank_outside).select("line", "block", "author", "text", "local", "reason")
+
+
+def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
+    split = headers.with_columns(
+        pl.col("rest").str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1).alias("author")
+    )
+    end = pl.col("author").str.len_chars() + 2
+    split = split.with_columns(pl.col("rest").str.slice(end).alias("text"))
+    names = split["author"].drop_nulls().unique().to_list()
+    clean = {name: _clean_author(name) for name in names}
+    quoting = [name for name in names if _has_open_quote(name)]
+    is_sentence = pl.col("author").is_in(quoting) & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(
+        value=False
+    )
+    author = pl.when(~is_sentence).then(
+        pl.col("author").replace_strict(clean, default=None, return_dtype=pl.String)
+    )
+    first_text = pl.when(author.is_null()).then("rest").otherwise(pl.col("text").fill_null(""))
+    return split.with_columns(author.alias("author"), first_text.alias("first_text"))
+
+
+def _clean_author(name: str) -> str | None:
+    """Strip direction marks and the mark of an unsaved contact from a name."""
+    clean = "".join(character for character in name if character not in BIDI_MARKS).strip()
+    words = clean.split(maxsplit=1)
+    if len(words) > 1 and words[0] == "~":
+        return words[1]
+    return clean or None
+
+
+def _has_open_quote(name: str) -> bool:
+    """Return whether a name ends inside a quotation, as in: Ann changed the subject to "Plan: B"."""
+    if "„" in name:
+        return name.count("„") > name.count("“") + name.count("”")
+    return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1

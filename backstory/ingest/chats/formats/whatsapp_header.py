@@ -1,0 +1,173 @@
+"""The beginning of a WhatsApp message: date, time, and what separates them from the rest of the line."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from backstory.ingest.chats.formats.whatsapp_locales import (
+    ASCII_DIGITS,
+    BEFORE_CLOCK,
+    BIDI_MARKS,
+    CLOCK_WORDS,
+    DIGITS,
+    HEADER_FORMS,
+    MARKS,
+    PERIODS,
+    SPACE,
+)
+
+_AFTER_YEAR = f"(?:{SPACE}?(?:г\\.?|BE|AD))?"
+_HEADER = (
+    f"^(?P<open>{MARKS}\\[)?{MARKS}"
+    f"(?P<first>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}}){MARKS}(?P<separator>[./-]){SPACE}?{MARKS}"
+    f"[{DIGITS}]{{1,2}}{MARKS}(?P<again>[./-])(?P<space>{SPACE})?{MARKS}"
+    f"(?P<third>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{MARKS}"
+    f"(?P<joint>[,،]?){SPACE}+(?:(?P<at>{BEFORE_CLOCK}){SPACE}+)?"
+    f"(?P<before>\\p{{L}}{{0,4}}){SPACE}*"
+    f"[{DIGITS}]{{1,2}}(?P<colon>[:.])[{DIGITS}]{{2}}(?P<seconds>[:.][{DIGITS}]{{2}})?"
+    f"(?P<after>[^{DIGITS}\\[\\]:,–—-]{{0,14}}?)"
+    f"(?:(?P<close>\\])|{SPACE}[-‐‑‒–—−])(?:{SPACE}|$)"
+)
+_HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
+_NUMBERS = ("first", "second", "third", "hour", "minute", "seconds")
+_PERIOD_NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
+_NOON = 12
+_MONTHS = 12
+_WIDE_YEAR = 4
+
+
+def find_headers(lines: pl.Series) -> pl.DataFrame:
+    """Find the lines that begin as messages of this export do.
+
+    An export uses one style throughout: brackets, separators, comma, width of the year, seconds, AM/PM marks and
+    words around the clock time. A line in another style is quoted text inside a message. The style is taken from the
+    first line that looks like a header with a possible date and time. If another style has more than ten times as
+    many lines, that style is used.
+
+    Args:
+        lines: All lines of the file.
+
+    Returns:
+        ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
+        ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null);
+        ``separator`` (between the numbers of the date, with the space after it if there is one); and ``rest``
+        (the line after the header); in the order of the file.
+    """
+    found = (
+        _write_usually(lines)
+        .with_row_index("line")
+        .with_columns(pl.col("text").str.replace(_HEADER_WITHOUT_GROUPS, "").alias("rest"))
+        .filter(pl.col("text") != pl.col("rest"))
+        .with_columns(pl.col("text").str.strip_suffix(pl.col("rest")).alias("header"))
+    )
+    if not found["header"].str.contains("^[\x00-\x7f]*$").all():
+        found = found.with_columns(pl.col("header").str.replace_many(ASCII_DIGITS))
+    shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
+    found = found.with_columns(shape.alias("shape"))
+    found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
+    found = found.with_columns(pl.concat_str("style", "is_rewritten", separator=" ").alias("style"))
+    found = found.with_columns(pl.col("header").str.extract_all("[0-9]+").alias("numbers")).with_columns(
+        pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
+        for place, name in enumerate(_NUMBERS)
+    )
+    plausible = found.filter(
+        pl.min_horizontal("first", "second", "third").is_between(1, _MONTHS), time_of_day().is_not_null()
+    )
+    return found.filter(pl.col("style") == _style_of_export(plausible["style"])).select(
+        "line", *_NUMBERS, "period", "separator", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
+    )
+
+
+def time_of_day() -> pl.Expr:
+    """Compute the time of day from the columns of :func:`find_headers`.
+
+    The hour is 0 to 23, or 1 to 12 with an AM/PM mark. With a mark, midnight and noon may also be written as 0,
+    and an hour over 12 may have the PM mark.
+
+    Returns:
+        An expression of type ``Duration("us")``, null where the time is impossible.
+    """
+    hour, period = pl.col("hour"), pl.col("period")
+    hour_of_day = (
+        pl.when((period == "pm") & (hour < _NOON))
+        .then(hour + _NOON)
+        .when((period == "am") & (hour == _NOON))
+        .then(0)
+        .otherwise(hour)
+    )
+    is_possible = (
+        (hour <= 23)
+        & (pl.col("minute") <= 59)
+        & (pl.col("seconds").fill_null(0) <= 59)
+        & ~((period == "am") & (hour > _NOON)).fill_null(value=False)
+    )
+    time = pl.duration(hours=hour_of_day, minutes="minute", seconds=pl.col("seconds").fill_null(0))
+    return pl.when(is_possible).then(time)
+
+
+def _write_usually(lines: pl.Series) -> pl.DataFrame:
+    """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
+    rewritten = pl.col("text")
+    for form in HEADER_FORMS:
+        rewritten = rewritten.str.replace(form.pattern, form.usual)
+    return (
+        pl.DataFrame({"original": lines, "text": lines})
+        .with_columns(rewritten)
+        .select("text", (pl.col("text") != pl.col("original")).alias("is_rewritten"))
+    )
+
+
+def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
+    """Extract the style and the AM/PM mark of header shapes (headers with every digit replaced by 0)."""
+    mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
+    return (
+        pl.DataFrame({"shape": shapes.unique()})
+        .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
+        .unnest("groups")
+        .with_columns(mark.alias("mark"))
+        .with_columns(pl.col("mark").str.extract(f"^({CLOCK_WORDS})$").fill_null("").alias("clock_word"))
+        .with_columns(pl.when(pl.col("clock_word") == "").then("mark").otherwise(pl.lit("")).alias("mark"))
+        .with_columns(
+            pl.col("mark").replace_strict(PERIODS, default=None, return_dtype=pl.String).alias("period")
+        )
+        .filter(
+            pl.col("open").is_not_null() == pl.col("close").is_not_null(),
+            pl.col("separator") == pl.col("again"),
+            (pl.col("mark") == "") | pl.col("period").is_not_null(),
+        )
+        .select(
+            "shape",
+            "period",
+            (
+                pl.col("separator")
+                + pl.when(pl.col("space").str.strip_chars(BIDI_MARKS) != "")
+                .then(pl.lit(" "))
+                .otherwise(pl.lit(""))
+            ).alias("separator"),
+            pl.concat_str(
+                pl.col("open").is_not_null(),
+                "separator",
+                pl.col("first").str.len_chars() == _WIDE_YEAR,
+                pl.col("third").str.len_chars() == _WIDE_YEAR,
+                "joint",
+                "colon",
+                pl.col("seconds").is_not_null(),
+                pl.col("before") != "",
+                pl.col("period").is_not_null(),
+                pl.col("at").fill_null(""),
+                "clock_word",
+                separator=" ",
+            ).alias("style"),
+        )
+    )
+
+
+def _style_of_export(styles: pl.Series) -> str:
+    if styles.is_empty():
+        return ""
+    counts = dict(styles.value_counts().iter_rows())
+    first = str(styles[0])
+    most = max(counts, key=lambda style: (counts[style], style == first, style))
+    return str(most) if counts[most] > 10 * counts[first] else first

@@ -1,0 +1,195 @@
+"""The chat of a meeting as Zoom saves it, on the computer (``From Ann to Everyone:``) or with a recording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
+from backstory.ingest.chats.dated_names import find_day, find_moment, is_recording
+from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.line_stream import read_first_lines, read_lines
+from backstory.ingest.chats.reader import UnansweredExportError
+
+_CLOCK: Final = r"(?P<h>\d\d):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"
+_HEADERS: Final = (
+    re.compile(
+        rf"{_CLOCK}[ \t]+From[ \t]+(?P<name>\S.{{0,99}}?)[ \t]+to[ \t]+(?P<to>\S.{{0,199}}?):[ \t]*(?P<text>)"
+    ),
+    re.compile(
+        rf"{_CLOCK}[ \t]+From[ \t]+(?P<name>\S.{{0,99}}?)(?:[ \t]+to[ \t]+(?P<to>\S.{{0,199}}?))?"
+        r"[ \t]+:(?:[ \t](?P<text>.*))?"
+    ),
+    re.compile(rf"{_CLOCK}\t[ \t]*(?P<to>)(?P<name>[^\t:]{{1,100}}?)[ \t]?:(?:[ \t](?P<text>.*))?"),
+)
+"""Beginnings of a message: of the present form, of the former one, and of that which comes with a recording."""
+
+_DIRECT: Final = re.compile(r"(?P<name>.+?) ?\([^()]{1,60}\)")
+_REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
+_ANSWERED: Final = re.compile(r'Replying to ["\u201c][^\n]{0,500}\n+')
+_MOST_CHARACTERS: Final = 1 << 20
+_TOO_LONG: Final = f"the message has more than {_MOST_CHARACTERS:,} characters; the rest is left out"
+_NIGHT: Final = timedelta(hours=12)
+_NO_DAY: Final = (
+    "its lines tell the time and no date, and neither does the file's name or folder; put the date into the name, such "
+    "as 2024-05-01 chat.txt"
+)
+_NO_START: Final = (
+    "its times count from the beginning of the recording, and neither the file's name nor its folder says when that "
+    "was; put date and time into the name, such as GMT20240501-100000_Recording.txt"
+)
+
+
+@dataclass
+class _Message:
+    """A message with the lines read so far.
+
+    Attributes:
+        at: Time of day, or from the beginning of the recording.
+        name: Who wrote it.
+        to: Who received it, as written; empty if all did.
+        lines: Its lines.
+        size: Number of their characters in the file.
+    """
+
+    at: timedelta
+    name: str
+    to: str
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> bool:
+        """Add a line unless the message is too long with it; return whether it is the first that is left out."""
+        was_full = self.size > _MOST_CHARACTERS
+        self.size += len(line) + 1
+        if self.size <= _MOST_CHARACTERS:
+            self.lines.append(line)
+        return self.size > _MOST_CHARACTERS and not was_full
+
+    @property
+    def partner(self) -> str | None:
+        """The only one to whom the message was sent."""
+        found = _DIRECT.fullmatch(self.to)
+        return found["name"].strip() if found else None
+
+
+@dataclass
+class _Clock:
+    """Makes moments of the times in a file.
+
+    Attributes:
+        start: Beginning of the recording; None if times are times of day.
+        day: Day of the next message.
+        last: Time of the message before.
+    """
+
+    start: datetime | None
+    day: date | None
+    last: timedelta = timedelta(0)
+
+    def place(self, at: timedelta) -> datetime | None:
+        """Give the moment of a message; None if its day is not known. A step back to the morning begins a day."""
+        if self.start is not None:
+            return self.start + at
+        if self.day is None:
+            return None
+        if self.last - at > _NIGHT:
+            self.day += timedelta(days=1)
+        self.last = at
+        return datetime.combine(self.day, datetime.min.time()) + at
+
+
+def find_zoom_chat(parts: ExportParts) -> list[str]:
+    """Return a chat; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+    if not parts.is_single:
+        return []
+    with parts.open(parts.names[0]) as file:
+        first = next((line for line in read_first_lines(file) if line.strip()), "")
+    return list(parts.names) if _find_header(first) else []
+
+
+def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
+    """Read the messages; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
+
+    Raises:
+        UnansweredExportError: Neither the name of the file nor that of a folder says the day, or when the recording
+            began.
+    """
+    is_relative = is_recording(parts.source) or _is_relative(parts)
+    moment = find_moment(parts.source)
+    day = find_day(parts.source)
+    clock = _Clock(moment if is_relative else None, None if is_relative else day)
+    told: set[str] = set()
+    for message in _read_messages(parts, found[0]):
+        if isinstance(message, Unread):
+            yield message
+            continue
+        for name in filter(None, (message.name, message.partner)):
+            if name not in told:
+                told.add(name)
+                yield Person(name)
+        yield _read_message(message, clock)
+    if clock.start is None and clock.day is None:
+        raise UnansweredExportError(
+            _NO_START if is_relative else _NO_DAY,
+            frozenset(told),
+            code="no_start" if is_relative else "no_day",
+        )
+
+
+def _is_relative(parts: ExportParts) -> bool:
+    """Return whether times count from the beginning of a recording: its form names no receiver."""
+    with parts.open(parts.names[0]) as file:
+        first = next((line for line in read_first_lines(file) if line.strip()), "")
+    found = _find_header(first)
+    return found is not None and found.re is _HEADERS[-1]
+
+
+def _find_header(line: str) -> re.Match[str] | None:
+    return next((found for header in _HEADERS if (found := header.fullmatch(line))), None)
+
+
+def _read_messages(parts: ExportParts, name: str) -> Iterator[_Message | Unread]:
+    message: _Message | None = None
+    with parts.open(name) as file:
+        for number, line in read_lines(file):
+            found = None if line is None else _find_header(line)
+            if found is not None:
+                if message is not None:
+                    yield message
+                at = timedelta(hours=int(found["h"]), minutes=int(found["m"]), seconds=int(found["s"]))
+                message = _Message(at, found["name"].strip(), (found["to"] or "").strip())
+                message.add(found["text"] or "")
+            elif line is None:
+                yield Unread(f"line {number}: it is longer than 1 MiB")
+            elif message is not None:
+                if message.add(line.removeprefix("\t")):
+                    yield Unread(f"line {number}: {_TOO_LONG}")
+            elif line.strip():
+                yield Unread(f"line {number}: it belongs to no message")
+    if message is not None:
+        yield message
+
+
+def _read_message(message: _Message, clock: _Clock) -> Item:
+    text = "\n".join(message.lines).strip()
+    try:
+        moment = clock.place(message.at)
+        sent = None if moment is None else read_timestamp(moment)
+    except (OverflowError, ValueError):
+        return Unread("the time is out of range")
+    if sent is None:
+        return Unread("its day is not known")
+    if _REACTED.match(text):
+        return ChatMessage(sent, None, "a reaction", "system")
+    text = _ANSWERED.sub("", text, count=1) if _ANSWERED.match(text) else text
+    if message.partner is not None:
+        text = f"(to @{message.partner} only) {text}"
+    return ChatMessage(sent, message.name, text or None) if text else Unread("the message has no text")
+
+
+ZOOM_CHAT: Final = ChatFormat("zoom_chat", find_zoom_chat, read_zoom_chat)

@@ -1,0 +1,201 @@
+"""JSON of any size as a stream: the values around lists of records, and one record after another."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import IO, Any, Final, TypeAlias
+
+import ijson
+
+from backstory.base.errors import ExportError
+from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
+
+Events: TypeAlias = Iterator[tuple[str, Any]]
+
+OPENED: Final = object()
+"""Stands for an object whose content follows."""
+
+_MOST_DEPTH: Final = 64
+_BUFFER_BYTES: Final = 1 << 16
+_HEAD_BYTES: Final = 1 << 16
+
+
+class BrokenJsonError(ExportError):
+    """A file is not JSON from some place on; everything before it was given."""
+
+
+def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Read JSON without holding more than one record.
+
+    A path joins the keys that lead to a value with dots; ``item`` stands for any place in a list. So ``messages.item``
+    is each element of the list under the key ``messages``.
+
+    Args:
+        file: UTF-8, with or without a byte order mark.
+        records: Paths of the values to give as a whole, with everything in them.
+
+    Yields:
+        Path and value in the order of the file: of each record, of each number, text, truth value or null outside
+        them, and :data:`OPENED` at the beginning of each object outside them.
+
+    Raises:
+        BrokenJsonError: The file is no JSON, breaks off, or is nested more than 64 levels deep.
+    """
+    events = _read_events(file)
+    keys: list[str] = []
+    for event, value in events:
+        if event == "map_key":
+            keys[-1] = value
+            continue
+        if event in ("end_map", "end_array"):
+            keys.pop()
+            continue
+        path = ".".join(keys)
+        if path in records:
+            yield path, _build(events, event, value)
+        elif event in ("start_map", "start_array"):
+            if len(keys) == _MOST_DEPTH:
+                raise _too_deep()
+            keys.append("item")
+            if event == "start_map":
+                yield path, OPENED
+        else:
+            yield path, value
+
+
+def find_paths(head: bytes) -> frozenset[str]:
+    """Return the paths of all values in the beginning of a JSON file; none for any other file."""
+    if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"{", b"["):
+        return frozenset()
+    paths = set()
+    try:
+        for path, _ in stream_json(io.BytesIO(head)):
+            paths.add(path)
+    except BrokenJsonError:  # the head ends in the middle of a value
+        pass
+    return frozenset(paths)
+
+
+def read_head(file: IO[bytes]) -> bytes:
+    """Read as much of a file as :func:`find_paths` needs."""
+    return file.read(_HEAD_BYTES)
+
+
+def _read_events(file: IO[bytes]) -> Events:
+    """Give the events of the parser; its errors become one that can be shown without quoting the file."""
+    try:
+        # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
+        yield from ijson.basic_parse(_without_mark(file), buf_size=_BUFFER_BYTES, use_float=True)
+    except (ijson.JSONError, *DAMAGED_ARCHIVE, ArithmeticError) as error:
+        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
+
+
+def _without_mark(file: IO[bytes]) -> IO[bytes]:
+    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        file.seek(0)
+    return file
+
+
+def _build(events: Events, event: str, value: Any) -> Any:
+    """Build the value that begins with an event from it and the following ones."""
+    if event not in ("start_map", "start_array"):
+        return value
+    root: Any = {} if event == "start_map" else []
+    open_values, keys = [root], [""]
+    for event, value in events:
+        if event == "map_key":
+            keys[-1] = value
+            continue
+        if event in ("end_map", "end_array"):
+            open_values.pop()
+            keys.pop()
+            if not open_values:
+                break
+            continue
+        is_container = event in ("start_map", "start_array")
+        if is_container:
+            value = {} if event == "start_map" else []
+        holder = open_values[-1]
+        if isinstance(holder, dict):
+            holder[keys[-1]] = value
+        else:
+            holder.append(value)
+        if is_container:
+            if len(keys) == _MOST_DEPTH:
+                raise _too_deep()
+            open_values.append(value)
+            keys.append("")
+    return root
+
+
+def _too_deep() -> BrokenJsonError:
+    return BrokenJsonError(
+        f"the JSON is nested more than {_MOST_DEPTH} levels deep here, as no chat is; it may be made to do harm"
+    )
+
+
+def find_marked(
+    parts: ExportParts, marks: Collection[frozenset[str]], is_named: Callable[[str], object]
+) -> list[str]:
+    """Return the parts that hold all paths of one of the marks.
+
+    :func:`backstory.ingest.chats.json_stream.find_paths` finds the paths.
+
+    Args:
+        parts: The parts of an export.
+        marks: Sets of paths.
+        is_named: Whether a part of an archive may be meant, by the last part of its name. A single file may have any
+            name.
+    """
+    named = [name for name in parts.names if parts.is_single or is_named(PurePosixPath(name).name)]
+    found = []
+    for name in named:
+        with parts.open(name) as file:
+            paths = find_paths(read_head(file))
+        if any(mark <= paths for mark in marks):
+            found.append(name)
+    return found
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """Give an object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_objects(value: Any) -> list[Mapping[str, Any]]:
+    """List the objects of a list; none for any other value."""
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+
+
+def first_text(*values: Any) -> str | None:
+    """Give the first text that is not blank; None if there is none.
+
+    Raises:
+        ValueError: It is not valid Unicode.
+    """
+    for value in values:
+        if isinstance(value, str) and value.strip():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError("a text holds half of a UTF-16 surrogate pair") from error
+            return value
+    return None
+
+
+def read_content(record: Mapping[str, Any], field: str) -> str:
+    """Give the text under a key; an empty one if there is none.
+
+    Raises:
+        ValueError: The value is a list, an object, a number or a truth value.
+    """
+    text = record.get(field)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise ValueError("the text is not text")  # noqa: TRY004 - the value is data of the file
+    return text

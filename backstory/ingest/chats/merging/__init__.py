@@ -1,0 +1,1 @@
+"""Merges exports of one conversation that overlap."""

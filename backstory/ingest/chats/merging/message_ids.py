@@ -1,0 +1,80 @@
+"""Message ids that are equal in every export of a conversation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from backstory.base.ids import digest
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.schemas import Messages
+
+_CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
+
+
+def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sort messages, assign their ids, and drop duplicates across exports of a conversation.
+
+    Where the platform gives ids to chats and messages, the id of a message is derived from these. Of several exports,
+    the one with the latest message of the conversation gives the text: it knows edits. A message that any export shows
+    as deleted is deleted, since no platform brings one back.
+
+    Else the id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
+    its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
+
+    Args:
+        frame: Messages of any number of exports, without ids.
+
+    Returns:
+        The columns of :class:`backstory.storage.tables.schemas.Messages`, sorted by timestamp, source and position in
+        the source; ``seq`` counts messages of one source with the same timestamp. An answer to a message that is not
+        among them has no ``reply_to``.
+    """
+    is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
+    latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))
+    # Lines of the app have no author, except those that stand for what somebody wrote and deleted.
+    is_deleted = is_known & (pl.col("kind") == "system") & pl.col("author").is_not_null()
+    ordered = (
+        frame.with_columns(latest.alias("latest"))
+        .sort("timestamp", "source", "seq")
+        .with_columns(pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence"))
+    )
+    named = (
+        ordered.with_columns(_make_ids(ordered, is_known))
+        .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
+        .unique("message_id", keep="first", maintain_order=True)
+        .sort("timestamp", "source", "seq", maintain_order=True)
+        # Not the position in the whole source, so that one late message changes no row of another time.
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over("timestamp", "source").alias("seq"))
+    )
+    return conform(_resolve_answers(named), Messages)
+
+
+def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
+    by_content = ordered.filter(~is_known).select(
+        "conversation_id",
+        pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
+        pl.concat_str(pl.lit("="), "author").fill_null("").alias("author"),
+        pl.concat_str(pl.lit("="), "text").fill_null("").alias("text"),
+        "kind",
+        pl.col("occurrence").cast(pl.String),
+    )
+    contents = by_content.iter_rows()
+    keys = ordered.filter(is_known).select("chat", "key").iter_rows()
+    ids = [
+        _digest_key(*next(keys)) if known else digest(next(contents))
+        for known in ordered.select(is_known).to_series()
+    ]
+    return pl.Series("message_id", ids, dtype=pl.String)
+
+
+def _resolve_answers(named: pl.DataFrame) -> pl.DataFrame:
+    """Set the id of the message that a message answers."""
+    answers = named.filter(pl.col("reply_key").is_not_null()).select("message_id", "chat", "reply_key")
+    ids = [_digest_key(chat, key) for chat, key in answers.select("chat", "reply_key").iter_rows()]
+    answered = answers.select("message_id", pl.Series("reply_to", ids, dtype=pl.String))
+    held = answered.filter(pl.col("reply_to").is_in(named["message_id"].implode()))
+    return named.join(held, on="message_id", how="left", maintain_order="left")
+
+
+def _digest_key(chat: str, key: str) -> str:
+    return digest(["platform", chat, key])

@@ -1,0 +1,127 @@
+"""Decoding a text file into lines, in any encoding; in UTF-8, single lines may be undecodable."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+import polars as pl
+
+from backstory.text.encoding import UTF8, find_encoding, find_seven_bit_encoding
+
+_HEAD_BYTES = 65_536
+_BLOCK_BYTES = 16 * 2**20
+_LETTER_BYTES = bytes(range(0x80, 0x100))
+_MOST_NULLS = 0.001
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """Lines of a file without line ends; the first line is at position 0.
+
+    Attributes:
+        lines: The texts, as a series, which needs a third of a list's memory; undecodable bytes become U+FFFD.
+        undecodable: Why a line could not be decoded, by line number from 1.
+        encoding: Python's name of the encoding used for all other lines.
+    """
+
+    lines: pl.Series
+    undecodable: dict[int, str]
+    encoding: str
+
+
+def decode_lines(content: bytes) -> TextLines:
+    """Split a file at line feeds, with or without a carriage return before them.
+
+    Only line feeds end a line: a message may contain any other character that Unicode counts as a line break. In a file
+    without line feeds, carriage returns do.
+
+    Args:
+        content: Text in any encoding that :func:`backstory.text.encoding.find_encoding` detects.
+
+    Returns:
+        The lines; a line feed at the end of the file does not add an empty line.
+    """
+    content = _end_lines(content)
+    unmarked = content.removeprefix(codecs.BOM_UTF8)
+    is_wide = b"\0" in content[:_HEAD_BYTES] or content.startswith(_UTF16_MARKS)
+    if not is_wide and find_seven_bit_encoding(content) is None:
+        try:
+            return TextLines(_split(unmarked), {}, UTF8)
+        except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
+            pass
+    encoding = find_encoding(content)
+    if encoding == UTF8:
+        text = unmarked.decode(UTF8, "replace")
+        return TextLines(_split(text.encode()), _find_undecodable(unmarked), UTF8)
+    if encoding.startswith("iso2022"):
+        return _decode_each(content, encoding)
+    return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
+
+
+def decode_head(content: bytes) -> list[str]:
+    """Decode the first complete lines of a file; the list is empty for a binary file.
+
+    A text may contain a few null bytes; many of them indicate a binary file.
+    """
+    head = _end_lines(content[:_HEAD_BYTES])
+    is_cut = len(content) > len(head)
+    # A character cut in half would look like another encoding.
+    encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
+    if encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head):
+        return []
+    text = head[: len(head) // 4 * 4] if is_cut and encoding.startswith("utf-") else head
+    lines: list[str] = text.decode(encoding, "replace").removeprefix("\ufeff").split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    return lines[:-1] if (is_cut and len(lines) > 1) or not lines[-1] else lines
+
+
+def _end_lines(content: bytes) -> bytes:
+    """Write line feeds for the carriage returns by which old programs ended lines."""
+    return content if b"\n" in content else content.replace(b"\r", b"\n")
+
+
+def _split(content: bytes) -> pl.Series:
+    """Split UTF-8 without creating a Python object per line.
+
+    Raises:
+        ComputeError: The content is not valid UTF-8.
+    """
+    lines = [pl.Series("text", dtype=pl.String)]
+    start = 0
+    while start < len(content):
+        # By blocks of whole lines, because Polars copies what it splits several times.
+        ended = content.rfind(b"\n", start, start + _BLOCK_BYTES) + 1 or content.find(b"\n", start) + 1
+        end = ended or len(content)
+        texts = pl.Series("text", [content[start:end]]).cast(pl.String).str.split("\n").explode()
+        lines.append(texts.head(-1).str.strip_suffix("\r"))
+        if texts[-1] not in ("", "\r"):
+            lines.append(texts.tail(1))
+        start = end
+    return pl.concat(lines)
+
+
+def _decode_each(content: bytes, encoding: str) -> TextLines:
+    """Decode lines that each begin with letters of ASCII, so that a damaged one harms no other."""
+    lines, damaged = [], {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            lines.append(line.decode(encoding))
+        except UnicodeDecodeError:
+            lines.append(line.decode(encoding, "replace"))
+            damaged[number] = f"the line is not {encoding}, as others are; save the file as UTF-8"
+    return TextLines(_split("\n".join(lines).encode()), damaged, encoding)
+
+
+def _find_undecodable(content: bytes) -> dict[int, str]:
+    undecodable = {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            undecodable[number] = (
+                f"byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
+                "save the file as UTF-8"
+            )
+    return undecodable

@@ -1,0 +1,407 @@
+"""The times of a chat export: deciding the order of its dates, and converting local times to UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from typing import Final, Literal, TypeAlias, get_args
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.base.errors import ExportSettingError
+
+DateOrder: TypeAlias = Literal["dmy", "mdy", "ymd"]
+DateParts: TypeAlias = tuple[int, int, int]
+"""The three numbers of a written date, in their written order; only a four-digit year exceeds 99."""
+
+FIRST_YEAR: Final = 2009
+"""Year of WhatsApp's release: no message is older."""
+
+KNOWN_YEAR: Final = 2026
+"""Year in which this module was written: a file with an older date was unpacked or copied without its time."""
+
+_LATEST_TIME = 4e9
+_LAST_SHORT_YEAR = 99
+_LAST_MONTH = 12
+_LAST_DAY = 31
+_DAYS_OF_A_YEAR = 365.2425
+
+# Penalties of a reading: the natural logarithm of how much less likely each finding makes it.
+_IMPOSSIBLE_DATE = 16.0
+_STEP_BACK = 10.0
+_PER_GAP = 1.5
+_PER_YEAR_OF_AGE = 0.35
+_CERTAIN = 8.0
+_LINES_OF_A_FULL_STEP = 20
+# A wrong reading of a few days is one day of every month or year; so is a chat of birthdays or of monthly reports,
+# but they have few lines a day.
+_ONE_DAY_OF_MONTH = 3.0
+_PER_LINE_OF_A_DAY = 2.0
+# Two digits of the year first: no locale of CLDR writes them with dots, hardly any with slashes.
+_SHORT_YEAR_FIRST: Final[Mapping[str, float]] = {".": 11.0, "/": 6.0}
+_SHORT_YEAR_OF_ANOTHER_CALENDAR = 8.0
+
+_SWITCH_CALENDAR = "Switch the calendar of the phone to the Gregorian one and export the chat again"
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """How a calendar counts its years.
+
+    Attributes:
+        name: Name of the calendar in error messages.
+        century: Year added to a two-digit year, for dates of the present.
+        years_in_one: Length of its year in Gregorian years.
+        epoch: Gregorian year in which the calendar begins; a fraction if its years have another length.
+    """
+
+    name: str
+    century: int
+    years_in_one: float
+    epoch: float
+
+    def gregorian_year(self, written: int) -> int:
+        """Return the Gregorian year in which a year of this calendar begins."""
+        year = written + (self.century if written <= _LAST_SHORT_YEAR else 0)
+        return int(year * self.years_in_one + self.epoch)
+
+
+_GREGORIAN = Calendar("Gregorian", 2000, 1.0, 0.0)
+_OTHER_CALENDARS = (
+    Calendar("Buddhist", 2500, 1.0, -543.0),
+    Calendar("Persian (Jalali)", 1400, 1.0, 621.0),
+    Calendar("Islamic (Hijri)", 1400, 0.970224, 621.5774),
+)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One way of reading all dates of a file.
+
+    Attributes:
+        order: Which number is the day, the month and the year.
+        calendar: Calendar that the years belong to.
+        cost: Sum of the penalties; a lower cost means a likelier reading.
+        impossible: Number of lines whose date is impossible under this reading.
+        days: Day number of each date, NaN for an impossible date.
+    """
+
+    order: DateOrder
+    calendar: Calendar
+    cost: float
+    impossible: int
+    days: NDArray[np.float64]
+
+
+def latest_year_of(written_at: float) -> int:
+    """Return the latest year in which a message of a file can have been sent.
+
+    Only the year counts, so that copies of a file made in the same year give the same messages. A copy from a later
+    year allows more readings of ambiguous dates. Such a copy can lead to an error that asks for a setting, but never
+    to other dates. A modification time before this library was written is ignored.
+
+    Args:
+        written_at: Modification time of the file, in seconds since 1970.
+    """
+    written_at = min(max(written_at, 0.0), _LATEST_TIME)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=written_at, days=1)  # ahead of UTC by zones
+    return max(KNOWN_YEAR, moment.year)
+
+
+def read_date(parts: DateParts, order: DateOrder) -> date | None:
+    """Read a written date.
+
+    Args:
+        parts: The three numbers; a two-digit year is in this century.
+        order: Which number is the day, the month and the year.
+
+    Returns:
+        The date, or None if no such day exists.
+    """
+    year, month, day = _split_parts(parts, order)
+    year = _GREGORIAN.gregorian_year(year)
+    if not MINYEAR < year < MAXYEAR:  # a conversion to another time zone could leave Python's range of years
+        return None
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def is_plausible_year(year: int, latest_year: int) -> bool:
+    """Return whether a message can be from a year: not before WhatsApp existed, not after the file was written."""
+    return FIRST_YEAR <= year <= latest_year
+
+
+def decide_date_order(
+    dates: Sequence[tuple[DateParts, int]],
+    setting: Literal["auto", "dmy", "mdy", "ymd"],
+    source: str,
+    *,
+    latest_year: int = KNOWN_YEAR,
+    separator: str = "/",
+) -> DateOrder:
+    """Decide whether an export writes day, month or year first.
+
+    Every order is tried on the whole file, also in other calendars. Each reading collects penalties: for impossible
+    dates and impossible years, for steps back in time, for gaps between neighbouring dates (weighted by their
+    number of lines), for years long past, and for a two-digit year in front where no locale writes it there. The
+    setting decides wherever it can apply: it cannot move a four-digit year.
+
+    Args:
+        dates: The dates of all messages in file order, each with its number of lines; equal neighbours are merged.
+        setting: The setting ``date_order`` of the file's conversation.
+        source: Name of the file in the error message.
+        latest_year: Latest year in which a message of the file can have been sent.
+        separator: Character between the numbers: a full stop, a slash or a hyphen, with the space after it
+            if there is one.
+
+    Raises:
+        ExportSettingError: Several readings fit the file, or none fits, or the dates belong to another calendar;
+            the message says what to do.
+    """
+    scale = _Scale(dates, latest_year, separator)
+    chosen = _chosen_order(dates[0][0], setting)
+    orders = (chosen,) if chosen else _possible_orders(dates[0][0])
+    ranked = sorted((scale.reading(order) for order in orders), key=lambda reading: reading.cost)
+    best = ranked[0]
+    foreign = scale.foreign_readings() if chosen is None or not scale.fits(best) else []
+    nearest = min(foreign, key=lambda reading: reading.cost, default=None)
+    if nearest is not None and nearest.cost < best.cost:
+        raise ExportSettingError(
+            f"{source}: {scale.describe_foreign(nearest)}",
+            code="other_calendar",
+            source=source,
+            calendar=nearest.calendar.name,
+            year=scale.find_gregorian_year(nearest),
+        )
+    if not scale.fits(best):
+        if chosen and any(scale.fits(scale.reading(order)) for order in get_args(DateOrder)):
+            raise ExportSettingError(
+                f"{source}: {best.impossible} of {scale.lines} dates are impossible with "
+                f"`conversations.date_order` {chosen}; set it to auto, or to the order of this file",
+                code="impossible_dates",
+                source=source,
+                setting="conversations.date_order",
+                count=best.impossible,
+            )
+        raise ExportSettingError(
+            f"{source}: {scale.describe_misfit()}",
+            code="unlikely_dates",
+            source=source,
+            first_year=FIRST_YEAR,
+            latest_year=latest_year,
+        )
+    for rival in [*ranked[1:], *foreign]:
+        if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
+            raise ExportSettingError(
+                f"{source}: {scale.describe_question(best, rival)}",
+                code="ambiguous_dates",
+                source=source,
+                setting="conversations.date_order",
+            )
+    return best.order
+
+
+def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Series:
+    """Convert local times to UTC.
+
+    When clocks go back, an hour occurs twice. A time in it is taken as the first occurrence. If the times are in
+    order, those after a step back within that hour are taken as the second. A time that the clock skips is read
+    with the offset before the gap.
+
+    Args:
+        local: Times without a zone, of type ``Datetime("us")``.
+        timezone: An IANA name.
+        in_order: Whether the times are in the order in which they happened.
+
+    Returns:
+        Times of type ``Datetime("us", "UTC")``, null where the input is null.
+    """
+    earliest = local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
+    frame = pl.DataFrame({"local": local, "utc": earliest.dt.convert_time_zone("UTC")})
+    if in_order:
+        frame = _resolve_repeated(frame, timezone)
+    skipped = (
+        frame.filter(pl.col("utc").is_null() & pl.col("local").is_not_null())["local"].unique().to_list()
+    )
+    if not skipped:
+        return frame["utc"]
+    zone = ZoneInfo(timezone)
+    moved = pl.DataFrame(
+        {"local": skipped, "moved": [_before_gap(time, zone) for time in skipped]},
+        schema={"local": pl.Datetime("us"), "moved": pl.Datetime("us", "UTC")},
+    )
+    joined = frame.join(moved, on="local", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("utc", "moved").alias("utc"))["utc"]
+
+
+class _Scale:
+    """Computes the cost of each reading of one file's dates."""
+
+    def __init__(self, dates: Sequence[tuple[DateParts, int]], latest_year: int, separator: str) -> None:
+        self._dates = dates
+        self._distinct = list(dict.fromkeys(parts for parts, _ in dates))
+        place = {parts: position for position, parts in enumerate(self._distinct)}
+        self._places = np.array([place[parts] for parts, _ in dates], np.intp)
+        self._counts = np.array([count for _, count in dates], np.int64)
+        self._latest_year = latest_year
+        self._separator = separator
+        self.lines = int(self._counts.sum())
+
+    def reading(self, order: DateOrder, calendar: Calendar = _GREGORIAN) -> _Reading:
+        """Read all dates in one order and calendar, and add up the penalties."""
+        distinct = [self._number_of_day(parts, order, calendar) for parts in self._distinct]
+        days = np.array(distinct, np.float64)[self._places]
+        possible = ~np.isnan(days)
+        steps, counts = np.diff(days[possible]), self._counts[possible]
+        weights = np.minimum(1.0, (counts[1:] + counts[:-1]) / _LINES_OF_A_FULL_STEP)
+        gaps = _PER_GAP * float(np.sum(weights * np.log(np.maximum(1.0, np.abs(steps)))))
+        if len({_split_parts(self._distinct[place], order)[2] for place in self._places[possible]}) == 1:
+            gaps = min(gaps, _ONE_DAY_OF_MONTH + _PER_LINE_OF_A_DAY * float(np.log(counts.mean())))
+        cost = (
+            self._convention(order, calendar)
+            + _IMPOSSIBLE_DATE * np.count_nonzero(~possible)
+            + _STEP_BACK * np.count_nonzero(steps < 0)
+            + gaps
+        )
+        if possible.any():
+            age = self._latest_year + 1 - float(np.nanmax(days)) / _DAYS_OF_A_YEAR
+            cost += _PER_YEAR_OF_AGE * max(0.0, age)
+        return _Reading(order, calendar, cost, int(self._counts[~possible].sum()), days)
+
+    def foreign_readings(self) -> list[_Reading]:
+        """Return the readings in other calendars that fit the file."""
+        readings = [
+            self.reading(order, calendar)
+            for calendar in _OTHER_CALENDARS
+            for order in _possible_orders(self._distinct[0])
+        ]
+        return [reading for reading in readings if self.fits(reading)]
+
+    def fits(self, reading: _Reading) -> bool:
+        """Return whether at least half of the lines have a possible date under a reading."""
+        return 2 * reading.impossible <= self.lines
+
+    @staticmethod
+    def differ(first: _Reading, second: _Reading) -> bool:
+        """Return whether two readings disagree about the date of any line."""
+        return not np.array_equal(first.days, second.days, equal_nan=True)
+
+    def describe_question(self, best: _Reading, rival: _Reading) -> str:
+        """Write the error that asks which of two readings is right, with a date on which they differ."""
+        unequal = np.flatnonzero(
+            best.days != rival.days
+        )  # impossible dates are NaN, which does not equal itself
+        both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
+        parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
+        if rival.calendar is not _GREGORIAN:
+            other = f"of the {rival.calendar.name} calendar. {_SWITCH_CALENDAR} if it is; else set"
+        else:
+            other = (
+                f"{_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells which. Set"
+            )
+        return (
+            f"its dates can be read in more than one way: {self._write(parts)} is {_write_date(parts, best.order)} "
+            f"({best.order}) or {other} `date_order` of this file under `conversations.overrides`, or "
+            "`conversations.date_order` for all files"
+        )
+
+    def describe_foreign(self, reading: _Reading) -> str:
+        """Write the error that names the calendar which the dates seem to use."""
+        parts = self._first_possible(reading)
+        year, _, _ = _split_parts(parts, reading.order)
+        return (
+            f"its dates seem to be of the {reading.calendar.name} calendar: the year {year} of "
+            f"{self._write(parts)} would be {self.find_gregorian_year(reading)}. {_SWITCH_CALENDAR}"
+        )
+
+    def find_gregorian_year(self, reading: _Reading) -> int:
+        """Give the Gregorian year of the first date that the reading can read."""
+        year, _, _ = _split_parts(self._first_possible(reading), reading.order)
+        return reading.calendar.gregorian_year(year)
+
+    def _first_possible(self, reading: _Reading) -> DateParts:
+        return next(
+            parts for (parts, _), day in zip(self._dates, reading.days, strict=True) if not np.isnan(day)
+        )
+
+    def describe_misfit(self) -> str:
+        """Write the error that no order gives most dates a day in a possible year."""
+        return (
+            f"no order of day, month and year gives most of its dates a day between {FIRST_YEAR}, when WhatsApp "
+            f"appeared, and {self._latest_year}, the year of the file (its first date is "
+            f"{self._write(self._distinct[0])}). Export the chat again from a phone whose clock is right and whose "
+            "calendar is the Gregorian one"
+        )
+
+    def _write(self, parts: DateParts) -> str:
+        return self._separator.join(f"{number:02}" for number in parts)
+
+    def _number_of_day(self, parts: DateParts, order: DateOrder, calendar: Calendar) -> float:
+        """Return the day number of a date, so that consecutive days differ by one; NaN for an impossible date.
+
+        For another calendar the number is approximate. It still separates a step of a day from a month or a year.
+        """
+        year, month, day = _split_parts(parts, order)
+        if not is_plausible_year(calendar.gregorian_year(year), self._latest_year):
+            return np.nan
+        if calendar is _GREGORIAN:
+            found = read_date(parts, order)
+            return np.nan if found is None else float(found.toordinal())
+        if not (1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY):
+            return np.nan
+        months = (month - 1) * calendar.years_in_one / _LAST_MONTH
+        return float(round((calendar.gregorian_year(year) + months) * _DAYS_OF_A_YEAR) + day)
+
+    def _convention(self, order: DateOrder, calendar: Calendar) -> float:
+        if max(self._distinct[0]) > _LAST_SHORT_YEAR:
+            return 0.0
+        cost = _SHORT_YEAR_FIRST.get(self._separator, 0.0) if order == "ymd" else 0.0
+        return cost if calendar is _GREGORIAN else cost + _SHORT_YEAR_OF_ANOTHER_CALENDAR
+
+
+def _write_date(parts: DateParts, order: DateOrder) -> str:
+    found = read_date(parts, order)
+    return "no date" if found is None else found.isoformat()
+
+
+def _possible_orders(parts: DateParts) -> tuple[DateOrder, ...]:
+    """Return the orders that fit the position of a four-digit year; no locale writes year, day, month."""
+    first, _, third = parts
+    if first > _LAST_SHORT_YEAR:
+        return ("ymd",)
+    return ("dmy", "mdy") if third > _LAST_SHORT_YEAR else ("dmy", "mdy", "ymd")
+
+
+def _chosen_order(parts: DateParts, setting: Literal["auto", "dmy", "mdy", "ymd"]) -> DateOrder | None:
+    return setting if setting != "auto" and setting in _possible_orders(parts) else None
+
+
+def _split_parts(parts: DateParts, order: DateOrder) -> tuple[int, int, int]:
+    numbers = dict(zip(order, parts, strict=True))
+    return numbers["y"], numbers["m"], numbers["d"]
+
+
+def _resolve_repeated(frame: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    latest = frame["local"].dt.replace_time_zone(timezone, ambiguous="latest", non_existent="null")
+    frame = frame.with_columns(latest.dt.convert_time_zone("UTC").alias("latest")).with_row_index("position")
+    repeated = frame.filter(pl.col("utc") != pl.col("latest"))
+    second_time = repeated.filter(
+        (pl.col("local").diff() < pl.duration(microseconds=0))
+        .fill_null(value=False)
+        .cum_max()
+        .over(pl.col("local").dt.date())
+    )
+    chosen = (
+        pl.when(pl.col("position").is_in(second_time["position"].to_list())).then("latest").otherwise("utc")
+    )
+    return frame.select("local", chosen.alias("utc"))
+
+
+def _before_gap(local: datetime, zone: ZoneInfo) -> datetime:
+    return local.replace(tzinfo=zone, fold=0).astimezone(UTC)

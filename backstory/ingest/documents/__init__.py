@@ -1,0 +1,1 @@
+"""Files -> documents: one reader per file type behind one registry, and a row for every file."""

@@ -1,0 +1,405 @@
+"""The files of a folder of documents, and the skipped entries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal
+from zipfile import ZipInfo
+
+import polars as pl
+
+from backstory.base.errors import DocumentError
+from backstory.base.files.patterns import Patterns, matches_glob
+from backstory.ingest.documents.archives import Archive, is_archive, leads_out
+from backstory.ingest.documents.file_rules import (
+    IGNORE_FILE,
+    FileRules,
+    explain_ignored,
+    parse_patterns,
+    read_ignore_file,
+)
+from backstory.ingest.documents.opening import open_inside
+
+_DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
+_HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
+_HIDDEN_FOLDER: Final = "hidden folder: its name begins with a dot"
+_EMPTY_ARCHIVE: Final = "the archive holds no file"
+_FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
+
+
+@dataclass(frozen=True)
+class DocumentFile:
+    """One file that may be a document.
+
+    Attributes:
+        uri: Path relative to the folder, with ``/``; bytes that are not UTF-8 are escaped.
+        path: Path for opening the file.
+        folder: The folder, with symbolic links resolved.
+        kind: Kind of the document if it does not state one; None for that of all documents.
+        tenant: Tenant of the document if it does not state one; None for that of all documents.
+        is_vetted: Whether the settings let it be read though it may look like a secret.
+        archive: The archive that it is a member of, which ``path`` leads to; None for a file.
+        member: The member.
+    """
+
+    uri: str
+    path: Path
+    folder: Path
+    kind: str | None = None
+    tenant: str | None = None
+    is_vetted: bool = False
+    archive: Archive | None = field(default=None, compare=False)
+    member: ZipInfo | None = field(default=None, compare=False)
+
+    def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
+        """Read the file.
+
+        Args:
+            size: Maximum number of bytes to read from the beginning; all if negative.
+            most_bytes: Maximum size of the file, None for no limit.
+
+        Raises:
+            DocumentError: The file cannot or must not be read.
+            FileNotFoundError: The file no longer exists.
+        """
+        if self.archive is not None and self.member is not None:
+            self._require_name()
+            return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
+        with self.open(most_bytes=most_bytes) as file:
+            # A file that grows meanwhile is not read beyond its limit.
+            return file.read(size if size >= 0 or most_bytes is None else most_bytes)
+
+    def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
+        """Open the file, or the archive that it is a member of.
+
+        Args:
+            most_bytes: Maximum size of the file, None for no limit.
+
+        Raises:
+            DocumentError: The file cannot or must not be read.
+            FileNotFoundError: The file no longer exists.
+        """
+        self._require_name()
+        return open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes)
+
+    def _require_name(self) -> None:
+        if not _is_utf8(str(self.path.relative_to(self.folder))):
+            raise DocumentError(
+                f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8", uri=self.uri
+            )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file or a folder that is skipped.
+
+    Attributes:
+        uri: Path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
+        status: ``ignored`` if a rule excludes it, ``failed`` if it cannot be opened.
+        reason: Why it was skipped, and what to do.
+        hides_files: Whether it is a folder whose files are unknown, so that what was read of them earlier is kept.
+    """
+
+    uri: str
+    status: Literal["ignored", "failed"]
+    reason: str
+    hides_files: bool = False
+
+
+@dataclass(frozen=True)
+class FolderListing:
+    """The entries in and below a folder of documents.
+
+    Attributes:
+        present: Whether the folder exists.
+        files: The files that match the pattern, sorted by uri.
+        left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
+        unlisted: Uris of folders, with a final ``/``, and of files that could not be looked into, so that it is not
+            known what they hold; ``""`` is the folder itself.
+        looked_into: The folders and archives whose entries these are.
+    """
+
+    present: bool
+    files: tuple[DocumentFile, ...]
+    left_out: tuple[LeftOut, ...]
+    unlisted: tuple[str, ...]
+    looked_into: tuple[Path, ...] = ()
+
+
+def list_files(
+    folder: Path, pattern: str, apart: Collection[Path] = (), rules: FileRules | None = None
+) -> FolderListing:
+    """List a folder and its subfolders, except linked and hidden folders.
+
+    Args:
+        folder: The folder.
+        pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
+        apart: Files and folders with another purpose, which are skipped if they are in the folder.
+        rules: What else is left out; None for nothing but what files ``.backstoryignore`` name.
+
+    Returns:
+        Every other file, either as its own entry or covered by a skipped folder above it.
+    """
+    root = folder.resolve()
+    elsewhere = {path.resolve() for path in apart} - {root}
+    chosen = _Choice(root, pattern, rules or FileRules())
+    refused: list[OSError] = []
+    files: list[DocumentFile] = []
+    left_out: list[LeftOut] = []
+    looked_into: list[Path] = []
+    for place, folders, names in os.walk(root, onerror=refused.append):
+        here = Path(place)
+        looked_into.append(here)
+        relative = here.relative_to(root)
+        unusable = chosen.read_patterns(relative)
+        if unusable is not None:
+            left_out.append(unusable)
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if here / name not in elsewhere]
+        closed = {name: rule for name in folders if (rule := chosen.rule_for_folder(relative / name))}
+        left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
+        left_out += [
+            LeftOut(f"{_uri(relative / name)}/", "ignored", _FOLDER_NAMED_AS_FILE)
+            for name in folders
+            if name not in closed and PurePosixPath(name).suffix.lower() in _DOCUMENT_SUFFIXES
+        ]
+        folders[:] = [name for name in folders if name not in closed]
+        for name in names:
+            path, full = relative / name, here / name
+            if full in elsewhere:
+                continue
+            reason = chosen.rule_for_file(path)
+            if reason is None and is_archive(name):
+                looked_into.append(full)
+                members, others = _list_archive(full, root, chosen)
+                files += members
+                left_out += others
+            elif reason is None:
+                uri = _uri(path)
+                files.append(DocumentFile(uri, full, root, is_vetted=chosen.is_vetted(uri)))
+            else:
+                left_out.append(LeftOut(_uri(path), "ignored", reason))
+    left_out += [
+        _describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)
+    ]
+    return FolderListing(
+        present=root.exists(),
+        files=tuple(sorted(files, key=lambda file: file.uri)),
+        left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
+        unlisted=tuple(sorted(entry.uri for entry in left_out if entry.hides_files)),
+        looked_into=tuple(looked_into),
+    )
+
+
+def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
+    """List a single file as if it were the only file in its folder.
+
+    Args:
+        path: The file.
+        rules: What is left out; None for nothing.
+
+    Returns:
+        A listing with the file, or with a skipped entry if a rule excludes it.
+    """
+    root = path.parent.resolve()
+    name = Path(path.name)
+    chosen = _Choice(root, "*", rules or FileRules())
+    reason = chosen.rule_for_file(name)
+    uri = _uri(name)
+    if reason is None and is_archive(uri):
+        files, left_out = _list_archive(root / name, root, chosen)
+        hidden = tuple(entry.uri for entry in left_out if entry.hides_files)
+        return FolderListing(present=True, files=tuple(files), left_out=tuple(left_out), unlisted=hidden)
+    return FolderListing(
+        present=True,
+        files=() if reason else (DocumentFile(uri, root / name, root, is_vetted=chosen.is_vetted(uri)),),
+        left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
+        unlisted=(),
+    )
+
+
+def explain_path(path: str, rules: FileRules) -> str | None:
+    """Say which rule leaves out a file that does not exist yet; None if none does.
+
+    Args:
+        path: Its path below the root, with ``/``.
+        rules: What is left out.
+    """
+    return _Choice(Path("/"), "**/*", rules).rule_for_member(path, "")
+
+
+def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[DocumentFile], list[LeftOut]]:
+    """List the members of an archive as if it were a folder."""
+    uri = _uri(path.relative_to(root))
+    below = f"{uri}/"
+    try:
+        archive = Archive(root, path, uri)
+        members = sorted(archive.list_members(), key=lambda member: member[0])
+        for name, info, problem in members:
+            if PurePosixPath(name).name == IGNORE_FILE and problem is None:
+                chosen.add_patterns(f"{below}{name}", archive.read(info, f"{below}{name}"))
+    except FileNotFoundError:
+        return [], []
+    except DocumentError as error:
+        reason = str(error).removeprefix(f"{uri}: ")
+        return [], [LeftOut(below, "failed", f"{reason}; until then nothing in it is read", hides_files=True)]
+    files: list[DocumentFile] = []
+    left_out: list[LeftOut] = []
+    for name, info, problem in members:
+        inner = f"{below}{name}"
+        rule = None if leads_out(name) else chosen.rule_for_member(inner, below)
+        if rule is not None:
+            left_out.append(LeftOut(inner, "ignored", rule))
+        elif problem is not None:
+            left_out.append(LeftOut(inner, "failed", problem))
+        else:
+            vetted = chosen.is_vetted(inner)
+            files.append(DocumentFile(inner, path, root, is_vetted=vetted, archive=archive, member=info))
+    if not members:
+        left_out.append(LeftOut(below, "ignored", _EMPTY_ARCHIVE))
+    return files, left_out
+
+
+class _Choice:
+    """Chooses the files of a folder while it is walked from above, and reads its files of patterns on the way."""
+
+    def __init__(self, root: Path, pattern: str, rules: FileRules) -> None:
+        self._root = root
+        self._pattern = pattern
+        self._wanted = PurePosixPath(pattern).parts
+        self._rules = rules
+        self._ignored: dict[str, Patterns] = {}
+
+    def read_patterns(self, folder: Path) -> LeftOut | None:
+        """Read the patterns of a folder; give its entry if they cannot be used, so that nothing in it may be read."""
+        uri = "" if folder == Path() else f"{_uri(folder)}/"
+        try:
+            patterns = read_ignore_file(self._root / folder, self._root)
+        except DocumentError as error:
+            reason = f"{error}; until then nothing in this folder is read, since it may name what must not be"
+            return LeftOut(uri, "failed", reason, hides_files=True)
+        if patterns is not None:
+            self._ignored[uri] = patterns
+        return None
+
+    def add_patterns(self, uri: str, content: bytes) -> None:
+        """Add the patterns of a file of them that lies in an archive.
+
+        Raises:
+            DocumentError: They cannot be used.
+        """
+        self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
+
+    def rule_for_member(self, uri: str, archive: str) -> str | None:
+        """Say why a member of an archive is left out, as a file or for one of its folders; None if it is not."""
+        folders = [uri[: place + 1] for place in range(len(archive), len(uri)) if uri[place] == "/"]
+        for folder in folders:
+            reason = self._rules.explain_secret(folder) or self._rules.explain_folder(folder)
+            reason = reason or explain_ignored(folder, self._ignored)
+            if reason is None and PurePosixPath(folder).name.startswith("."):
+                reason = _HIDDEN_FOLDER
+            if reason is not None:
+                return reason
+        return self.rule_for_file(Path(uri), is_member=bool(archive))
+
+    def is_vetted(self, uri: str) -> bool:
+        return self._rules.is_vetted(uri)
+
+    def rule_for_folder(self, path: Path) -> tuple[Literal["ignored", "failed"], str] | None:
+        uri = f"{_uri(path)}/"
+        rule = self._rules.explain_secret(uri) or _rule_for_folder(self._root / path, self._root)
+        reason = rule or self._rules.explain_folder(uri) or explain_ignored(uri, self._ignored)
+        return ("ignored", reason) if isinstance(reason, str) else reason
+
+    def rule_for_file(self, path: Path, *, is_member: bool = False) -> str | None:
+        """Say why a file is left out. Of an archive, which is like a folder, the members are chosen."""
+        uri = _uri(path)
+        reason = self._rules.explain_secret(uri)
+        if reason is None and path.name.startswith("."):
+            reason = _HIDDEN_FILE
+        if is_archive(path.name) and not is_member:
+            reason = reason or self._rules.explain_folder(uri)
+        else:
+            reason = reason or self._refuse_by_pattern(path) or self._rules.explain_file(uri)
+        return reason or explain_ignored(uri, self._ignored)
+
+    def _refuse_by_pattern(self, path: Path) -> str | None:
+        if matches_glob(path.parts, self._wanted):
+            return None
+        return f"`documents: {{pattern: {self._pattern}}}` leaves it out"
+
+
+def put_below(listing: FolderListing, prefix: str) -> FolderListing:
+    """Put a text before the uri of every entry of a listing."""
+    return FolderListing(
+        present=listing.present,
+        files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
+        left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
+        unlisted=tuple(f"{prefix}{uri}" for uri in listing.unlisted),
+        looked_into=listing.looked_into,
+    )
+
+
+def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing:
+    """Join the files of several folders, which are present if one of them is."""
+    listings = (first, *others)
+    return FolderListing(
+        present=any(listing.present for listing in listings),
+        files=tuple(file for listing in listings for file in listing.files),
+        left_out=tuple(entry for listing in listings for entry in listing.left_out),
+        unlisted=tuple(uri for listing in listings for uri in listing.unlisted),
+        looked_into=tuple(path for listing in listings for path in listing.looked_into),
+    )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _uri(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed"], str] | None:
+    if path.name.startswith("."):
+        return "ignored", _HIDDEN_FOLDER
+    if not path.is_symlink():
+        return None
+    if Path(os.path.realpath(path)).is_relative_to(root):
+        return "ignored", "link to a folder that is read where it lies"
+    return (
+        "failed",
+        "this is a link to a folder elsewhere, which is not entered; copy the folder, or remove the link",
+    )
+
+
+def _describe_refusal(error: OSError, root: Path) -> LeftOut:
+    path = Path(error.filename).relative_to(root)
+    uri = "" if path == Path() else f"{_uri(path)}/"
+    reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
+    return LeftOut(uri, "failed", reason, hides_files=True)
+
+
+def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
+    """List the uris of documents that state another tenant, of which one who serves a tenant tells nothing.
+
+    A file whose document states no tenant, or that never could be read, is not among them.
+
+    Args:
+        documents: Their ``uri`` and ``tenant``.
+        tenant: The tenant of the setting ``rag.tenant``; None for all of them, to which no document is foreign.
+    """
+    if tenant is None:
+        return frozenset()
+    own = documents.filter(pl.col("tenant") == tenant)["uri"]
+    return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)

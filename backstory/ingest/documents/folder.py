@@ -1,0 +1,370 @@
+"""A folder of documents -> the table of their revisions, and the status of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
+from backstory.base.extras import is_installed
+from backstory.base.ids import digest, is_written
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.ingest.documents.archives import Archive
+from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.file_kinds import HEAD_BYTES, list_formats, name_binary_kind, name_kind
+from backstory.ingest.documents.file_rules import make_rules
+from backstory.ingest.documents.files import DocumentFile, FolderListing, list_files
+from backstory.ingest.documents.limited_reading import read_document
+from backstory.ingest.documents.metadata.dated_names import split_dated_name
+from backstory.ingest.documents.metadata.dates import parse_date
+from backstory.ingest.documents.metadata.stated_fields import is_in_drafts
+from backstory.ingest.documents.ocr.paged_file import describe_wordless
+from backstory.ingest.documents.ocr.recognition import name_recognition
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.reader import READERS, DocumentReader, find_reader
+from backstory.ingest.documents.revisions import Revision, keep_revisions, update_revisions
+from backstory.ingest.documents.secret_files import explain_secret
+from backstory.ingest.documents.sources import (
+    DRAFT,
+    DocumentSource,
+    describe_error,
+    describe_served,
+    list_sources,
+)
+from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
+from backstory.settings.inputs import DocumentSettings
+from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.schemas import Documents
+
+logger = logging.getLogger(__name__)
+
+_REVISION_OF_READING = "5"
+"""Increase this when reading changes the title, date, tags or draft status of a file."""
+
+_GONE = "gone"
+
+_UNREADABLE = "unreadable"
+"""Revision id of a file with unknown content."""
+
+
+@dataclass(frozen=True)
+class DocumentRead:
+    """All documents of a folder.
+
+    Attributes:
+        documents: Table ``documents`` with all revisions, sorted by uri; superseded revisions of a document come last.
+        sources: The rows of the documents in the table ``sources``; a skipped folder is one row for all its files.
+        reading: Id of the settings and readers used; see :func:`read_documents`.
+        present: Whether the folder exists.
+    """
+
+    documents: pl.DataFrame
+    sources: pl.DataFrame
+    reading: str
+    present: bool
+
+
+def read_documents(
+    folder: Path,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    previous_reading: str = "",
+    apart: Collection[Path] = (),
+    readers: Sequence[DocumentReader] = READERS,
+) -> DocumentRead:
+    """Read every document of a folder, and keep earlier revisions.
+
+    A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
+    date is taken from the front matter (:func:`backstory.ingest.documents.metadata.stated_fields.find_date`), else from
+    the names of the file and its folders (:func:`backstory.ingest.documents.metadata.dated_names.split_dated_name`),
+    else from the stated last change. An unreadable file becomes a row with status ``error``; the remaining files are
+    still read. Drafts are skipped unless the settings include them. If a subfolder cannot be listed, the earlier
+    revisions of its files are kept. A missing folder of documents counts as empty.
+
+    Args:
+        folder: The folder of documents.
+        settings: Which files to read, and defaults for values that a file does not state.
+        previous: Table ``documents`` of an earlier call.
+        previous_reading: The earlier call's ``reading``. If it differs now, all files are parsed again; otherwise only
+            changed files.
+        apart: Files and folders with another purpose, which are skipped if they are in the folder.
+        readers: Available readers; the first that supports a file reads it.
+
+    Raises:
+        ContractError: ``previous`` is not a table ``documents``.
+    """
+    return read_listed_documents(
+        list_files(folder, settings.pattern, apart, make_rules(settings)),
+        settings,
+        previous,
+        previous_reading=previous_reading,
+        readers=readers,
+    )
+
+
+def read_listed_documents(
+    listing: FolderListing,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    previous_reading: str = "",
+    readers: Sequence[DocumentReader] = READERS,
+    hashes: FileHashes | None = None,
+    mentions_undated: bool = True,
+) -> DocumentRead:
+    """Read files that are already listed; see :func:`read_documents`.
+
+    Args:
+        listing: The files to read, and the skipped entries.
+        settings: Defaults for values that a file does not state.
+        previous: Table ``documents`` of an earlier call.
+        previous_reading: The earlier call's ``reading``.
+        readers: Available readers; the first that supports a file reads it.
+        hashes: Hashes of files that have not changed since an earlier call; None to read every file.
+        mentions_undated: Whether the reasons say which documents have no date, which matters to windows alone.
+
+    Raises:
+        ContractError: ``previous`` is not a table ``documents``.
+    """
+    started = time.perf_counter()
+    reading = name_reading(settings, readers)
+    known = _group_revisions(previous)
+    sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
+    rows: list[Revision] = []
+    for file in listing.files:
+        earlier = known.get(file.uri, {})
+        reusable = earlier if reading == previous_reading else {}
+        try:
+            known_revision = _find_unchanged(file, reusable, readers, hashes)
+            current, source = known_revision or _look_at(
+                file, reusable, readers, _settings_of(file, settings), hashes
+            )
+        except FileNotFoundError:  # the file was removed after the folder was listed
+            if hashes is not None:
+                hashes.use(os.fspath(file.path), _GONE)
+            continue
+        sources.append(_mention_served(source, earlier, current))
+        rows.extend(update_revisions(known.pop(file.uri, {}), current))
+    if hashes is not None:
+        for path, archive in {file.path: file.archive for file in listing.files if file.archive}.items():
+            hashes.use(os.fspath(path), _hash_archive(path, archive, hashes))
+    unlisted = frozenset(listing.unlisted)
+    for uri, revisions in known.items():
+        hidden = is_unlisted(uri, unlisted)
+        rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
+    rows.sort(key=lambda row: row.uri)
+    statuses = Counter(source.status for source in sources)
+    counts = " ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
+    logger.info("read documents %s seconds=%.2f", counts, time.perf_counter() - started)
+    return DocumentRead(
+        documents=pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents)),
+        sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
+        reading=reading,
+        present=listing.present,
+    )
+
+
+def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
+    """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
+    formats = (reader.format for reader in readers)
+    of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
+    extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
+    parsers = [*extras, name_recognition(settings)]
+    return digest([_REVISION_OF_READING, *stated, *parsers, *formats])
+
+
+def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
+    """Give the settings of a file: its source may have defaults of its own."""
+    own = {"kind": file.kind, "tenant": file.tenant}
+    return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
+
+
+def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
+    known: dict[str, dict[str, Revision]] = {}
+    if previous is not None:
+        for row in conform(previous, Documents).iter_rows(named=True):
+            known.setdefault(row["uri"], {})[row["revision"]] = Revision(**row)
+    return known
+
+
+def _find_unchanged(
+    file: DocumentFile,
+    earlier: Mapping[str, Revision],
+    readers: Sequence[DocumentReader],
+    hashes: FileHashes | None,
+) -> tuple[Revision, DocumentSource] | None:
+    """Return the revision of a file that was read before and has not changed, and its status; None for any other."""
+    reader = find_reader(file.uri, readers)
+    if hashes is None or reader is None or file.archive is not None:
+        return None
+    content_hash = hashes.find(os.fspath(file.path))
+    same = None if content_hash is None else earlier.get(_revision_of(content_hash))
+    if same is None or not _is_whole(same) or same.content_hash != content_hash:
+        return None
+    hashes.use(os.fspath(file.path), content_hash)
+    return replace(same, status="ok"), describe_served(same, reader)
+
+
+def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:
+    try:
+        return hashes.find_open(os.fspath(path), archive.state) or archive.sha256()
+    except OSError as error:
+        return str(error.strerror)
+
+
+def _is_whole(revision: Revision) -> bool:
+    return revision.error is None and bool(revision.text)
+
+
+def _look_at(
+    file: DocumentFile,
+    earlier: Mapping[str, Revision],
+    readers: Sequence[DocumentReader],
+    settings: DocumentSettings,
+    hashes: FileHashes | None,
+) -> tuple[Revision | None, DocumentSource]:
+    """Return the current revision of a file, or None if it is not a document, and the file's status."""
+    reader = find_reader(file.uri, readers)
+    if reader is None:
+        return None, _describe_foreign(file, readers)
+    if is_in_drafts(file.uri) and not settings.drafts:
+        return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
+    content: bytes | None = None
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    try:
+        content = file.read(most_bytes=limits.most_bytes)
+        content_hash = hashlib.sha256(content).hexdigest()
+        if hashes is not None and file.archive is None:
+            hashes.use(os.fspath(file.path), content_hash)
+        same = earlier.get(_revision_of(content_hash))
+        if (
+            same is not None
+            and same.error == describe_wordless(file.uri)
+            and same.content_hash == content_hash
+        ):
+            # Recognising nothing in a photograph again would take seconds.
+            raise EmptyDocumentError(same.error)
+        if same is None or not _is_whole(same) or same.content_hash != content_hash:
+            document = read_document(reader, content, file.uri, settings)
+            if document is None:
+                return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
+            same = _describe(file.uri, content, reader, document, settings)
+        secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+        if secret is not None:
+            return None, DocumentSource(file.uri, "ignored", secret, reader)
+    except DocumentError as error:
+        return _describe_failure(file.uri, content, reader, settings, error)
+    return replace(same, status="ok"), describe_served(same, reader)
+
+
+def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
+    try:
+        kind = name_kind(file.uri, file.read(HEAD_BYTES))
+    except DocumentError as error:
+        return DocumentSource(file.uri, "failed", describe_error(file.uri, error))
+    return DocumentSource(file.uri, "unsupported", _refuse_kind(kind, readers))
+
+
+def _refuse_kind(kind: str, readers: Sequence[DocumentReader]) -> str:
+    read = list_formats(reader.format for reader in readers)
+    return f"this is {kind}; name the file, or save its text, as one of these to have it read: {read}"
+
+
+def _describe_failure(
+    uri: str,
+    content: bytes | None,
+    reader: DocumentReader,
+    settings: DocumentSettings,
+    error: DocumentError,
+) -> tuple[Revision, DocumentSource]:
+    """Build the row of a file that could not be read, with the date and slug from its name."""
+    unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
+    if isinstance(error, EmptyDocumentError):
+        return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
+    if isinstance(error, NeedsOcrError):
+        return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
+    is_text = reader.find_encoding(content or b"") is not None
+    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
+    if kind is not None:
+        reason = f"this is {kind} in spite of its name; give it the ending of its kind"
+        return unread, DocumentSource(uri, "unsupported", reason)
+    return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
+
+
+def _mention_served(
+    source: DocumentSource, earlier: Mapping[str, Revision], current: Revision | None
+) -> DocumentSource:
+    """Add a note to an unreadable file that windows still get its last readable revision.
+
+    They do not if the file is unchanged, and could be read only by a program or a setting that is gone.
+    """
+    unread = None if current is None else current.revision
+    served = any(revision.status == "ok" and name != unread for name, revision in earlier.items())
+    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not served:
+        return source
+    return replace(source, reason=f"{source.reason}; until then its last readable version is served")
+
+
+def _describe(
+    uri: str,
+    content: bytes | None,
+    reader: DocumentReader,
+    document: ParsedDocument | None,
+    settings: DocumentSettings,
+) -> Revision:
+    """Build the revision of a file; without a parsed document, from its name alone."""
+    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
+    dated, slug = split_dated_name(uri)
+    stated = document or ParsedDocument(text="")
+    published_at = stated.published_at
+    if document is not None and published_at is None and dated is not None:
+        published_at = _date_of_name(uri, dated)
+    if published_at is not None and is_written(uri):
+        published_at += JUST_AFTER
+    slug = stated.slug or slug
+    return Revision(
+        document_id=digest([uri], length=16),
+        revision=_revision_of(content_hash),
+        uri=uri,
+        title=stated.title or slug,
+        slug=slug,
+        published_at=published_at or stated.updated_at,
+        tags=list(stated.tags),
+        kind=stated.kind or settings.kind,
+        tenant=stated.tenant or settings.tenant,
+        format=reader.format,
+        size=None if content is None else len(content),
+        encoding=None if content is None or document is None else reader.find_encoding(content),
+        page_starts=list(stated.page_starts),
+        confidences=list(stated.confidences),
+        chunker=None if document is None else stated.chunker,
+        text=stated.text,
+        content_hash=content_hash,
+        status="ok",
+        error=None,
+        unread=stated.unread,
+    )
+
+
+def _revision_of(content_hash: str) -> str:
+    return content_hash[:12] or _UNREADABLE
+
+
+def _date_of_name(uri: str, dated: str) -> datetime:
+    try:
+        return parse_date(dated)
+    except ValueError as error:
+        raise DocumentError(
+            f"{uri}: {dated} in the file name is not a date; rename the file, or give a date in it"
+        ) from error

@@ -1,0 +1,50 @@
+"""Markdown files with YAML, TOML or JSON front matter."""
+
+from __future__ import annotations
+
+from backstory.base.errors import EmptyDocumentError
+from backstory.ingest.documents.formats.inline_tags import find_inline_tags
+from backstory.ingest.documents.formats.text_decoding import decode_text
+from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
+from backstory.ingest.documents.metadata.stated_fields import find_date, find_update_date, is_draft, list_tags
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.text.chunking.outline import outline_markdown
+from backstory.text.encoding import find_encoding
+
+
+class MarkdownReader:
+    """Reads Markdown in any encoding that :func:`backstory.text.encoding.find_encoding` detects.
+
+    The reader uses these fields of the front matter: title, slug, kind and tenant, and the date, tags and draft fields
+    in :mod:`backstory.ingest.documents.metadata.stated_fields`. Tags in the text are listed after those of the front
+    matter.
+    """
+
+    format = "markdown"
+    suffixes = frozenset({".md", ".markdown"})
+
+    def find_encoding(self, content: bytes) -> str:
+        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
+        return find_encoding(content)
+
+    def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:
+        """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
+        front, body = split_front_matter(decode_text(content, uri), uri)
+        if is_draft(front) and not drafts:
+            return None
+        if not body.strip():
+            raise EmptyDocumentError(
+                f"{uri}: there is no text after the front matter; write some, or remove the file", uri=uri
+            )
+        headings = outline_markdown(body).heading_paths()
+        published_at = find_date(front)
+        return ParsedDocument(
+            text=body,
+            title=front.text("title") or next(filter(None, headings), None),
+            slug=front.text("slug"),
+            published_at=published_at,
+            updated_at=None if published_at else find_update_date(front),
+            tags=tuple(dict.fromkeys((*list_tags(front), *find_inline_tags(body)))),
+            kind=front.text("kind"),
+            tenant=front.text("tenant"),
+        )

@@ -1,0 +1,284 @@
+"""The ZIP file of an office document or an e-book, checked before a part of it is read.
+
+Nothing is ever unpacked to disk. What a library is given is written anew from the checked parts
+(:meth:`Package.rewrite`), so that it never sees the file itself.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+from xml.etree.ElementTree import Element, XMLParser
+from xml.parsers import expat
+
+from backstory.base.errors import DocumentError, EmptyDocumentError, MissingExtraError
+from backstory.base.extras import require_extra
+from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
+
+MOST_PARTS: Final = 20_000
+"""Maximum number of parts of a file."""
+
+MOST_BYTES: Final = 256 << 20
+"""Maximum size of all text parts of a file together, decompressed."""
+
+MOST_RATIO: Final = 200
+"""How many times its compressed size a part may have, if it is not small; tables of equal rows reach 100."""
+
+SMALL_BYTES: Final = 1 << 20
+"""Size up to which a part may be compressed by any ratio."""
+
+_TEXT_ENDINGS: Final = (".xml", ".rels", ".opf", ".xhtml", ".html", ".htm")
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
+_MANIFEST: Final = "META-INF/manifest.xml"
+_ENCRYPTION: Final = b"encryption-data"
+"""What the manifest of an OpenDocument file says of each part that a password protects."""
+
+_IS_ENCRYPTED: Final = 0x1
+_BLOCK: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Package:
+    """A checked file.
+
+    Attributes:
+        uri: Name of the file in error messages.
+        parts: The text parts by name.
+        names: The names of all parts.
+    """
+
+    uri: str
+    parts: dict[str, bytes]
+    names: tuple[str, ...]
+
+    def require(self, name: str) -> bytes:
+        """Return a part.
+
+        Raises:
+            DocumentError: The file has no such part.
+        """
+        if name not in self.parts:
+            raise damaged(self.uri, f"its part {name} is missing")
+        return self.parts[name]
+
+    def parse(self, name: str) -> Element:
+        """Parse a part.
+
+        Raises:
+            DocumentError: The file has no such part, or it is not XML, or it has a document type definition.
+        """
+        return parse_xml(self.require(name), self.uri, name)
+
+    def parse_optional(self, name: str) -> Element | None:
+        """Parse a part as :meth:`parse` does; None if the file has no such part."""
+        return self.parse(name) if name in self.parts else None
+
+    def rewrite(self) -> io.BytesIO:
+        """Write a ZIP file of the text parts, for a library.
+
+        Raises:
+            DocumentError: A part has a document type definition.
+        """
+        for name, content in self.parts.items():
+            if name != "mimetype":
+                refuse_definitions(content, self.uri, name)
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in self.parts.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        file.seek(0)
+        return file
+
+    def count_images(self, folder: str) -> int:
+        """Count the files in and below a folder of images."""
+        return sum(name.startswith(folder) and not name.endswith("/") for name in self.names)
+
+
+def open_package(content: bytes, uri: str, kind: str) -> Package:
+    """Check a file and read its text parts.
+
+    Args:
+        content: The bytes of the file.
+        uri: Name of the file in error messages.
+        kind: What the file is by its name, as a noun with its article.
+
+    Raises:
+        EmptyDocumentError: The file holds nothing.
+        DocumentError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
+    """
+    if not content:
+        raise EmptyDocumentError(f"{uri}: the file is empty; save it again, or remove it", uri=uri)
+    if content.startswith(_OLE):
+        raise DocumentError(f"{uri}: {_describe_ole(content, kind)}", code="unread_format", uri=uri)
+    if not content.startswith(b"PK"):
+        found = name_binary_kind(content[:HEAD_BYTES])
+        what = f"is {found} in spite of its name" if found else f"is not {kind}, in spite of its name"
+        raise DocumentError(
+            f"{uri}: this {what}; give it the name of its kind, or save it again",
+            code="unread_format",
+            uri=uri,
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_entries(archive.infolist(), uri)
+            parts = {
+                entry.filename: archive.read(entry)
+                for entry in archive.infolist()
+                if _is_text(entry.filename)
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
+        if isinstance(error, DocumentError):
+            raise
+        raise damaged(uri, "it cannot be unpacked") from error
+    if _ENCRYPTION in parts.get(_MANIFEST, b""):
+        raise DocumentError(
+            f"{uri}: this is {kind} that is protected by a password; save it without one",
+            code="protected",
+            uri=uri,
+        )
+    return Package(uri, parts, tuple(archive.namelist()))
+
+
+def damaged(uri: str, problem: str) -> DocumentError:
+    """Build the error for a damaged file."""
+    return DocumentError(
+        f"{uri}: the file is damaged: {problem}; write or export it again", code="damaged_file", uri=uri
+    )
+
+
+def parse_xml(content: bytes, uri: str, name: str) -> Element:
+    """Parse XML.
+
+    Raises:
+        DocumentError: It is not XML, or has a document type definition, which could define entities.
+    """
+    refuse_definitions(content, uri, name)
+    parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
+    try:
+        parser.feed(content)
+        return parser.close()
+    except (SyntaxError, ValueError, LookupError) as error:
+        raise damaged(uri, f"its part {name} is not XML") from error
+
+
+def refuse_definitions(content: bytes, uri: str, name: str) -> None:
+    """Raise an error if XML begins with a document type definition: office documents have none, attacks do.
+
+    The definition can only stand before the first element, so that no more is parsed.
+
+    Raises:
+        DocumentError: It has one.
+    """
+    prologue = _Prologue()
+    for start in range(0, len(content), _BLOCK):
+        if not prologue.feed(content[start : start + _BLOCK]):
+            break
+    if prologue.has_definition:
+        raise DocumentError(
+            f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
+            "be made to do harm, and is not read",
+            code="harmful_file",
+            uri=uri,
+            name=name,
+        )
+
+
+class _PrologueEnds(Exception):  # noqa: N818 - no error: it ends the parsing
+    """The first element begins, or a definition was found."""
+
+
+class _Prologue:
+    """What stands before the first element of XML."""
+
+    def __init__(self) -> None:
+        self.has_definition = False
+        self._parser = expat.ParserCreate()
+        self._parser.StartDoctypeDeclHandler = self._find_definition
+        self._parser.StartElementHandler = self._end
+
+    def feed(self, content: bytes) -> bool:
+        """Parse a block; return whether the prologue may go on after it."""
+        try:
+            self._parser.Parse(content, False)
+        except (_PrologueEnds, expat.ExpatError, LookupError, ValueError):
+            return False  # what is no XML is told of by whoever parses it
+        return True
+
+    def _find_definition(self, *_: object) -> None:
+        self.has_definition = True
+        raise _PrologueEnds
+
+    def _end(self, *_: object) -> None:
+        raise _PrologueEnds
+
+
+def _describe_ole(content: bytes, kind: str) -> str:
+    if _ENCRYPTED in content:
+        return f"this is {kind} that is protected by a password; save it without one"
+    return f"this is a file of an old Microsoft Office in spite of its name; save it as {kind} of today"
+
+
+def _is_text(name: str) -> bool:
+    return name == "mimetype" or name.lower().endswith(_TEXT_ENDINGS)
+
+
+def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
+    names: set[str] = set()
+    total = 0
+    for entry in entries:
+        name = PurePosixPath(entry.filename)
+        if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
+            raise DocumentError(
+                f"{uri}: it holds a part outside of itself, {entry.filename!r}, and is not read",
+                code="harmful_file",
+                uri=uri,
+                name=entry.filename,
+            )
+        if entry.filename in names:
+            raise damaged(uri, f"it holds {entry.filename!r} twice")
+        names.add(entry.filename)
+        if entry.flag_bits & _IS_ENCRYPTED:
+            raise DocumentError(
+                f"{uri}: it is protected by a password; save it without one", code="protected", uri=uri
+            )
+        total += entry.file_size if _is_text(entry.filename) else 0
+        if _is_text(entry.filename) and entry.file_size > max(SMALL_BYTES, MOST_RATIO * entry.compress_size):
+            raise DocumentError(
+                f"{uri}: its part {entry.filename!r} grows to {entry.file_size:,} bytes when unpacked, more than "
+                f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read",
+                code="harmful_file",
+                uri=uri,
+                name=entry.filename,
+            )
+        if len(names) > MOST_PARTS:
+            raise DocumentError(
+                f"{uri}: it has more than {MOST_PARTS:,} parts; split it",
+                code="too_many_members",
+                uri=uri,
+                limit=MOST_PARTS,
+            )
+        if total > MOST_BYTES:
+            raise DocumentError(
+                f"{uri}: its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
+                code="too_large",
+                uri=uri,
+                limit=MOST_BYTES,
+            )
+
+
+def require_office(uri: str, kind: str) -> None:
+    """Raise an error that says what to install if a file needs packages that are absent.
+
+    Raises:
+        DocumentError: They are absent.
+    """
+    try:
+        require_extra("office", f"reading {kind}", "save its text as Markdown")
+    except MissingExtraError as error:
+        raise DocumentError(f"{uri}: {error}", code="missing_extra", uri=uri, extra="office") from error

@@ -1,0 +1,200 @@
+"""The pages of a PDF as text and as images, by PDFium; loaded only by the module ``pdf_reader``."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Final
+
+import pypdf
+import pypdfium2
+from pypdf.errors import PyPdfError
+from pypdfium2 import raw
+
+from backstory.base.errors import DocumentError
+from backstory.ingest.documents.formats.pdf_information import find_last_change, read_title
+from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
+from backstory.ingest.documents.ocr.paged_file import PagedFile, list_pages
+from backstory.ingest.documents.ocr.recognition import DPI
+
+_POINTS_PER_INCH: Final = 72
+_MOST_PIXELS: Final = 40_000_000
+"""A page of A2 at 300 dpi; larger ones are drawn at a lower resolution."""
+
+_MOST_SIDE: Final = 32_000
+"""Tesseract reads no longer side."""
+
+_STAMP_CHARACTERS: Final = 60
+"""A scanned page may bear so much text, such as its number or the name of an archive."""
+
+_SCAN_SHARE: Final = 0.5
+_MOST_DEPTH: Final = 8
+_RIGHT_TO_LEFT: Final = re.compile(
+    r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
+)
+
+_PYPDF_ERRORS: Final = (
+    PyPdfError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What pypdf raises on damaged files; it promises only the first."""
+
+
+def read_pdf(content: bytes, uri: str) -> PagedFile:
+    """Read the text of all pages, the title and the date.
+
+    Args:
+        content: Bytes of the file.
+        uri: Name of the file in error messages.
+
+    Raises:
+        DocumentError: The file is protected by a password, or damaged.
+    """
+    with closing(_open(content, uri)) as pdf:
+        texts: list[str] = []
+        pictures: list[int] = []
+        damaged: list[int] = []
+        for number in range(1, len(pdf) + 1):
+            try:
+                text, is_picture = _read_page(pdf, number)
+            except pypdfium2.PdfiumError:
+                text, is_picture = "", False
+                damaged.append(number)
+            texts.append(text)
+            if is_picture:
+                pictures.append(number)
+        # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
+        unreadable = set(damaged)
+        while len(texts) in unreadable:
+            texts.pop()
+        notes = _turn_right_to_left(pdf, texts)
+        return PagedFile(
+            texts=tuple(join_hyphenated(texts)),
+            pictures=tuple(pictures),
+            damaged=tuple(damaged),
+            title=read_title(_read_information(pdf, "Title")),
+            updated_at=find_last_change(
+                _read_information(pdf, "CreationDate"), _read_information(pdf, "ModDate")
+            ),
+            notes=tuple(notes),
+        )
+
+
+def draw_pdf_page(content: bytes, page: int) -> bytes:
+    """Draw a page, from 1, in shades of grey, as a PNM file.
+
+    Raises:
+        DocumentError: The page cannot be drawn.
+    """
+    with closing(_open(content, f"page {page}")) as pdf:
+        try:
+            opened = pdf[page - 1]
+            width, height = opened.get_size()
+            scale = min(
+                DPI / _POINTS_PER_INCH,
+                math.sqrt(_MOST_PIXELS / max(width * height, 1)),
+                _MOST_SIDE / max(width, height, 1),
+            )
+            bitmap = opened.render(scale=scale, grayscale=True)
+        except (pypdfium2.PdfiumError, ValueError) as error:
+            raise DocumentError(
+                "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
+            ) from error
+        pixels = memoryview(bitmap.buffer).cast("B")
+        rows = b"".join(pixels[row * bitmap.stride :][: bitmap.width] for row in range(bitmap.height))
+        return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows
+
+
+def _open(content: bytes, uri: str) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
+            reason = "it is protected by a password; save a copy without one"
+        elif error.err_code == raw.FPDF_ERR_SECURITY:
+            reason = (
+                "it is protected in a way that is not read, such as by a certificate; save a copy without"
+            )
+        elif b"%PDF-" not in content[:1024]:
+            reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
+        else:
+            reason = "the PDF is damaged or incomplete; copy, write or export it again"
+        raise DocumentError(f"{uri}: {reason}", code="damaged_file", uri=uri) from error
+
+
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
+    """Return a page's text, and whether its text has to be recognised in an image."""
+    with closing(pdf[number - 1]) as page, closing(page.get_textpage()) as text_page:
+        text = text_page.get_text_bounded()
+        if is_garbled(text):
+            return "", True
+        text = clean_page(text)
+        if not text:
+            return "", next(_list_drawn(page), None) is not None
+        return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
+
+
+def _list_drawn(page: pypdfium2.PdfPage) -> Iterator[pypdfium2.PdfObject]:
+    kinds = [raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_SHADING, raw.FPDF_PAGEOBJ_TEXT]
+    return iter(page.get_objects(filter=kinds, max_depth=_MOST_DEPTH))
+
+
+def _is_scan(page: pypdfium2.PdfPage) -> bool:
+    """Say whether an image covers most of a page."""
+    width, height = page.get_size()
+    for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=1):
+        left, bottom, right, top = drawn.get_bounds()
+        if abs((right - left) * (top - bottom)) >= _SCAN_SHARE * width * height:
+            return True
+    return False
+
+
+def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[str]:
+    """Replace the pages in a script from right to left by what pypdf reads; return what to say about them."""
+    turned = [number for number, text in enumerate(texts, 1) if _RIGHT_TO_LEFT.search(text)]
+    if not turned:
+        return []
+    copy = io.BytesIO()
+    pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
+    pages = _open_again(copy)
+    unsure: list[int] = []
+    for number in turned:
+        text = _extract(pages, number)
+        if text:
+            texts[number - 1] = text
+        else:
+            unsure.append(number)
+    return (
+        [f"the letters of {list_pages(unsure)} may stand in a wrong order; export the file again"]
+        if unsure
+        else []
+    )
+
+
+def _open_again(copy: io.BytesIO) -> Sequence[pypdf.PageObject]:
+    try:
+        return pypdf.PdfReader(copy).pages
+    except _PYPDF_ERRORS:
+        return []
+
+
+def _extract(pages: Sequence[pypdf.PageObject], number: int) -> str:
+    try:
+        return clean_page(pages[number - 1].extract_text())
+    except _PYPDF_ERRORS:
+        return ""
+
+
+def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
+    try:
+        return str(pdf.get_metadata_value(field))
+    except UnicodeDecodeError:
+        return ""

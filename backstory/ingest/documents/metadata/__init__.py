@@ -1,0 +1,1 @@
+"""Metadata of a document: front matter, dates, stated fields."""

@@ -1,0 +1,1 @@
+"""Text recognition: of images, and of pages without text."""

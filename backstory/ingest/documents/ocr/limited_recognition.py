@@ -1,0 +1,162 @@
+"""A file whose pages may be images -> a document, every page recognised by itself in the process with limits."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Final
+
+from backstory.base.errors import DocumentError, EmptyDocumentError, ReadingLimitError
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox.worker import run_limited
+from backstory.ingest.documents.ocr.paged_file import (
+    PagedFile,
+    PictureReader,
+    Recognition,
+    compose_document,
+    join_recognised,
+)
+from backstory.ingest.documents.ocr.recognised_page import RecognisedPage
+from backstory.ingest.documents.ocr.recognition import find_obstacle, find_tesseract, recognise_pages
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.reader import READERS, DocumentReader
+from backstory.settings.inputs import DocumentSettings
+
+MOST_PAGES: Final = 500
+"""Pages that are recognised in one file; each takes seconds."""
+
+_MOST_FAILURES: Final = 3
+"""Pages that may exceed a limit before the rest of the file is given up: each takes minutes."""
+
+_LIST: Final = f"{__name__}:list_request"
+_RECOGNISE: Final = f"{__name__}:recognise_request"
+
+logger = logging.getLogger(__name__)
+
+
+def read_pictures(
+    reader: DocumentReader, content: bytes, uri: str, settings: DocumentSettings
+) -> ParsedDocument:
+    """Read a file, and recognise the text of its images where Tesseract is installed and the settings allow it.
+
+    The limits of the settings apply to the text of the whole file, and then to each image, which takes seconds.
+
+    Args:
+        reader: One of :data:`backstory.ingest.documents.reader.READERS` that is a
+            :class:`~backstory.ingest.documents.ocr.paged_file.PictureReader`.
+        content: Bytes of the file.
+        uri: Name of the file in error messages.
+        settings: Limits, and what is recognised.
+
+    Raises:
+        NeedsOcrError: All text of the file is in images, and none of it could be recognised here.
+        EmptyDocumentError: The file holds no text.
+        DocumentError: The file cannot be read, or exceeds the limits.
+    """
+    request = {"format": reader.format, "uri": uri}
+    try:
+        answer = _run(_LIST, request, content, settings)
+    except ReadingLimitError as error:
+        raise DocumentError(f"{uri}: {error}", code=error.code, uri=uri) from error
+    if "error" in answer:
+        raise (EmptyDocumentError if answer["is_empty"] else DocumentError)(
+            answer["error"], code=answer["code"], **answer["values"]
+        )
+    paged = _decode(answer["file"])
+    recognition = _recognise(paged, request, content, settings) if paged.pictures else Recognition()
+    return compose_document(paged, recognition, uri)
+
+
+def list_request(request: bytes) -> bytes:
+    """Read the pages that a request of :func:`read_pictures` names, in the process with limits."""
+    wanted, content = _split(request)
+    try:
+        paged = _find_reader(wanted).read_pages(content, wanted["uri"])
+    except DocumentError as error:
+        failure = {
+            "error": str(error),
+            "is_empty": isinstance(error, EmptyDocumentError),
+            "code": error.code,
+            "values": error.values,
+        }
+        return json.dumps(failure).encode()
+    changed = paged.updated_at.isoformat() if paged.updated_at else None
+    return json.dumps({"file": asdict(paged) | {"updated_at": changed}}).encode()
+
+
+def recognise_request(request: bytes) -> bytes:
+    """Recognise one page that a request of :func:`read_pictures` names, in the process with limits."""
+    wanted, content = _split(request)
+    try:
+        image = _find_reader(wanted).draw_page(content, wanted["page"])
+        found = recognise_pages(image, wanted["program"], wanted["languages"], wanted["megabytes"])
+    except DocumentError as error:
+        return json.dumps({"error": str(error)}).encode()
+    return json.dumps({"pages": [asdict(page) for page in join_recognised(found)]}).encode()
+
+
+def _recognise(
+    paged: PagedFile, request: dict[str, Any], content: bytes, settings: DocumentSettings
+) -> Recognition:
+    tesseract = find_tesseract()
+    obstacle = find_obstacle(settings, tesseract)
+    if obstacle is not None or tesseract is None:
+        return Recognition(obstacle=obstacle)
+    wanted = request | {
+        "program": tesseract.program,
+        "languages": settings.ocr_languages,
+        "megabytes": settings.read_megabytes,
+    }
+    pages: dict[int, list[RecognisedPage]] = {}
+    failures: dict[int, str] = {}
+    obstacle = f"{MOST_PAGES} pages of one file are recognised; split the file" if _has_more(paged) else None
+    over_limits = 0
+    for page in paged.pictures[:MOST_PAGES]:
+        try:
+            answer = _run(_RECOGNISE, wanted | {"page": page}, content, settings)
+        except ReadingLimitError as error:
+            answer = {"error": str(error)}
+            over_limits += 1
+        if "error" in answer:
+            failures[page] = answer["error"]
+        else:
+            pages[page] = [RecognisedPage(**fields) for fields in answer["pages"]]
+        if over_limits == _MOST_FAILURES:
+            obstacle = f"{over_limits} others exceed the limits, so that these were not tried"
+            break
+    logger.info("recognised pages=%d failed=%d uri=%s", len(pages), len(failures), request["uri"])
+    return Recognition(pages, failures, obstacle)
+
+
+def _has_more(paged: PagedFile) -> bool:
+    return len(paged.pictures) > MOST_PAGES
+
+
+def _run(task: str, request: dict[str, Any], content: bytes, settings: DocumentSettings) -> dict[str, Any]:
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    sent = json.dumps(request).encode() + b"\n" + content
+    answer: dict[str, Any] = json.loads(run_limited(task, sent, limits))
+    return answer
+
+
+def _split(request: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, content = request.partition(b"\n")
+    return json.loads(line), content
+
+
+def _find_reader(wanted: dict[str, Any]) -> PictureReader:
+    return next(
+        reader
+        for reader in READERS
+        if reader.format == wanted["format"] and isinstance(reader, PictureReader)
+    )
+
+
+def _decode(fields: dict[str, Any]) -> PagedFile:
+    changed = fields["updated_at"]
+    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return PagedFile(
+        **{**fields, **lists, "updated_at": datetime.fromisoformat(changed) if changed else None}
+    )

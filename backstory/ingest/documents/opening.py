@@ -1,0 +1,62 @@
+"""Opening a document, with an error that names it and says what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from backstory.base.errors import DocumentError
+from backstory.base.files.safe_open import NoFileError, OutsideError, open_contained
+
+
+@contextmanager
+def open_inside(
+    root: Path, path: Path, uri: str, *, most_bytes: int | None = None
+) -> Iterator[BufferedReader]:
+    """Open a regular file in a folder by :func:`backstory.base.files.safe_open.open_contained`.
+
+    Args:
+        root: The folder, with links resolved.
+        path: The file, in the folder.
+        uri: What errors call the file.
+        most_bytes: Maximum size of the file, None for no limit.
+
+    Yields:
+        The open file.
+
+    Raises:
+        DocumentError: The file cannot or must not be read.
+        FileNotFoundError: There is no such file any more.
+    """
+    try:
+        with open_contained(root, path) as file:
+            if most_bytes is not None and os.fstat(file.fileno()).st_size > most_bytes:
+                raise DocumentError(
+                    f"{uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of "
+                    "memory (`documents.read_megabytes`); split it, or raise the setting",
+                    code="too_large",
+                    uri=uri,
+                    limit=most_bytes,
+                )
+            yield file
+    except FileNotFoundError:
+        raise
+    except OutsideError as error:
+        raise DocumentError(
+            f"{uri}: this is a link that leaves the folder of documents; copy the file into it",
+            code="outside_link",
+            uri=uri,
+        ) from error
+    except NoFileError as error:
+        raise DocumentError(
+            f"{uri}: this is not a file, or a link to none; replace or remove it", code="no_file", uri=uri
+        ) from error
+    except OSError as error:
+        raise DocumentError(
+            f"{uri}: the file cannot be read ({error.strerror}); permit it, or remove the file",
+            code="unreadable_file",
+            uri=uri,
+        ) from error

@@ -1,0 +1,344 @@
+"""The list that ``backstory forget`` writes: what must not be read, even if the inputs still hold it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.ids import digest, digest_json
+from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.documents.folder import DocumentRead
+from backstory.ingest.documents.sources import name_source
+from backstory.ingest.privacy.fingerprints import (
+    find_known_documents,
+    find_known_messages,
+    find_signed,
+    pack,
+    sign_documents,
+    sign_messages,
+    unpack,
+)
+from backstory.ingest.privacy.names import normalize_name
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_pseudonym
+
+KEY_SUFFIX: Final = ".key"
+"""End of the name of the file beside the list that holds the key of the fingerprints."""
+
+Kind: TypeAlias = Literal["conversation", "member", "document"]
+
+_REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
+_REASON_BY_TEXT: Final = (
+    "what it holds was forgotten by `backstory forget` under another name, and is not read: it is recognised by its "
+    "text; delete the file"
+)
+_SALT_BYTES = 16
+_KEY_BYTES = 32
+_TOKEN_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The forgotten names and texts as hashes, so that the list itself reveals none of them.
+
+    Real names are hashed, not pseudonyms, so that the list stays valid when the secret or the setting
+    ``privacy.pseudonyms`` changes. For the same reason the fingerprints of texts have a key of their own, in a file
+    beside the list: whoever has the list alone cannot try texts against it.
+
+    Attributes:
+        salt: Random bytes that make the hashes differ between workspaces.
+        hashes: Hashes of conversations, members and documents.
+        messages: Fingerprints of the forgotten messages (:mod:`backstory.ingest.privacy.fingerprints`), packed.
+        documents: Fingerprints of the forgotten documents, packed.
+        key: Key of the fingerprints; empty if there are none.
+    """
+
+    salt: str = ""
+    hashes: frozenset[str] = field(default_factory=frozenset)
+    messages: bytes = b""
+    documents: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+
+    def holds(self, kind: Kind, name: str) -> bool:
+        """Check whether something was forgotten."""
+        return bool(self.hashes) and self.hash(kind, name) in self.hashes
+
+    def add(self, kind: Kind, names: Iterable[str]) -> Forgotten:
+        """Return the list with further names added."""
+        known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
+        return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
+
+    def add_messages(self, gone: pl.DataFrame, others: pl.DataFrame) -> Forgotten:
+        """Return the list with the texts of messages added, but those that others hold at nearly the same time."""
+        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
+        added = sign_messages(gone, known.key)
+        held = sign_messages(others.filter(find_signed(others, added, known.key)), known.key)
+        is_held = find_signed(gone, held, known.key).to_numpy()
+        return replace(known, messages=pack(np.concatenate([unpack(known.messages), added[~is_held]])))
+
+    def add_documents(self, gone: pl.Series, others: pl.Series) -> Forgotten:
+        """Return the list with the texts of documents added, but those that other documents hold, too."""
+        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
+        added = np.setdiff1d(sign_documents(gone, known.key), sign_documents(others, known.key))
+        return replace(known, documents=pack(np.concatenate([unpack(known.documents), added])))
+
+    def token(self, name: str) -> str:
+        """Return the placeholder for a member's name wherever others mention it."""
+        return f"forgotten-{self.hash('member', name)[:_TOKEN_DIGITS]}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the list; empty if nothing was forgotten."""
+        if not self.hashes:
+            return ""
+        texts = [part.hex() for part in (self.messages, self.documents) if part]
+        return digest_json([self.salt, sorted(self.hashes), *texts], length=16)
+
+    def hash(self, kind: Kind, name: str) -> str:
+        """Hash one entry as the list holds it; the name of a member is normalized first."""
+        return digest([self.salt, kind, normalize_name(name) if kind == "member" else name])
+
+
+def read_forgotten(path: Path) -> Forgotten:
+    """Read the list of a workspace; empty if nothing was ever forgotten.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        # A list of an earlier release holds no fingerprints.
+        messages, documents = (
+            base64.b64decode(record.get(name, ""), validate=True) for name in ("messages", "documents")
+        )
+        known = Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])), messages, documents)
+    except FileNotFoundError:
+        return Forgotten()
+    except (ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, and with it the list of what must not be read; restore it from a backup, or "
+            "delete it and run `backstory forget` again for everything that was forgotten",
+            code="damaged_record",
+            path=path,
+        ) from error
+    return replace(known, key=_read_key(path)) if messages or documents else known
+
+
+def _read_key(path: Path) -> bytes:
+    file = path.with_suffix(KEY_SUFFIX)
+    try:
+        return bytes.fromhex(file.read_text(encoding="ascii").strip())
+    except (FileNotFoundError, ValueError) as error:
+        raise WorkspaceError(
+            f"{file} is gone or damaged, without which the texts that were forgotten are not recognised; restore it "
+            f"from a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten",
+            code="damaged_record",
+            path=file,
+        ) from error
+
+
+def write_forgotten(path: Path, forgotten: Forgotten) -> None:
+    """Replace the list of a workspace, and flush it to disk."""
+    record: dict[str, object] = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
+    if forgotten.key:
+        _write_private(path.with_suffix(KEY_SUFFIX), forgotten.key.hex())
+        record["messages"] = base64.b64encode(forgotten.messages).decode()
+        record["documents"] = base64.b64encode(forgotten.documents).decode()
+    _write_private(path, json.dumps(record, indent=1))
+
+
+def _write_private(path: Path, text: str) -> None:
+    with exclusive_temporary(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{text}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)
+
+
+def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead:
+    """Drop forgotten conversations and the messages of forgotten members from what was read.
+
+    Args:
+        read: All exports, with real names.
+        forgotten: What must not be read.
+        folder: The folder of exports as ``sources`` names it.
+
+    Returns:
+        The remaining data. ``unread_authors`` includes the names of forgotten members, so that mentions of them are
+        found. Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason, and so are those of
+        which every message is recognised by its text; the reason of a file that holds others counts them.
+    """
+    if not forgotten.hashes:
+        return read
+    conversations = [name for name in _distinct(read.messages, "conversation_id") if _has(forgotten, name)]
+    members = list_forgotten_members(read.names, forgotten)
+    is_gone = pl.col("conversation_id").is_in(conversations)
+    files = set(read.messages.filter(is_gone)["source"])
+    files |= {name for name in _distinct(read.quarantine, "source") if _has(forgotten, conversation_of(name))}
+    others = set(read.messages.filter(~is_gone)["source"])  # exports of several chats, of which some are read
+    files -= others
+    prefix = PurePosixPath(folder)
+    paths = {str(prefix / name) for name in files}
+    paths |= {
+        name
+        for name in read.sources.filter(pl.col("status") != "ignored")["source"]
+        if _has(forgotten, conversation_of(str(PurePosixPath(name).relative_to(prefix))))
+    }
+    paths -= {str(prefix / name) for name in others}
+    rests = pl.col("author").is_in(members).fill_null(value=False)
+    left = replace(
+        read,
+        messages=read.messages.filter(~is_gone & ~rests),
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(files))),
+        sources=_ignore(read.sources, sorted(paths)),
+        unread_authors=read.unread_authors | frozenset(members),
+    )
+    return _leave_out_known(left, forgotten, prefix) if forgotten.messages else left
+
+
+def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPath) -> ExportRead:
+    """Drop the messages that are recognised by their text, wherever they stand."""
+    is_known = find_known_messages(read.messages, unpack(forgotten.messages), forgotten.key)
+    if not is_known.any():
+        return read
+    dropped, kept = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
+    counts = dict(dropped.value_counts().iter_rows())
+    gone = counts.keys() - set(kept["source"])
+    names = {f"{prefix / file}{'/' if file.endswith('/') else ''}": file for file in counts}
+    sources = _ignore(read.sources, [name for name, file in names.items() if file in gone], _REASON_BY_TEXT)
+    count = pl.col("source").replace_strict(
+        {name: counts[file] for name, file in names.items() if file not in gone},
+        default=None,
+        return_dtype=pl.Int64,
+    )
+    note = pl.format("{} of its messages are left out: `backstory forget` removed them, and they are recognised "
+                     "by their text", count)  # fmt: skip
+    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
+    return replace(
+        read,
+        messages=kept,
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(gone))),
+        sources=sources.with_columns(
+            pl.when(count.is_not_null()).then(noted).otherwise("reason").alias("reason")
+        ),
+    )
+
+
+def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -> DocumentRead:
+    """Drop forgotten documents, with all their revisions; their files are ``ignored`` in ``sources``.
+
+    A document is recognised by its name, or by its whole text.
+
+    Args:
+        read: All documents.
+        forgotten: What must not be read.
+        folder: The folder of documents as ``sources`` names it.
+    """
+    uris = [uri for uri in _distinct(read.documents, "uri") if forgotten.holds("document", uri)]
+    copies: list[str] = []
+    if forgotten.documents:
+        served = read.documents.filter((pl.col("status") == "ok") & ~pl.col("uri").is_in(uris))
+        is_known = find_known_documents(served["text"], unpack(forgotten.documents), forgotten.key)
+        copies = served.filter(is_known)["uri"].to_list()
+    if not uris and not copies:
+        return read
+    sources = _ignore(read.sources, [name_source(folder, uri) for uri in uris])
+    return replace(
+        read,
+        documents=read.documents.filter(~pl.col("uri").is_in([*uris, *copies])),
+        sources=_ignore(sources, [name_source(folder, uri) for uri in copies], _REASON_BY_TEXT),
+    )
+
+
+def list_forgotten_members(names: Iterable[str], forgotten: Forgotten) -> list[str]:
+    """Return the given names that were forgotten."""
+    return [name for name in names if forgotten.holds("member", name)]
+
+
+def hide_members(
+    frame: pl.DataFrame,
+    columns: Sequence[str],
+    members: Sequence[str],
+    secret: bytes | None,
+    forgotten: Forgotten,
+) -> pl.DataFrame:
+    """Replace names of forgotten members in messages of others, and in names of files and conversations.
+
+    Args:
+        frame: A table.
+        columns: Columns to search.
+        members: Names of forgotten members.
+        secret: The key of the pseudonyms that the table holds; None if it holds real names.
+        forgotten: The list that gives the placeholders.
+
+    Returns:
+        The table with the same rows and columns.
+    """
+    if not forgotten.hashes:
+        return frame
+    held = {name: forgotten.token(name) for name in _list_held_pseudonyms(frame, columns, forgotten)}
+    named = {
+        name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
+        for name in members
+    }
+    tokens = held | named
+    if not tokens:
+        return frame
+    return frame.with_columns(
+        pl.col(name).str.replace_many(
+            list(tokens), list(tokens.values()), ascii_case_insensitive=secret is None, leftmost=True
+        )
+        for name in columns
+    )
+
+
+def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
+    """Drop the messages of forgotten members of whom only the pseudonym is known."""
+    pseudonyms = _list_held_pseudonyms(messages, ("author",), forgotten)
+    return (
+        messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
+        if pseudonyms
+        else messages
+    )
+
+
+def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
+    if not forgotten.hashes:
+        return []
+    texts = pl.concat([frame[name].rename("text") for name in columns])
+    found = texts.str.extract_all(PSEUDONYM).explode().drop_nulls().unique().sort()
+    return list_forgotten_members(found, forgotten)
+
+
+def _ignore(sources: pl.DataFrame, paths: Sequence[str], reason: str = _REASON) -> pl.DataFrame:
+    """Mark files as skipped, and remove all facts about their content."""
+    is_passed = pl.col("source").is_in(paths)
+    said = {"status": pl.lit("ignored"), "reason": pl.lit(reason), "rows": pl.lit(0), "unread": pl.lit(0)}
+    kept = ("source", "folder", *said)
+    return sources.with_columns(
+        pl.when(is_passed)
+        .then((said[name] if name in said else pl.lit(None)).cast(dtype))
+        .otherwise(pl.col(name))
+        .alias(name)
+        for name, dtype in sources.schema.items()
+        if name in said or name not in kept
+    )
+
+
+def _has(forgotten: Forgotten, conversation: str) -> bool:
+    return forgotten.holds("conversation", conversation)
+
+
+def _distinct(frame: pl.DataFrame, column: str) -> list[str]:
+    return frame[column].unique(maintain_order=True).to_list()

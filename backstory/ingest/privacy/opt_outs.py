@@ -1,0 +1,234 @@
+"""People whose messages no table holds: named by the setting ``privacy.exclude``, or by their own word in a chat."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.ids import digest, digest_json
+from backstory.ingest.chats.exports import Command, ExportRead
+from backstory.ingest.privacy.group_members import find_members
+from backstory.ingest.privacy.names import NameFinder
+from backstory.ingest.privacy.pseudonyms import make_pseudonym
+
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True)
+class OptOutRecord:
+    """Who is out of which chat, as hashes, so that the list itself reveals no name.
+
+    Attributes:
+        salt: Random bytes that make the hashes differ between workspaces.
+        moments: When each person wrote the command, by the hash of chat and person.
+    """
+
+    salt: str = ""
+    moments: Mapping[str, datetime] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the list; empty if nobody is out of a chat by a command."""
+        return digest_json([self.salt, _write_moments(self.moments)], length=16) if self.moments else ""
+
+    def find(self, chat: str, person: str) -> datetime | None:
+        """Return when a person opted out of a chat; None if the list does not say that they did."""
+        return self.moments.get(self.hash(chat, person))
+
+    def update(self, commands: Iterable[Command]) -> OptOutRecord:
+        """Return the list after further commands: one to be out adds its author, one to be in removes them."""
+        known = self if self.salt else OptOutRecord(secrets.token_hex(_SALT_BYTES))
+        moments = dict(known.moments)
+        for command in commands:
+            key = known.hash(command.chat, command.person)
+            if command.is_out:
+                moments[key] = command.moment
+            else:
+                moments.pop(key, None)
+        return OptOutRecord(known.salt, moments)
+
+    def hash(self, chat: str, person: str) -> str:
+        """Hash one entry as the list holds it."""
+        return digest([self.salt, chat, person])
+
+
+def read_opt_outs(path: Path) -> OptOutRecord:
+    """Read the list of a workspace; empty if nobody ever opted out in a chat.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        moments = {str(key): datetime.fromisoformat(moment) for key, moment in record["moments"].items()}
+        return OptOutRecord(str(record["salt"]), moments)
+    except FileNotFoundError:
+        return OptOutRecord()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, and with it the list of who opted out in a chat; restore it from a backup, or delete "
+            "it, which lets those opt-outs end whose command `#backstory off` no export holds any more",
+            code="damaged_record",
+            path=path,
+        ) from error
+
+
+def write_opt_outs(path: Path, record: OptOutRecord) -> None:
+    """Replace the list of a workspace, and flush it to disk."""
+    content = {"salt": record.salt, "moments": _write_moments(record.moments)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive_temporary(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{json.dumps(content, indent=1)}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)
+
+
+def _write_moments(moments: Mapping[str, datetime]) -> dict[str, str]:
+    return {key: moment.isoformat() for key, moment in sorted(moments.items())}
+
+
+_COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
+
+
+def leave_out_people(
+    read: ExportRead, names: Sequence[str], record: OptOutRecord, secret: bytes | None, folder: str
+) -> ExportRead:
+    """Drop the messages of people who opted out, and the commands by which they did.
+
+    A person in ``names`` is left out of all conversations. A message ``#backstory off`` leaves all messages of its
+    author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them
+    counts, also when no export holds it any more.
+
+    Args:
+        read: All exports, with real names.
+        names: Any name of a person in the exports, or the pseudonym.
+        record: Who opted out by a command that earlier runs read.
+        secret: The key of the pseudonyms; None if the tables hold real names.
+        folder: The folder of exports as ``sources`` names it.
+
+    Returns:
+        The remaining data, with ``opted_out``, ``unknown_people`` and ``commands``. The reasons in ``sources`` count
+        what was left out.
+    """
+    is_written = (pl.col("kind") == "message") & pl.col("author").is_not_null()
+    command = (
+        pl.when(is_written).then(pl.col("text").str.extract(_COMMAND).str.to_lowercase()).alias("command")
+    )
+    commands = read.messages.select(command).drop_nulls()
+    if commands.is_empty() and not names and not record.moments:
+        return read
+    people = People(read)
+    authors = read.messages["author"].drop_nulls().unique().sort()
+    person_of = {author: people.identify(author) for author in authors}
+    wanted = [people.find(name, secret) for name in names]
+    person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
+    marked = read.messages.with_columns(person.alias("person"), command).with_row_index("row")
+    last = _find_last_commands(marked, record)
+    in_chat = marked.join(last.filter("is_out"), on=["conversation_id", "person"], how="semi")["row"]
+    is_wanted = pl.col("person").is_in(list(filter(None, wanted))).fill_null(value=False)
+    marked = marked.with_columns((is_wanted | pl.col("row").is_in(in_chat.implode())).alias("is_out"))
+    is_dropped = pl.col("is_out") | pl.col("command").is_not_null()
+    dropped = marked.filter(is_dropped)
+    known = set(person_of.values())
+    return replace(
+        read,
+        messages=marked.filter(~is_dropped).drop("row", "person", "command", "is_out"),
+        sources=_note(read.sources, dropped["source"], folder),
+        unread_authors=read.unread_authors | frozenset(dropped["author"]),
+        opted_out=dropped.group_by("conversation_id", "author", "is_out", maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias("messages")
+        ),
+        unknown_people=tuple(number for number, found in enumerate(wanted, start=1) if found not in known),
+        commands=tuple(
+            Command(chat, person, moment, is_out)
+            for chat, person, moment, is_out in last.select(
+                "chat", "person", "timestamp", "is_out"
+            ).iter_rows()
+        ),
+    )
+
+
+def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFrame:
+    """Find the command that counts for each person in each conversation, of those read now and those recorded.
+
+    Args:
+        marked: Messages with their ``person`` and ``command``.
+        record: Who opted out by a command that earlier runs read.
+
+    Returns:
+        ``conversation_id``, ``chat``, ``person``, ``timestamp`` and ``is_out``, with a row per chat of a conversation.
+    """
+    chat = pl.coalesce("chat", "conversation_id").alias("chat")
+    places = marked.select("conversation_id", chat, "person").drop_nulls().unique(maintain_order=True)
+    moments = [record.find(*row) for row in places.select("chat", "person").iter_rows()]
+    recorded = places.with_columns(
+        pl.Series("timestamp", moments, dtype=marked.schema["timestamp"]), is_out=pl.lit(value=True)
+    ).drop_nulls("timestamp")
+    written = marked.drop_nulls("command").select(
+        "conversation_id", "person", "timestamp", is_out=pl.col("command") == "off"
+    )
+    people = ["conversation_id", "person"]
+    # Of one moment, a command that was read counts more than the record of one.
+    last = (
+        pl.concat([recorded.select(written.columns), written])
+        .sort("timestamp", maintain_order=True)
+        .unique(people, keep="last", maintain_order=True)
+    )
+    return places.join(last, on=people, maintain_order="left")
+
+
+class People:
+    """The people of some exports, whatever they are called there."""
+
+    def __init__(self, read: ExportRead) -> None:
+        app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
+        self._finder = NameFinder(read.names, find_members(app_texts))
+        self._aliases: Mapping[str, str] = {
+            self._finder.person(alias): self._finder.person(name) for alias, name in read.aliases.items()
+        }
+        self._people = {self.identify(name) for name in read.names}
+
+    def identify(self, written: str) -> str:
+        """Give the person that a name stands for."""
+        person = self._finder.person(written)
+        return self._aliases.get(person, person)
+
+    def find(self, name: str, secret: bytes | None) -> str | None:
+        """Give the person of a name or pseudonym; None if there is no such person."""
+        if secret is not None:
+            for person in self._people:
+                if make_pseudonym(person, secret) == name:
+                    return person
+        person = self.identify(name)
+        return person if person in self._people else None
+
+
+def _note(sources: pl.DataFrame, files: pl.Series, folder: str) -> pl.DataFrame:
+    """Add to the reason of each file how many of its messages are left out."""
+    prefix = PurePosixPath(folder)
+    counts = {
+        f"{prefix / source}{'/' if source.endswith('/') else ''}": count
+        for source, count in files.value_counts().iter_rows()
+    }
+    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
+    note = pl.format(
+        "{} of its messages are left out, since their authors opted out (`privacy.exclude` or `#backstory off`)",
+        count,
+    )
+    return sources.with_columns(
+        pl.when(count.is_not_null())
+        .then(pl.concat_str("reason", note, separator="; ", ignore_nulls=True))
+        .otherwise("reason")
+        .alias("reason")
+    )

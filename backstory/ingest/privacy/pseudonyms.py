@@ -1,0 +1,159 @@
+"""Replaces names by keyed pseudonyms, before any other step reads a message."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import PSEUDONYM_PREFIX
+from backstory.ingest.privacy.group_members import find_members
+from backstory.ingest.privacy.names import NameFinder
+
+PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
+"""Pattern of a pseudonym."""
+IDENTIFIERS: Final = ("conversation_id", "source")
+"""Columns that hold names of files and conversations."""
+UNNAMED_EMOJI: Final = ":emoji:"
+"""Stands for a custom emoji whose name holds that of a person."""
+
+_PSEUDONYM_DIGITS = 10
+
+
+def make_pseudonym(person: str, secret: bytes) -> str:
+    """Make a person's pseudonym by a keyed hash.
+
+    Args:
+        person: The normalized name.
+        secret: The key. Without it, nobody can test whether a name belongs to a pseudonym.
+
+    Returns:
+        ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104).
+    """
+    return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
+
+
+class Pseudonyms:
+    """Gives the people of some exports one pseudonym each, under whatever name an export writes them.
+
+    Args:
+        messages: Messages with ``author``, ``text`` and ``kind``.
+        secret: The key of the pseudonyms.
+        aliases: Further names of authors, each with the author whose pseudonym it becomes.
+        other_names: Names of people who wrote none of the messages.
+    """
+
+    def __init__(
+        self,
+        messages: pl.DataFrame,
+        secret: bytes,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        other_names: Iterable[str] = (),
+    ) -> None:
+        aliases = aliases or {}
+        app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
+        self.authors = messages["author"].drop_nulls().unique().sort()
+        self.finder = NameFinder([*self.authors, *aliases, *other_names], find_members(app_texts))
+        self._people = {
+            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
+        }
+        self._secret = secret
+
+    def of_person(self, person: str) -> str:
+        """Return the pseudonym of a person, given as :meth:`NameFinder.person` does."""
+        return make_pseudonym(self._people.get(person, person), self._secret)
+
+    def of(self, written: str) -> str:
+        """Return the pseudonym of the person that a name stands for in the exports."""
+        return self.of_person(self.finder.person(written))
+
+
+def pseudonymize_messages(
+    frame: pl.DataFrame,
+    secret: bytes,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    other_names: Iterable[str] = (),
+) -> pl.DataFrame:
+    """Replace names by pseudonyms: authors, mentions, and names in texts, conversations and sources.
+
+    :mod:`backstory.ingest.privacy.names` defines what counts as a name in a text. Names are those of all authors of the
+    frame, so pass all conversations together. In lines of the app, names of members who never wrote are replaced if the
+    line says what they did. The name of someone who neither writes nor is mentioned with ``@`` cannot be recognized,
+    and stays.
+
+    Args:
+        frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
+            the messages have any.
+        secret: The key of the pseudonyms.
+        aliases: Further names of authors, each with the author whose pseudonym it becomes.
+        other_names: Names of people who wrote no message of the frame.
+
+    Returns:
+        The frame with the same rows and columns.
+    """
+    pseudonyms = Pseudonyms(frame, secret, aliases=aliases, other_names=other_names)
+    by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
+    by_author = frame.with_columns(
+        pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String),
+        text=_replace_in_texts(frame, pseudonyms.finder, pseudonyms.of_person),
+    )
+    by_author = _hide_in_reactions(by_author, pseudonyms.finder)
+    # Two merged exports are one conversation, but each keeps its own file name.
+    return _replace_in_identifiers(by_author, pseudonyms.finder, secret)
+
+
+def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
+    """Replace names in the conversations and sources of a table, as :func:`pseudonymize_messages` does.
+
+    Args:
+        frame: A table with ``source``, ``conversation_id`` or both, for example the quarantine.
+        names: Real names of all authors.
+        secret: The key of the pseudonyms.
+
+    Returns:
+        The frame with the same rows and columns.
+    """
+    return _replace_in_identifiers(frame, NameFinder(names), secret)
+
+
+def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, write: Callable[[str], str]) -> pl.Series:
+    """Give the texts with pseudonyms, in the order of the frame."""
+    by_app = (frame["kind"] == "system").fill_null(value=False)
+    texts = frame["text"]
+    in_messages = finder.replace(texts.set(by_app, None), "message", write)
+    in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
+    return in_app_lines.zip_with(by_app, in_messages)
+
+
+def _hide_in_reactions(frame: pl.DataFrame, finder: NameFinder) -> pl.DataFrame:
+    """Replace custom emoji that are named after somebody by one that is not."""
+    if "reactions" not in frame.columns:
+        return frame
+    emoji = list_emoji(frame)
+    written = finder.replace(emoji, "identifier", lambda _: "")
+    named = emoji.filter(emoji != written).to_list()
+    if not named:
+        return frame
+    element = pl.element().struct
+    shown = element.field("emoji").replace(named, [UNNAMED_EMOJI] * len(named))
+    return frame.with_columns(pl.col("reactions").list.eval(pl.struct(shown, element.field("count"))))
+
+
+def list_emoji(frame: pl.DataFrame) -> pl.Series:
+    """Return the different emoji among the reactions of messages."""
+    reactions = frame["reactions"].explode().drop_nulls()
+    return reactions.struct.field("emoji").drop_nulls().unique().sort()
+
+
+def _replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.DataFrame:
+    for column in IDENTIFIERS:
+        if column in frame.columns:
+            values = frame[column].drop_nulls().unique()
+            written = finder.replace(values, "identifier", lambda person: make_pseudonym(person, secret))
+            frame = frame.with_columns(pl.col(column).replace(values, written))
+    return frame

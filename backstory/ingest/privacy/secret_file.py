@@ -1,0 +1,121 @@
+"""The secret key of the pseudonyms, and the check that it has not changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from backstory.base.errors import WorkspaceError
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM
+from backstory.storage.tables.ledger import Entry, Ledger
+from backstory.storage.tables.parquet import list_partitions, read_table
+
+_SECRET_BYTES = 32
+_FINGERPRINT_DIGITS = 16
+_FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so it equals no pseudonym
+_LEDGER_TABLE: Final = "secret"
+_LEDGER_KEY: Final = "fingerprint"
+
+_logger = logging.getLogger(__name__)
+
+
+def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
+    """Read the secret of a workspace, and create it in the first run.
+
+    The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
+    same secret. The ledger stores a fingerprint, from which the secret cannot be computed, so that the tables never mix
+    pseudonyms of two secrets.
+
+    Args:
+        path: File of the secret.
+        ledger: Stores the fingerprint.
+        tables: Folder of the tables.
+
+    Returns:
+        32 bytes.
+
+    Raises:
+        WorkspaceError: The file is not a valid secret, or the tables hold pseudonyms of another secret or of a lost
+            one.
+    """
+    recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
+    try:
+        secret = _read_secret(path)
+    except FileNotFoundError:
+        if recorded or _hold_pseudonyms(tables):
+            raise WorkspaceError(
+                f"{path} is lost, but {_remedy(path, tables)}", code="lost_secret", path=path
+            ) from None
+        _create_secret(path)
+        secret = _read_secret(path)
+    fingerprint = hmac.digest(secret, _FINGERPRINT_OF, hashlib.sha256).hex()[:_FINGERPRINT_DIGITS]
+    if recorded is None:
+        ledger.record(_LEDGER_TABLE, {_LEDGER_KEY: Entry("", fingerprint, 0)})
+    elif not hmac.compare_digest(recorded.content, fingerprint):
+        raise WorkspaceError(
+            f"{path} is not the secret of the last run, but {_remedy(path, tables)}",
+            code="other_secret",
+            path=path,
+        )
+    return secret
+
+
+def is_unmade(path: Path, ledger: Ledger, tables: Path) -> bool:
+    """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
+    recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
+    return not path.is_file() and recorded is None and not _hold_pseudonyms(tables)
+
+
+def _remedy(path: Path, tables: Path) -> str:
+    return (
+        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup. To give everyone "
+        f"another pseudonym instead, remove everything in {tables} except embeddings.sqlite, and run "
+        "`backstory run`: it then rebuilds every table"
+    )
+
+
+def _hold_pseudonyms(tables: Path) -> bool:
+    """Say whether stored messages hold pseudonyms, for workspaces whose ledger has no fingerprint."""
+    return any(
+        bool(read_table(tables, "messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
+        for key in list_partitions(tables, "messages")
+    )
+
+
+def _read_secret(path: Path) -> bytes:
+    text = path.read_text(encoding="ascii", errors="replace").strip()
+    try:
+        secret = bytes.fromhex(text)
+    except ValueError:
+        secret = b""
+    if len(secret) != _SECRET_BYTES:
+        raise WorkspaceError(
+            f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
+            code="no_secret",
+            path=path,
+        )
+    if path.stat().st_mode & 0o077:
+        _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)
+    return secret
+
+
+def _create_secret(path: Path) -> None:
+    """Write a new secret, unless another process was first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        Path(temporary).unlink()

@@ -1,0 +1,233 @@
+"""Files of a place that an address names: a bucket, a folder or an archive by fsspec, or pages of the web by a list."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import IO, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from backstory.base.errors import SettingsError, SourceError
+from backstory.base.extras import require_extra
+from backstory.base.ids import digest
+from backstory.ingest.documents.archives import leads_out
+from backstory.ingest.sources.remote_files import RemoteFile, RemoteListing
+from backstory.settings.sources import find_credential
+
+_BYTES_AT_ONCE: Final = 1 << 20
+_MOST_LIST_BYTES: Final = 1 << 20
+_MOST_ADDRESSES: Final = 10_000
+_SECONDS: Final = 60
+_STAMPS: Final = (
+    *("ETag", "etag", "e_tag", "md5Hash", "Content-MD5", "content_md5", "Digest", "generation"),
+    *("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created"),
+)
+_ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "aiohttp": ("ClientError",),
+    "azure.core.exceptions": ("AzureError",),
+    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+    "gcsfs.retry": ("HttpError",),
+    "google.auth.exceptions": ("GoogleAuthError",),
+}
+"""Errors of the packages behind fsspec that are no ``OSError``, by module."""
+
+
+class AddressRemote:
+    """A bucket, a folder or an archive that fsspec can list."""
+
+    def __init__(self, address: str) -> None:
+        """Set the address; nothing is asked yet.
+
+        Raises:
+            MissingExtraError: fsspec is not installed.
+        """
+        require_extra("remote", "a source by `url`", "name a local `path`")
+        self._address = address
+        self._files: Any = None
+
+    def list_files(self) -> RemoteListing:
+        """List all files below the address, or the one file that it names.
+
+        Raises:
+            SettingsError: No installed package knows this kind of address.
+        """
+        import fsspec
+
+        try:
+            self._files, root = fsspec.core.url_to_fs(self._address)
+            self._files.invalidate_cache()
+            found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
+        except ImportError as error:
+            raise SettingsError(
+                f"documents.sources: the address of a source needs a package that is not installed ({error})"
+            ) from error
+        except list_errors() as error:
+            raise SourceError(describe_failure(error)) from error
+        files: dict[str, RemoteFile] = {}
+        refused: dict[str, str] = {}
+        for key, info in found.items():
+            path = key.removeprefix(root).strip("/") or PurePosixPath(key).name
+            if leads_out(path):
+                refused[digest([path], length=16)] = "its name leads elsewhere or cannot be shown; rename it"
+            else:
+                files[path] = RemoteFile(key, make_stamp(info), info.get("size"))
+        return RemoteListing(files, refused)
+
+    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+        """Write the content of a file."""
+        try:
+            with self._files.open(file.key, "rb") as opened:
+                copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
+        except list_errors() as error:
+            raise SourceError(describe_failure(error)) from error
+
+
+class PagesRemote:
+    """Single files of the web, each by its address."""
+
+    def __init__(self, addresses: Sequence[str], list_address: str | None = None) -> None:
+        """Set the addresses; nothing is asked yet.
+
+        Args:
+            addresses: Addresses of files.
+            list_address: Address of a text that names further ones, each on a line of its own.
+
+        Raises:
+            MissingExtraError: fsspec or aiohttp is not installed.
+        """
+        require_extra("remote", "a source by `urls` or `url_list`", "name a local `path`")
+        import aiohttp
+        import fsspec
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)
+        self._web = fsspec.filesystem(
+            "http", client_kwargs={"timeout": timeout}, skip_instance_cache=True, use_listings_cache=False
+        )
+        self._addresses = addresses
+        self._list_address = list_address
+
+    def list_files(self) -> RemoteListing:
+        """Ask for the state of each address; one that does not answer is refused."""
+        files: dict[str, RemoteFile] = {}
+        refused: dict[str, str] = {}
+        for address in dict.fromkeys((*self._addresses, *self._read_list())):
+            try:
+                info: dict[str, Any] = self._web.info(address)
+            except list_errors() as error:
+                refused[name_page(address, "")] = describe_failure(error)
+                continue
+            path = name_page(address, str(info.get("mimetype", "")))
+            if path in files:
+                refused[f"{path}-{digest([address], length=8)}"] = (
+                    "another address of the source is kept under the same name; name one of the two"
+                )
+                continue
+            files[path] = RemoteFile(address, make_stamp(info), info.get("size"))
+        return RemoteListing(files, refused)
+
+    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+        """Write the content of an address."""
+        try:
+            with self._web.open(file.key, "rb", block_size=0) as opened:
+                copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
+        except list_errors() as error:
+            raise SourceError(describe_failure(error)) from error
+
+    def _read_list(self) -> list[str]:
+        if self._list_address is None:
+            return []
+        try:
+            with self._web.open(self._list_address, "rb", block_size=0) as opened:
+                text = opened.read(_MOST_LIST_BYTES + 1)
+        except list_errors() as error:
+            raise SourceError(f"the list of addresses: {describe_failure(error)}") from error
+        lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
+        addresses = [line for line in lines if line and not line.startswith("#")]
+        if len(text) > _MOST_LIST_BYTES or len(addresses) > _MOST_ADDRESSES:
+            raise SourceError(
+                f"the list of addresses has more than {_MOST_ADDRESSES:,} lines or 1 MiB; shorten it"
+            )
+        for number, line in enumerate(addresses, 1):
+            if urlsplit(line).scheme not in ("http", "https") or find_credential(line):
+                raise SourceError(
+                    f"entry {number} of the list of addresses is no address of the web without a key"
+                )
+        return addresses
+
+
+def name_page(address: str, kind: str) -> str:
+    """Give the path under which a page is kept: its host and path, with the ending of its kind.
+
+    Args:
+        address: Its address.
+        kind: Its media type; empty if unknown.
+    """
+    parts = urlsplit(address)
+    inner = [part for part in unquote(parts.path).split("/") if part not in ("", ".", "..")]
+    clean = ["".join(sign for sign in part if sign.isprintable()).lstrip(".") for part in inner]
+    path = PurePosixPath(parts.netloc.replace(":", "-") or "-", *filter(None, clean))
+    if parts.path.endswith("/") or not clean:
+        path /= "index"
+    ending = {
+        "text/html": ".html",
+        "text/markdown": ".md",
+        "text/plain": ".txt",
+        "application/pdf": ".pdf",
+    }.get(kind)
+    suffix = path.suffix if len(path.parts) > 1 else ""
+    stem = path.name.removesuffix(suffix) if suffix else path.name
+    query = f"-{digest([parts.query], length=8)}" if parts.query else ""
+    return str(path.with_name(f"{stem}{query}{suffix or ending or ''}"))
+
+
+def make_stamp(info: Mapping[str, Any]) -> str:
+    """Give what changes with the content of a file; empty if nothing but perhaps its size is known."""
+    known = [f"{name}={info[name]}" for name in _STAMPS if info.get(name) not in (None, "")]
+    return " ".join([*known, f"size={info.get('size')}"]) if known else ""
+
+
+def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> None:
+    """Write parts of a content one after another.
+
+    Raises:
+        SourceError: They have more bytes than allowed.
+    """
+    written = 0
+    for part in parts:
+        written += len(part)
+        if written > most_bytes:
+            raise SourceError(
+                f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
+                "(`documents.read_megabytes`); split it, or raise the setting"
+            )
+        target.write(part)
+
+
+def list_errors() -> tuple[type[Exception], ...]:
+    """Give the errors that fetching may raise, by whatever packages are loaded."""
+    loaded = [
+        getattr(sys.modules[module], name)
+        for module, names in _ERRORS.items()
+        if module in sys.modules
+        for name in names
+    ]
+    return (OSError, EOFError, NotImplementedError, ValueError, *loaded)
+
+
+def describe_failure(error: Exception) -> str:
+    """Say why something could not be fetched, without addresses, which may hold keys."""
+    # fsspec tells of every refusal in the web as of a file that does not exist, and names the cause beside it.
+    for one in (error.__cause__, error):
+        status = getattr(one, "status", None) or getattr(one, "code", None)
+        if isinstance(status, int):
+            return f"the service answered with status {status}"
+        if isinstance(one, TimeoutError):
+            return f"the service did not answer within {_SECONDS} seconds"
+    known = error.__cause__ or error
+    if isinstance(known, FileNotFoundError):
+        return "it is not there"
+    if isinstance(known, PermissionError):
+        return "access is refused; check the credentials of the tool"
+    reason = getattr(known, "strerror", None)
+    return f"{reason or 'no further reason'} ({type(known).__name__})"

@@ -1,0 +1,61 @@
+"""Brings the mirrors of all sources that lie elsewhere up to date."""
+
+from __future__ import annotations
+
+import logging
+
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.ingest.documents.file_rules import make_rules
+from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
+from backstory.ingest.sources.drive import DriveRemote
+from backstory.ingest.sources.mirror import update_mirror
+from backstory.ingest.sources.remote_files import Remote
+from backstory.ingest.sources.roots import list_sources
+from backstory.settings.paths import WorkspacePaths
+from backstory.settings.sources import SourceSettings
+
+logger = logging.getLogger(__name__)
+
+
+def require_packages(workspace: WorkspacePaths) -> None:
+    """Raise if a source that lies elsewhere needs packages that are not installed; no source is asked.
+
+    Raises:
+        MissingExtraError: A package is absent; the message names the extra.
+        SettingsError: The sources are invalid.
+    """
+    for source in list_sources(workspace):
+        if source.settings.is_remote and workspace.fetches:
+            _make_remote(source.settings)
+
+
+def fetch_sources(workspace: WorkspacePaths) -> None:
+    """Fetch what has changed in the sources that lie elsewhere. What cannot be fetched is told by the next listing.
+
+    Raises:
+        MissingExtraError: A source needs packages that are not installed.
+        SettingsError: The sources are invalid.
+    """
+    documents = workspace.settings.documents
+    limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
+    for source in list_sources(workspace):
+        if not source.settings.is_remote or not workspace.fetches:
+            continue
+        rules = make_rules(documents, source.settings)
+        remote = _make_remote(source.settings)
+        state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
+        logger.info(
+            "fetched source=%s files=%d failed=%d reached=%s",
+            source.name,
+            len(state.stamps),
+            len(state.failed),
+            not state.problem,
+        )
+
+
+def _make_remote(settings: SourceSettings) -> Remote:
+    if settings.drive is not None:
+        return DriveRemote(settings.drive.files, settings.drive.folder)
+    if settings.url is not None:
+        return AddressRemote(settings.url)
+    return PagesRemote(settings.urls, settings.url_list)

@@ -1,0 +1,190 @@
+"""Copies of the files of a place elsewhere, which are read as if they were a folder of the workspace.
+
+A file is fetched beside the copies and then renamed into its place, so that no part of a file is ever read. What was
+fetched is recorded now and then, so that a fetch that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from backstory.base.errors import SourceError
+from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
+from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
+from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
+from backstory.ingest.sources.remote_files import Remote, RemoteFile, RemoteListing
+from backstory.ingest.sources.roots import COPIES
+
+_INCOMING: Final = "incoming"
+_STATE: Final = "state.json"
+_FILES_BETWEEN_RECORDS: Final = 50
+
+
+@dataclass(frozen=True)
+class MirrorState:
+    """What is known of a place elsewhere since it was last asked.
+
+    Attributes:
+        origin: The place.
+        stamps: The stamp of each file that lies in the mirror, by path.
+        keys: What names each of these files there (:class:`~backstory.ingest.sources.remote_files.RemoteFile`), by
+            path.
+        ignored: Why a file is not fetched by a rule, by path.
+        failed: Why a file could not be fetched, by path.
+        problem: Why the place could not be listed; empty if it could.
+    """
+
+    origin: str = ""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    problem: str = "it was not fetched yet, which a run does"
+
+
+def update_mirror(
+    folder: Path, origin: str, remote: Remote, rules: FileRules, most_bytes: int
+) -> MirrorState:
+    """Fetch what has changed in a place elsewhere, and drop what is gone there.
+
+    Args:
+        folder: Folder of the mirror. One mirror is updated by one process at a time.
+        origin: What identifies the place; a mirror of another place is emptied first.
+        remote: The place.
+        rules: What is left out, and not fetched.
+        most_bytes: Maximum size of a file.
+
+    Returns:
+        What is known now. If the place cannot be listed, the copies stay as they are.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive_temporary(folder / "update"):
+        known = read_state(folder)
+        if known.origin != origin:
+            shutil.rmtree(folder / COPIES, ignore_errors=True)
+            known = MirrorState(origin)
+        try:
+            state = _fetch(folder, known, remote, rules, most_bytes)
+        except SourceError as error:
+            state = replace(known, problem=str(error))
+        _write_state(folder, state)
+        return state
+
+
+def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
+    """List the copies, and what is not among them.
+
+    Args:
+        folder: Folder of the mirror.
+        name: What reasons call the source.
+        rules: What is left out.
+    """
+    state = read_state(folder)
+    if state.problem:
+        reason = (
+            f"the source {name} cannot be reached, so that its earlier documents are kept: {state.problem}; make it "
+            "available, or remove the source"
+        )
+        return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),), ("",))
+    found = list_files(folder / COPIES, "**/*", (), rules)
+    failed = state.failed
+    listed = {entry.uri for entry in found.left_out}
+    return FolderListing(
+        present=True,
+        files=tuple(file for file in found.files if _copy_of(file) not in failed),
+        left_out=(
+            *found.left_out,
+            *(LeftOut(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
+            *(LeftOut(path, "failed", why) for path, why in failed.items()),
+        ),
+        unlisted=(*found.unlisted, *failed),
+        looked_into=found.looked_into,
+    )
+
+
+def read_state(folder: Path) -> MirrorState:
+    """Read what is known of a mirror; if the record is absent or damaged, everything is fetched again."""
+    try:
+        return MirrorState(**json.loads((folder / _STATE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return MirrorState()
+    except (ValueError, TypeError):
+        return MirrorState(problem="the record of its copies was damaged; the next run fetches it again")
+
+
+def _copy_of(file: DocumentFile) -> str:
+    """Give the path of the copy that holds a file, which may be a member of it."""
+    return file.path.relative_to(file.folder).as_posix()
+
+
+def _fetch(
+    folder: Path, known: MirrorState, remote: Remote, rules: FileRules, most_bytes: int
+) -> MirrorState:
+    listing = remote.list_files()
+    if not listing.files and not listing.refused and known.stamps:
+        raise SourceError(
+            "it holds no file any more, as a place that does not exist; remove the source if that is right"
+        )
+    ignored: dict[str, str] = {}
+    paths = {key: path for path, key in known.keys.items()}
+    failed = {paths.get(name, name): why for name, why in listing.refused.items()}
+    stamps = {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}
+    fetched = 0
+    for path, file in sorted(listing.files.items()):
+        reason = None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
+        if reason is not None:
+            ignored[path] = reason
+            continue
+        if file.stamp and stamps.get(path) == file.stamp:
+            continue
+        try:
+            _download(folder, path, file, remote, most_bytes)
+        except SourceError as error:
+            failed[path] = str(error)
+            continue
+        stamps[path] = file.stamp
+        fetched += 1
+        if fetched % _FILES_BETWEEN_RECORDS == 0:
+            _write_state(folder, replace(known, stamps=stamps, keys=_list_keys(known, listing, stamps)))
+    for path in stamps.keys() - (listing.files.keys() - ignored.keys()) - failed.keys():
+        (folder / COPIES / path).unlink(missing_ok=True)
+        del stamps[path]
+    keys = _list_keys(known, listing, stamps)
+    return MirrorState(known.origin, stamps, keys, ignored, failed, problem="")
+
+
+def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[str]) -> dict[str, str]:
+    """Give the key of each copy; that of a file that was not listed now is remembered."""
+    keys = {**known.keys, **{path: file.key for path, file in listing.files.items()}}
+    return {path: key for path, key in keys.items() if path in stamps}
+
+
+def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:
+    if file.size is not None and file.size > most_bytes:
+        raise SourceError(
+            f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
+            "(`documents.read_megabytes`); split it, or raise the setting"
+        )
+    incoming = folder / _INCOMING
+    with incoming.open("wb") as target:
+        remote.download(file, target, most_bytes)
+    place = folder / COPIES / path
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        flush(incoming)
+        incoming.replace(place)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise SourceError("a file and a folder have the same name there, and it cannot be kept") from error
+
+
+def _write_state(folder: Path, state: MirrorState) -> None:
+    path = folder / _STATE
+    with exclusive_temporary(path) as file:
+        file.write(json.dumps(asdict(state), indent=1, sort_keys=True).encode())
+        file.flush()
+        publish(temporary_path(path), path)

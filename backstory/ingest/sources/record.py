@@ -1,0 +1,57 @@
+"""The recorded list of sources that were added by command: one file in the workspace, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.settings.sources import SourceSettings
+
+Recorded = tuple[SourceSettings, ...]
+
+
+def read_record(path: Path) -> Recorded:
+    """Read the list of a workspace; empty if no source was ever added.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
+        return tuple(SourceSettings.model_validate(entry) for entry in entries)
+    except FileNotFoundError:
+        return ()
+    except (ValidationError, ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, and with it the list of added sources; restore it from a backup, or delete "
+            "it and add them again, which removes no file",
+            code="damaged_record",
+            path=path,
+        ) from error
+
+
+def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettings]]) -> None:
+    """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile.
+
+    Args:
+        path: The file.
+        change: Gives the list that follows the recorded one. What it raises leaves the file as it is.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive_temporary(path) as file:
+        entries = [
+            source.model_dump(mode="json", exclude_defaults=True) for source in change(read_record(path))
+        ]
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{json.dumps({'sources': entries}, indent=1)}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)

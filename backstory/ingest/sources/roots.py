@@ -1,0 +1,148 @@
+"""The sources of a workspace, by its settings and by command, and where each begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import InputError, SettingsError
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.record import read_record
+from backstory.settings.paths import WorkspacePaths
+from backstory.settings.sources import SourceSettings
+
+COPIES: Final = "files"
+"""Folder of the copies in a mirror."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of documents.
+
+    Attributes:
+        name: Its name, which begins the uri of each of its documents.
+        root: Absolute path of its file or folder, which may be absent; of a source that lies elsewhere, of its mirror.
+        settings: What is read of it.
+        is_added: Whether it was added by command, and does not stand in the settings file.
+    """
+
+    name: str
+    root: Path
+    settings: SourceSettings
+    is_added: bool
+
+
+def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
+    """List all further sources: those of the settings, then those that were added by command.
+
+    Raises:
+        SettingsError: Two sources have the same name, or one lies where the workspace keeps something else.
+        WorkspaceError: The list of added sources is damaged.
+    """
+    stated = [
+        _place(workspace, settings, is_added=False) for settings in workspace.settings.documents.sources
+    ]
+    added = [_place(workspace, settings, is_added=True) for settings in read_record(workspace.added_sources)]
+    names = {source.name for source in stated}
+    file = workspace.root / SETTINGS_FILE
+    twice = next((source for source in added if source.name in names), None)
+    if twice is not None:
+        raise SettingsError(
+            f"{file}: documents.sources names a source {twice.name}, as the one is called that was added by command "
+            f"({twice.settings.path}); give it another `name`, or remove the other one",
+            code="duplicate_source",
+            setting="documents.sources",
+            name=twice.name,
+        )
+    for source in (*stated, *added):
+        if source.settings.is_remote:
+            continue
+        try:
+            require_apart(workspace, source.root)
+        except InputError as error:
+            raise SettingsError(
+                f"{file}: documents.sources: {error}",
+                code=error.code,
+                setting="documents.sources",
+                **error.values,
+            ) from error
+    return (*stated, *added)
+
+
+def locate_source(workspace: WorkspacePaths, path: str) -> Path:
+    """Return the absolute path that the settings of a source mean; links are not resolved."""
+    return workspace.inputs_root / Path(path).expanduser()
+
+
+def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
+    """Find the file of a document of a further source.
+
+    Returns:
+        Its path; None if the document is of no source, or its file is gone.
+    """
+    name, mark, below = uri.partition(SOURCE_MARK)
+    source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
+    if source is None:
+        return None
+    if source.settings.is_remote:
+        path = source.root / COPIES / below
+    else:
+        path = source.root / below if source.root.is_dir() else source.root.with_name(below)
+    return path if path.is_file() else None
+
+
+def require_apart(workspace: WorkspacePaths, root: Path) -> None:
+    """Raise if a path is no place for documents, because the workspace keeps something else there.
+
+    Raises:
+        InputError: The path is the folder of documents, or lies where chats or what runs write lie.
+    """
+    place = root.resolve()
+    if place == workspace.documents_dir.resolve():
+        raise InputError(
+            f"{root} is the folder of documents, which is read anyway", code="read_already", path=root
+        )
+    made = (
+        workspace.posts_dir,
+        workspace.tables,
+        workspace.index,
+        workspace.secret.parent,
+        workspace.dagster_home,
+    )
+    for folder in (workspace.chats_dir, *made):
+        if place.is_relative_to(folder.resolve()):
+            raise InputError(
+                f"{root} lies in {folder}, where this workspace keeps something else than documents; name another path",
+                code="other_use",
+                path=root,
+                folder=folder,
+            )
+
+
+def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
+    """Find what already holds a path.
+
+    Args:
+        workspace: An open workspace.
+        path: A file or folder.
+
+    Returns:
+        The name of the source whose root is the path or a folder above it; the empty text for the folder of
+        documents; None if nothing holds the path.
+    """
+    place = path.resolve()
+    if place.is_relative_to(workspace.documents_dir.resolve()):
+        return ""
+    around = [source for source in list_sources(workspace) if place.is_relative_to(source.root.resolve())]
+    return max(around, key=lambda source: len(source.root.resolve().parts)).name if around else None
+
+
+def _place(workspace: WorkspacePaths, settings: SourceSettings, *, is_added: bool) -> Source:
+    root = (
+        workspace.mirrors / settings.label
+        if settings.path is None
+        else locate_source(workspace, settings.path)
+    )
+    return Source(settings.label, root, settings, is_added)

@@ -1,0 +1,1 @@
+"""The ways in: library, commands, MCP, agents, adapters, original names, pages, Dagster specs."""

@@ -1,0 +1,112 @@
+"""A model that a program hands over, as an embedder with an identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.base.errors import EmbeddingError
+from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider
+from backstory.models.embeddings.batches import group_in_order
+from backstory.models.embeddings.checks import make_unit_rows, require_text, require_within_limit
+from backstory.models.embeddings.protocol import Task, Vectors
+from backstory.models.embeddings.service import KnownWidths
+from backstory.text.chunking.tokens import estimate_tokens
+
+_TEXTS_AT_ONCE: Final = 64
+_TOKENS_AT_ONCE: Final = 100_000
+_QUERY_TOKENS: Final = 150
+_HARMLESS: Final = "width"
+
+
+class ExternalEmbedder:
+    """Calls a provider, checks its vectors, and gives them length 1.
+
+    Tokens are estimated, since a provider does not count them. The scale of its similarities is not known, so the
+    threshold is 0.
+    """
+
+    default_min_similarity = 0.0
+    languages = None
+    workers = 1
+
+    def __init__(self, provider: BaseEmbeddingProvider, widths: KnownWidths) -> None:
+        """Take the provider; it is not called yet.
+
+        Args:
+            provider: The model.
+            widths: Remembers the width of its vectors, so that a later process need not ask.
+        """
+        self._provider = provider
+        self._widths = widths
+        self._width: int | None = None
+        self.id = f"given:{provider.identity}"
+        self.max_input_tokens = provider.max_input_tokens
+        self.default_query_tokens = min(_QUERY_TOKENS, self.max_input_tokens // 2)
+        self.api_calls = 0
+
+    @property
+    def dimension(self) -> int:
+        """Width of a vector; the provider is asked for one vector if no process knows it yet."""
+        if self._width is None:
+            self._width = self._widths.find(self.id)
+        if self._width is None:
+            [values] = self._call([_HARMLESS])
+            make_unit_rows([values], (1, len(values)), self.id)
+            self._width = len(values)
+            self._widths.note(self.id, self._width)
+        return self._width
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return a conservative (high) token estimate per text, shape ``(len(texts),)``."""
+        require_text(texts)
+        return estimate_tokens(texts)
+
+    def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Group neighbouring texts into batches of at most 64."""
+        return group_in_order(token_counts, max_texts=_TEXTS_AT_ONCE, max_tokens=_TOKENS_AT_ONCE)
+
+    def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:  # noqa: ARG002 - a provider does not tell them apart
+        """Embed one batch; every text is handed over whole.
+
+        Args:
+            texts: The texts.
+            task: Ignored: queries and documents are embedded alike.
+
+        Returns:
+            Unit rows, shape ``(len(texts), dimension)``.
+
+        Raises:
+            EmbeddingInputError: A text is over ``max_input_tokens``.
+            EmbeddingError: The provider gave unusable vectors, or vectors of another width than before.
+        """
+        require_within_limit(self.count_tokens(texts), self.max_input_tokens, self.id)
+        values = self._call(list(texts))
+        if values and len(values[0]) != self.dimension:
+            raise EmbeddingError(
+                f"{self.id} gave vectors of width {self.dimension} before, and gives {len(values[0])} now: another "
+                "model needs another `identity`",
+                code="other_width",
+                embedder=self.id,
+                width=len(values[0]),
+                expected=self.dimension,
+            )
+        return make_unit_rows(values, (len(texts), self.dimension), self.id)
+
+    def _call(self, texts: list[str]) -> list[list[float]]:
+        self.api_calls += 1
+        return [[float(value) for value in row] for row in self._provider.embed(texts)]
+
+
+def make_given_embedder(provider: BaseEmbeddingProvider, folder: Path) -> ExternalEmbedder:
+    """Make the embedder of a provider.
+
+    Args:
+        provider: The model.
+        folder: Folder of the workspace that remembers the width of its vectors.
+    """
+    return ExternalEmbedder(provider, KnownWidths(folder / "embedding_widths.json"))

@@ -1,0 +1,198 @@
+"""A search by a tool of an MCP server: its arguments by its own schema, its answer as results of a ``RAGEngine``."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from backstory.base.addresses import require_protected
+from backstory.base.environment import hook_environment
+from backstory.base.errors import InputError, RemoteSearchError, SettingsError
+from backstory.base.extras import require_extra
+from backstory.interfaces.adapters.rag_config import VectorStoreConfig
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+TIMEOUT_SECONDS: Final = 60.0
+
+
+def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str, Any]]:
+    """Ask the search tool of a server, by a connection of its own.
+
+    The settings name its arguments and the fields of its answer. All other fields become metadata.
+
+    Args:
+        store: Names the server and the tool.
+        query: The question.
+        top_k: Most results.
+
+    Returns:
+        At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool tells them) and
+        ``distance`` (None if it tells no similarity).
+
+    Raises:
+        InputError: The question is blank, or ``top_k`` is below 1.
+        MissingExtraError: The extra ``mcp`` is not installed.
+        SettingsError: The key would travel unencrypted.
+        RemoteSearchError: The server cannot be reached, has no such tool, or the tool failed or gave something else.
+    """
+    if not query.strip() or top_k < 1:
+        raise InputError(
+            "a search needs a question, and a top_k of at least 1", code="blank_text", name="query"
+        )
+    _require_protected(store)
+    require_extra("mcp", "The provider mcp", "set the provider backstory")
+    from anyio.from_thread import start_blocking_portal  # comes with mcp
+    from httpx2 import HTTPError
+    from mcp import MCPError
+
+    answer: Any = None
+    told: str | None = None
+    try:
+        with start_blocking_portal() as portal:  # a thread, so that it also works where an event loop runs
+            answer = portal.call(_ask, store, query, top_k)
+    except* (MCPError, OSError, HTTPError) as errors:
+        told = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
+    if (
+        told is not None
+    ):  # raised here, since early releases of Python 3.11 put what is raised above into a group
+        raise RemoteSearchError(
+            f"{store.server} could not be asked ({told}); check mcp_server and api_key",
+            code="unreachable",
+            server=store.server,
+        )
+    return [_read_result(entry, store) for entry in _list_entries(answer, store)[:top_k]]
+
+
+def _require_protected(store: VectorStoreConfig) -> None:
+    try:
+        require_protected(store.server if store.api_key else None, allow_http=False, sent="the key")
+    except ValueError as error:
+        raise SettingsError(
+            f"vector_store: {store.server} is http:// of another machine, so api_key would travel unencrypted; write "
+            "https://",
+            code="unencrypted",
+            setting="vector_store.mcp_server",
+        ) from error
+
+
+async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
+    answer, known = None, {}
+    async with _connect(store) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        if store.mcp_tool in tools:
+            known = tools[store.mcp_tool].input_schema.get("properties", {})
+        asked = {store.name_field("question"): query, store.name_field("limit"): top_k}
+        arguments = {name: value for name, value in asked.items() if name}
+        unknown = [name for name in arguments if name not in known]
+        if store.mcp_tool is not None and store.mcp_tool in tools and not unknown:
+            answer = await client.call_tool(store.mcp_tool, arguments)
+    # Raised after the connection has ended, which would put the error into a group.
+    if store.mcp_tool not in tools:
+        raise RemoteSearchError(
+            f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}",
+            code="unknown_tool",
+            server=store.server,
+            tool=store.mcp_tool,
+            tools=tuple(tools),
+        )
+    if answer is None:
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} takes no {', '.join(unknown)}; it takes "
+            f"{', '.join(known) or 'nothing'}: name its arguments in vector_store.mcp_fields (question, limit)",
+            code="unknown_argument",
+            tool=store.mcp_tool,
+            parameters=tuple(known),
+        )
+    texts = [block.text for block in answer.content if block.type == "text"]
+    if answer.is_error:
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} failed: {' '.join(texts)}",
+            code="failed_tool",
+            tool=store.mcp_tool,
+        )
+    return (
+        answer.structured_content
+        if answer.structured_content is not None
+        else _read_texts(texts, store.name_field("text"))
+    )
+
+
+@asynccontextmanager
+async def _connect(store: VectorStoreConfig) -> AsyncIterator[Client]:
+    from httpx2 import AsyncClient
+    from mcp import Client, StdioServerParameters
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with AsyncExitStack() as stack:
+        server: StdioServerParameters | AbstractAsyncContextManager[Any]
+        if store.has_address:
+            headers = {"Authorization": f"Bearer {store.api_key}"} if store.api_key else None
+            http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS))
+            server = streamable_http_client(store.server, http_client=http)
+        else:
+            command, *arguments = shlex.split(store.server)
+            server = StdioServerParameters(command=command, args=arguments, env=hook_environment())
+        yield await stack.enter_async_context(Client(server, read_timeout_seconds=TIMEOUT_SECONDS))
+
+
+def _read_texts(texts: Sequence[str], field: str) -> Any:
+    """Read an answer without structure: JSON, else a result for each text, under the name of the field of texts."""
+    try:
+        return json.loads("\n".join(texts))
+    except ValueError:
+        return [{field: text} for text in texts]
+
+
+def _list_entries(answer: Any, store: VectorStoreConfig) -> list[Mapping[str, Any]]:
+    results, text = store.name_field("results"), store.name_field("text")
+    # An answer without structure is a list of texts already.
+    found = answer.get(results) if isinstance(answer, Mapping) else answer
+    if not (isinstance(found, list) and all(isinstance(entry, Mapping) for entry in found)):
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} gave no list of results called {results!r}; name it in "
+            "vector_store.mcp_fields (results)",
+            code="no_results",
+            tool=store.mcp_tool,
+        )
+    if not all(isinstance(entry.get(text), str) for entry in found):
+        raise RemoteSearchError(
+            f"the tool {store.mcp_tool} of {store.server} gave results without a text called {text!r}; name it in "
+            "vector_store.mcp_fields (text)",
+            code="no_texts",
+            tool=store.mcp_tool,
+        )
+    entries: list[Mapping[str, Any]] = found
+    return entries
+
+
+def _read_result(entry: Mapping[str, Any], store: VectorStoreConfig) -> dict[str, Any]:
+    text = store.name_field("text")
+    inner = entry.get("metadata")
+    metadata = {name: value for name, value in entry.items() if name not in (text, "metadata")}
+    metadata |= inner if isinstance(inner, Mapping) else {}
+    for wanted in ("path", "chunk"):
+        value = metadata.get(store.name_field(wanted))
+        metadata |= {} if value is None else {wanted: value}
+    distance = _number(entry.get(store.name_field("distance")))
+    similarity = _number(entry.get(store.name_field("similarity")))
+    if distance is None and similarity is not None:
+        distance = 1 - similarity
+    return {"text": entry[text], "metadata": metadata, "distance": distance}
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
+
+
+def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    found: list[Exception] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

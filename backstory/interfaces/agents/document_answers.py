@@ -1,0 +1,378 @@
+"""What the ten tools over documents do: calls of the library, in results with documented keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from statistics import fmean
+from typing import Final
+
+from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
+from backstory.base.wording import count
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.interfaces.agents.document_results import (
+    INSTRUCTION,
+    SUMMARY_INSTRUCTION,
+    DebugInfo,
+    DumpedDocument,
+    FileReason,
+    FoundChunk,
+    FoundPlace,
+    IndexedDirectory,
+    IndexedDocument,
+    ListedDocument,
+    ListedDocuments,
+    PatternResult,
+    QueryResult,
+    RagStatus,
+    SummarizedDocument,
+)
+from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
+from backstory.interfaces.library.corpus import is_made
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.names import make_locator
+from backstory.interfaces.library.results import (
+    DocumentEntry,
+    FileOutcome,
+    IndexReport,
+    Judgement,
+    SearchAnswer,
+    Style,
+)
+
+MOST_MATCHES: Final = 100
+_MEGABYTE: Final = 1_000_000
+_NAME_CHARACTERS: Final = 60
+_ID_CHARACTERS: Final = 16
+_UNCHANGED: Final = "it was indexed before, and has not changed"
+
+
+def query(library: Library, text: str, *, document: str | None = None, debug: bool = False) -> QueryResult:
+    """Search all documents, or one of them, by several search keys."""
+    filters = SearchFilters(documents=() if document is None else [document])
+    try:
+        answer = library.search(text, filters=filters, expand=True)
+    except NoIndexError as error:
+        return _find_nothing(text, str(error))
+    if not answer.hits:
+        reason = "; ".join([f"no chunk was found: {answer.reason}", *filter(None, [answer.degraded])])
+        return _find_nothing(text, reason, answer.keys, answer.degraded)
+    found = len(answer.hits)
+    left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
+    return QueryResult(
+        status="success" if answer.weak < found else "fallback",
+        message="; ".join([f"{count(found, 'chunk')} found", *_tell_weak(answer), *left_out, *answer.notes]),
+        chunks=tuple(
+            FoundChunk(
+                chunk_id=hit.chunk_id,
+                page=hit.page_start,
+                page_end=hit.page_end,
+                content=hit.text,
+                relevance_score=hit.score,
+                source_file=hit.uri,
+            )
+            for hit in answer.hits
+        ),
+        num_chunks=found,
+        search_keys_used=answer.keys,
+        source_files=tuple(dict.fromkeys(hit.uri for hit in answer.hits)),
+        instruction=INSTRUCTION,
+        degraded=answer.degraded,
+        debug_info=_debug(library, answer, filters) if debug else None,
+    )
+
+
+def search_pattern(library: Library, pattern: str, *, regex: bool = False, offset: int = 0) -> PatternResult:
+    """Find the places that a text or a regular expression matches, a hundred at a time."""
+    answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
+    return PatternResult(
+        pattern=pattern,
+        matches=tuple(
+            FoundPlace(file=match.uri, page=match.page, line=match.line, text=match.text)
+            for match in answer.matches
+        ),
+        count=answer.count,
+        showing=len(answer.matches),
+        message=(
+            f"{count(answer.count, 'place')} in {count(answer.documents, 'document')}, "
+            f"{len(answer.matches)} given from offset {offset} on"
+        ),
+        next_offset=answer.next_offset,
+    )
+
+
+def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgement:
+    """Judge whether a text answers a question."""
+    judged = library.evaluate(question, retrieved)
+    return Judgement(**{name: getattr(judged, name) for name in Judgement.model_fields})
+
+
+def index_file(library: Library, path: str | Path) -> IndexedDocument:
+    """Index one file; one that has changed is indexed again."""
+    workspace = library.workspace
+    before = _list_entries(library)
+    file = _find_file(library, path, before)
+    if not file.is_file():
+        raise InputError(f"{file} is no file; name a file, or index its folder")
+    report = _index(library, file, recursive=True)
+    outcome = _find_outcome(library, report, file)
+    if outcome.document_id is None or outcome.status == "failed":
+        raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
+    entries = _list_entries(library)
+    entry = next((each for each in entries if each.document_id == outcome.document_id), None)
+    if entry is None:
+        tenant = workspace.settings.rag.tenant
+        raise DocumentError(
+            f"{file} was indexed, but has no tenant, or another one than {tenant!r}, which the setting "
+            "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
+        )
+    return IndexedDocument(
+        file_name=file.name,
+        file_type=_type_of(file.name),
+        file_size_mb=file.stat().st_size / _MEGABYTE,
+        num_pages=entry.pages,
+        num_chunks=entry.chunks,
+        total_indexed_files=len(entries),
+        total_chunks=sum(each.chunks for each in entries),
+        from_cache=report.embedded == 0,
+        already_indexed=outcome.status == "unchanged",
+        reindexed=outcome.status == "indexed" and entry.document_id in {each.document_id for each in before},
+        note=outcome.reason,
+    )
+
+
+def index_folder(library: Library, path: str | Path, *, recursive: bool = False) -> IndexedDirectory:
+    """Index the files of a folder, and say of each what became of it."""
+    workspace = library.workspace
+    folder = require_inside(path, list_readable(workspace), workspace.root)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; name a folder, or index the file by itself")
+    report = _index(library, folder, recursive=recursive)
+    mine = [
+        (file, outcome)
+        for file, outcome in _place_outcomes(library, report)
+        if file.is_relative_to(folder) and (recursive or file.parent == folder)
+    ]
+    indexed = tuple(outcome.path for _, outcome in mine if outcome.status == "indexed")
+    noted = _tell_reasons(
+        outcome for _, outcome in mine if outcome.reason and outcome.status in ("indexed", "unchanged")
+    )
+    failed = _tell_reasons(outcome for _, outcome in mine if outcome.status == "failed")
+    skipped = _tell_reasons(
+        outcome for _, outcome in mine if outcome.status in ("unchanged", "skipped", "excluded")
+    )
+    gone = sum(outcome.status == "removed" for _, outcome in mine)
+    return IndexedDirectory(
+        indexed=len(indexed),
+        failed=len(failed),
+        skipped=len(skipped),
+        indexed_files=indexed,
+        failed_files=failed,
+        skipped_files=skipped,
+        noted_files=noted,
+        message="; ".join(
+            [
+                f"files: {len(indexed)} indexed, {len(failed)} could not be read, {len(skipped)} skipped",
+                *([f"{len(noted)} of those that were read have a note"] if noted else []),
+                *([f"{count(gone, 'document')} left the index, as the files are gone"] if gone else []),
+            ]
+        ),
+    )
+
+
+def list_indexed(library: Library) -> ListedDocuments:
+    """List the documents; none where nothing is indexed yet."""
+    if not is_made(library.workspace):
+        return ListedDocuments(
+            documents=(), total_indexed_files=0, total_chunks=0, not_read=0, message="nothing is indexed yet"
+        )
+    listed = library.documents()
+    return ListedDocuments(
+        documents=tuple(
+            ListedDocument(
+                source_file=entry.uri,
+                title=entry.title,
+                file_type=_type_of(entry.uri),
+                file_size_mb=None if entry.size is None else entry.size / _MEGABYTE,
+                num_pages=entry.pages,
+                num_chunks=entry.chunks,
+                note=entry.note,
+            )
+            for entry in listed.documents
+        ),
+        total_indexed_files=listed.count,
+        total_chunks=listed.chunks,
+        not_read=len(listed.unread),
+        message=f"{count(listed.count, 'document')} indexed, {count(len(listed.unread), 'file')} not read",
+    )
+
+
+def summarize(library: Library, name: str, style: Style, max_words_per_section: int) -> SummarizedDocument:
+    """Summarize a document, section by section."""
+    made = library.summarize(name, style, max_words_per_section)
+    is_extractive = library.workspace.settings.summaries.provider == "extractive"
+    how = "by sentences chosen from it" if is_extractive else f"by {made.model}"
+    sections = f"{made.sections_processed} of {count(made.sections, 'section')} summarized {how}"
+    return SummarizedDocument(
+        status=made.status,
+        message="; ".join([sections, *made.reasons, *made.notes]),
+        summary=made.summary,
+        summary_type=made.style,
+        document=made.document.uri,
+        total_words=made.total_words,
+        sections_processed=made.sections_processed,
+        section_summaries=made.section_summaries,
+        instruction=SUMMARY_INSTRUCTION,
+    )
+
+
+def dump(library: Library, name: str, output_path: str | Path | None = None) -> DumpedDocument:
+    """Write the text of a document into a file; without a path, into the folder of dumped texts."""
+    workspace = library.workspace
+    roots = list_writable(workspace)
+    if output_path is None:
+        entry = library.document(name)
+        workspace.dumps.mkdir(mode=0o700, exist_ok=True)
+        named = f"{PurePosixPath(entry.uri).stem[:_NAME_CHARACTERS]}-{entry.document_id[:_ID_CHARACTERS]}.txt"
+        target = require_inside(workspace.dumps / named, roots, workspace.root)
+    else:
+        target = require_inside(output_path, roots, workspace.root)
+    # A file of the folder of dumps is of this tool; any other that is there stays.
+    written = library.dump(name, target, roots=roots, replace=output_path is None)
+    return DumpedDocument(
+        output_path=written.output_path,
+        text_length=written.characters,
+        num_pages=written.pages,
+        message="; ".join(
+            [
+                f"{count(written.characters, 'character')} of {written.document.uri} written",
+                *filter(None, [written.document.note]),
+            ]
+        ),
+    )
+
+
+def tell_status(library: Library) -> RagStatus:
+    """Say how the index stands."""
+    status = library.status()
+    return RagStatus(
+        state=status.state,
+        total_indexed_files=status.documents,
+        total_chunks=status.chunks,
+        pending_files=len(status.pending),
+        not_read=status.unread,
+        embedding_model=status.embedder,
+        index_version=status.index_version,
+        last_sync=status.last_sync,
+        message=status.reason or f"the index is {status.state}",
+    )
+
+
+def _find_nothing(
+    text: str, reason: str, keys: Sequence[str] = (), degraded: str | None = None
+) -> QueryResult:
+    return QueryResult(
+        status="no_documents",
+        message=reason,
+        chunks=(),
+        num_chunks=0,
+        search_keys_used=tuple(keys) or (text,),
+        source_files=(),
+        instruction="Say that the documents do not answer the question, or search with other words.",
+        degraded=degraded,
+    )
+
+
+def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
+    """Say how many hits are no evidence, which are given since nothing nearer was found."""
+    if not answer.weak:
+        return ()
+    if answer.weak == len(answer.hits):
+        return ("none of them is evidence: none is similar enough to the question, or shares a word with it",)
+    they_are = "is" if answer.weak == 1 else "are"
+    return (
+        f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
+    )
+
+
+def _list_entries(library: Library) -> Sequence[DocumentEntry]:
+    return library.documents().documents if is_made(library.workspace) else ()
+
+
+def _debug(library: Library, answer: SearchAnswer, filters: SearchFilters) -> DebugInfo:
+    """Search for each key by itself, and count what joins and what repeats."""
+    found = library.search_many(list(answer.keys), top_k=answer.depth, filters=filters)
+    ids = [hit.chunk_id for each in found for hit in each.hits]
+    scores = [hit.score for hit in answer.hits]
+    return DebugInfo(
+        per_key_hits={each.query: len(each.hits) for each in found},
+        hits_before_dedup=len(ids),
+        hits_after_dedup=len(set(ids)),
+        score_min=min(scores, default=None),
+        score_max=max(scores, default=None),
+        score_mean=fmean(scores) if scores else None,
+    )
+
+
+def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
+    report = library.index(path, recursive=recursive)
+    if report.failures:
+        raise SearchIndexError(f"{'; '.join(report.failures)}; `backstory doctor` examines the workspace")
+    return report
+
+
+def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEntry]) -> Path:
+    """Give the file of a path: of one that can be indexed, else of one by which the other tools name a document."""
+    workspace = library.workspace
+    roots = list_readable(workspace)
+    named = next((entry.path for entry in entries if entry.uri == str(path)), None)
+    if named is None:
+        return require_inside(path, roots, workspace.root)
+    with suppress(InputError):
+        given = require_inside(path, roots, workspace.root)
+        if given.is_file():
+            return given
+    return require_inside(named, roots, workspace.root)
+
+
+def _place_outcomes(library: Library, report: IndexReport) -> list[tuple[Path, FileOutcome]]:
+    """Give each outcome with the absolute path of its file, which may itself be a link to elsewhere."""
+    root, locate_file = library.workspace.root, make_locator(library.workspace)
+    places = [
+        locate_file(outcome.path) if SOURCE_MARK in outcome.path else root / outcome.path
+        for outcome in report.files
+    ]
+    return [
+        (place.parent.resolve() / place.name, outcome)
+        for place, outcome in zip(places, report.files, strict=True)
+    ]
+
+
+def _find_outcome(library: Library, report: IndexReport, file: Path) -> FileOutcome:
+    placed = dict(_place_outcomes(library, report))
+    if found := placed.get(file):
+        return found
+    around = next((placed[folder] for folder in file.parents if folder in placed), None)
+    if around is not None:
+        raise DocumentError(
+            f"{file} was not indexed, as its folder {around.path} is left out: {around.reason}; index a folder that "
+            "holds both, recursively, or have that rule taken out"
+        )
+    raise DocumentError(
+        f"{file} was not indexed: no rule reads it; see the settings documents.pattern and sources"
+    )
+
+
+def _tell_reasons(outcomes: Iterable[FileOutcome]) -> tuple[FileReason, ...]:
+    return tuple(
+        FileReason(
+            file=each.path, reason=each.reason or (_UNCHANGED if each.status == "unchanged" else each.status)
+        )
+        for each in outcomes
+    )
+
+
+def _type_of(name: str) -> str:
+    return PurePosixPath(name).suffix.removeprefix(".").lower()

@@ -1,0 +1,1 @@
+"""The command ``backstory``: a thin layer over the library's functions."""

@@ -1,0 +1,67 @@
+"""What the commands print of alerts: those that are open, a test, and what a run sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from backstory.interfaces.cli.terminal import open_console, plain, print_json
+
+if TYPE_CHECKING:
+    from backstory.operations.alerts.run_end import RunEnd
+    from backstory.pipeline.workspace import Workspace
+
+
+def show_alerts(workspace: Workspace, *, as_json: bool) -> None:
+    """Print the open problems of which each hook of a workspace knows.
+
+    Args:
+        workspace: An open workspace.
+        as_json: Whether to print JSON.
+    """
+    from backstory.operations.alerts.dispatch import read_open
+
+    told = read_open(workspace)
+    if as_json:
+        print_json(
+            {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in told.items()}
+        )
+        return
+    console = open_console()
+    if not told:
+        console.print("No alert is set up: neither alerts.command nor alerts.webhook is set.")
+    for name, problems in told.items():
+        console.print(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
+        for problem in problems:
+            console.print(plain(f"  since {problem.since}: {problem.sentence}"), soft_wrap=True)
+
+
+def send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
+    """Send a test alert to every hook of a workspace, and print each that received it.
+
+    Args:
+        workspace: An open workspace.
+        as_json: Whether to print JSON.
+
+    Raises:
+        InputError: The settings name no hook.
+        AlertError: A hook failed.
+    """
+    from backstory.operations.alerts.dispatch import send_test
+
+    sentences = send_test(workspace)
+    if as_json:
+        print_json(sentences)
+        return
+    console = open_console()
+    for sentence in sentences:
+        console.print(plain(sentence), soft_wrap=True)
+
+
+def send_alerts(console: Console, workspace: Workspace, end: RunEnd) -> None:
+    """Tell the hooks of a workspace how a run ended, and print what was sent and what could not be sent."""
+    from backstory.operations.alerts.dispatch import send_alerts_of_run
+
+    for sentence in send_alerts_of_run(workspace, end):
+        console.print(plain(sentence), soft_wrap=True)

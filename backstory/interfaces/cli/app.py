@@ -1,0 +1,106 @@
+"""Assembles the command line from one module for each group of commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.models import CommandInfo
+
+from backstory.base.errors import InputError
+from backstory.base.version import VERSION
+from backstory.interfaces.cli.backup import backup, restore
+from backstory.interfaces.cli.check import check
+from backstory.interfaces.cli.documents import documents
+from backstory.interfaces.cli.evaluation import evaluate
+from backstory.interfaces.cli.failure import run_command
+from backstory.interfaces.cli.forget import forget
+from backstory.interfaces.cli.library import add, dump, remove, show
+from backstory.interfaces.cli.run import run
+from backstory.interfaces.cli.search import grep, search
+from backstory.interfaces.cli.serving import mcp
+from backstory.interfaces.cli.site import prompt, site
+from backstory.interfaces.cli.summarize import summarize
+from backstory.interfaces.cli.windows import context, report, windows
+from backstory.interfaces.cli.workspace import doctor, init, status
+
+COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
+    "Make": (init, check, run, add, remove, summarize),
+    "Look": (status, windows, context, documents, report, site),
+    "Search": (search, grep, show, dump, prompt, mcp),
+    "Keep": (doctor, forget, backup, restore),
+    "Measure": (evaluate,),
+}
+"""The commands by the panel of the help in which they stand."""
+
+FORMER_NAMES: Final[Mapping[str, str]] = {
+    "alert": "backstory doctor --alerts",
+    "audit": "backstory doctor --files",
+    "cache": "backstory status --caches",
+    "eval-posts": "python -m benchmarks.posts",
+    "query": "backstory search",
+    "runs": "backstory status --runs",
+}
+"""What stands in the place of commands of earlier releases."""
+
+
+class _Commands(TyperGroup):
+    """Names the command that stands in the place of a former one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and (successor := FORMER_NAMES.get(args[0])):
+            raise InputError(f"there is no `backstory {args[0]}` any more; use `{successor}`")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="backstory",
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"backstory {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def backstory(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Find, for every window of a group chat, the earlier posts that its writer should know."""
+
+
+for _panel, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command("eval" if _command is evaluate else None, rich_help_panel=_panel)(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    run_command(_assemble(sys.argv[1:]))
+
+
+def _assemble(arguments: Sequence[str]) -> typer.Typer:
+    """Give the command that is called by name alone; else all, for their help. Each takes a millisecond to assemble."""
+    called = [each for each in app.registered_commands if arguments and _name(each) == arguments[0]]
+    if not called:
+        return app
+    alone = copy(app)
+    alone.registered_commands = called
+    return alone
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or (command.callback.__name__ if command.callback else None)

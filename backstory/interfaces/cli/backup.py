@@ -1,0 +1,78 @@
+"""The commands ``backup`` and ``restore``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backstory.interfaces.cli.options import WorkspaceOption
+from backstory.interfaces.cli.terminal import open_console, plain
+
+_MEGABYTE = 1_000_000
+
+
+def backup(
+    destination: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE_OR_DIR", help="A file ending in .tar.gz or .tar, or a folder for a named one."
+        ),
+    ],
+    without_inputs: Annotated[
+        bool,
+        typer.Option("--without-inputs", help="Leave out chats and posts, if they are backed up elsewhere."),
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write one file from which the workspace can be restored. A run may be under way.
+
+    The file holds the key of the pseudonyms and, unless left out, chats with real names; only its owner can read it.
+    """
+    from backstory.operations.backup.archive import write_backup
+    from backstory.pipeline.workspace import open_workspace
+
+    done = write_backup(open_workspace(workspace), destination, inputs=not without_inputs)
+    console = open_console()
+    console.print(
+        plain(f"Wrote {done.path}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"), soft_wrap=True
+    )
+    _print_left_out(done.left_out)
+    held = [what for what, is_held in (("the key of the pseudonyms", done.holds_secret),
+                                       ("chats and posts as they are", done.holds_inputs)) if is_held]  # fmt: skip
+    if held:
+        console.print(
+            plain(f"It holds {' and '.join(held)}: keep it where only you can read it."), soft_wrap=True
+        )
+
+
+def restore(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `backstory backup` wrote.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Workspace to make. Default: a folder of its former name, here."),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move a folder that is not empty aside; it is never deleted.")
+    ] = False,
+) -> None:
+    """Restore a workspace from a backup, after every file of it was verified."""
+    from backstory.operations.backup.restoring import restore_backup
+
+    done = restore_backup(path, into, replace=replace)
+    console = open_console()
+    console.print(
+        plain(f"Restored {done.root}: {done.files:,} files, each with its checksum"), soft_wrap=True
+    )
+    if done.aside is not None:
+        console.print(
+            plain(f"Its former content is in {done.aside}; delete it when it is not needed."), soft_wrap=True
+        )
+    _print_left_out(done.left_out)
+    console.print(plain(f"Next: backstory run --workspace {done.root}"), soft_wrap=True)
+
+
+def _print_left_out(reasons: tuple[str, ...]) -> None:
+    for reason in reasons:
+        open_console().print(plain(f"  left out: {reason}"), soft_wrap=True)

@@ -1,0 +1,69 @@
+"""The command ``backstory documents``: the documents, their pages and chunks, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+
+if TYPE_CHECKING:
+    from backstory.operations.inspection.catalog import Flaw
+
+_FIGURES = ("pages", "chunks", "size")
+_UNITS = ("kB", "MB", "GB")
+_STEP = 1000
+
+
+def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """List the documents: title, kind, pages, chunks, size, revision and status, and what could not be read."""
+    from backstory.operations.inspection.catalog import list_documents, list_flaws
+    from backstory.pipeline.workspace import open_workspace
+
+    opened = open_workspace(workspace)
+    rows, flaws = list_documents(opened), list_flaws(opened)
+    if as_json:
+        print_json({"documents": rows, "flaws": [flaw._asdict() for flaw in flaws]})
+    else:
+        print_documents(open_console(), rows, flaws)
+
+
+def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
+    """Print one line for each document, and a sentence for each file that was not read, or not wholly.
+
+    The title comes last, so that only it is cut on a narrow terminal.
+    """
+    if rows:
+        table = make_table("status", "kind", "format", *_FIGURES, "revision", "title", right=_FIGURES)
+        table.columns[-1].no_wrap = False
+        for row in rows:
+            table.add_row(
+                row["status"],
+                plain_line(row["kind"]),
+                plain_line(row["format"]),
+                "" if row["pages"] is None else f"{row['pages']:,}",
+                f"{row['chunks']:,}",
+                "" if row["size"] is None else write_size(row["size"]),
+                row["revision"],
+                plain_line(row["title"]),
+            )
+        console.print(table)
+    else:
+        console.print(
+            "No document was read; put files into the folder of documents, and run `backstory add`."
+        )
+    if flaws:
+        console.print("\nNot read, or not wholly", style="bold")
+    for flaw in flaws:
+        console.print(plain(f"{flaw.source} ({flaw.status}): {flaw.reason}"), soft_wrap=True)
+
+
+def write_size(size: int) -> str:
+    """Write a number of bytes with its unit, such as ``1.2 MB``."""
+    if size < _STEP:
+        return f"{size} B"
+    power = min(len(str(size)) - 1, 11) // 3
+    return f"{size / _STEP**power:.1f} {_UNITS[power - 1]}"

@@ -1,0 +1,98 @@
+"""The option ``--estimate`` of ``backstory run``: what a run would embed and ask, before it does."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backstory.base.environment import find_workspace
+from backstory.interfaces.cli.terminal import open_console, plain
+
+if TYPE_CHECKING:
+    from backstory.pipeline.run.estimate import CallsToMake, Estimate
+
+_MINUTE = 60
+_HOUR = 3600
+
+
+def print_estimate(
+    given: Path | None, first: date | None, last: date | None, *, accept_removals: bool
+) -> None:
+    """Print what a run would use. Nothing in the workspace is written.
+
+    Args:
+        given: Folder of the workspace; None for the one named by the environment, or the current folder.
+        first: First day; None for the day of the first message.
+        last: Last day; None for the day of the last message.
+        accept_removals: Whether the run may remove messages and documents that earlier runs read.
+
+    Raises:
+        BackstoryError: The run would fail before it embeds anything.
+    """
+    console = open_console()
+    root = find_workspace(given)
+    console.print(plain(f"Reading {root}"), soft_wrap=True)
+    from backstory.pipeline.run.estimate import estimate_run
+    from backstory.pipeline.run.runner import find_wanted
+    from backstory.pipeline.workspace import open_workspace
+
+    workspace = open_workspace(root, accept_removals=accept_removals)
+    estimate = estimate_run(workspace, lambda scratch: find_wanted(scratch, first, last))
+    for line in describe_estimate(estimate, grain=workspace.settings.partitions.grain):
+        console.print(plain(line), soft_wrap=True)
+
+
+def describe_estimate(estimate: Estimate, *, grain: str) -> list[str]:
+    """Describe an estimate.
+
+    Args:
+        estimate: The estimate.
+        grain: Grain of the partitions, such as ``day``.
+
+    Returns:
+        A line for each thing to say.
+    """
+    wanted = estimate.partitions
+    many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
+    lines = [f"Estimate for {many}, {wanted[0]} to {wanted[-1]}; nothing was written"]
+    missing = sum(kind.missing for kind in estimate.embedding)
+    lines += [
+        f"  {kind.kind:<13} {kind.missing:>9,} texts to embed, {kind.tokens:>12,} tokens"
+        f" ({kind.cached:,} of {kind.texts:,} in the cache)"
+        for kind in estimate.embedding
+    ]
+    if not missing:
+        lines.append(f"No text needs to be embedded by {estimate.embedder}.")
+    else:
+        seconds = estimate.pace.seconds
+        takes = (
+            f"about {describe_seconds(seconds)} ({estimate.pace.basis})" if seconds else estimate.pace.basis
+        )
+        lines.append(f"Embedding by {estimate.embedder}: {takes}")
+        if estimate.is_paid:
+            lines.append(f"Price of embedding: {_describe_price(estimate.cost, estimate.currency)}")
+    lines += [_describe_calls(calls, estimate.currency) for calls in estimate.calls]
+    return lines
+
+
+def describe_seconds(seconds: float) -> str:
+    """Write a duration with one unit: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+    return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
+def _describe_calls(calls: CallsToMake, currency: str) -> str:
+    purpose = {"rerank": "Reranking", "writing": "Writing posts"}[calls.purpose]
+    written = f" and {calls.tokens_out:,} written" if calls.tokens_out else ""
+    return (
+        f"{purpose} by {calls.model}: at most {calls.calls:,} calls without retries, {calls.tokens_in:,} tokens sent"
+        f"{written}, {_describe_price(calls.cost, currency)}"
+    )
+
+
+def _describe_price(cost: float | None, currency: str) -> str:
+    if cost is None:
+        return "no price is known; write it into `costs.prices`"
+    return f"{cost:,.2f} {currency}"

@@ -1,0 +1,61 @@
+"""How a command ends when the library raises an error: one line on standard error, and an exit code.
+
+0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read, or a
+section of a document could not be summarized. 4: not finished, in order: batch jobs are under way, or a budget or a
+limit was reached; the same command resumes later.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from rich.text import Text
+
+from backstory.base.errors import (
+    BackstoryError,
+    BatchesPendingError,
+    ExportError,
+    InputError,
+    SettingsError,
+    StoppedError,
+    WorkspaceError,
+)
+from backstory.base.files.disk_full import naming_full_disk
+from backstory.base.telemetry.logs import configure_logs
+from backstory.interfaces.cli.terminal import open_console, plain
+
+FAILED: Final = 1
+BAD_USAGE: Final = 2
+INCOMPLETE: Final = 3
+UNFINISHED: Final = 4
+
+
+def run_command(command: Callable[[], object]) -> None:
+    """Run a command line; turn an error of the library into one line and an exit code.
+
+    Args:
+        command: Called without arguments, for example a Typer application.
+    """
+    try:
+        configure_logs()
+        with naming_full_disk(Path.cwd()):
+            command()
+    except ExportError as error:
+        _fail(error, FAILED)
+    except (SettingsError, WorkspaceError, InputError) as error:
+        _fail(error, BAD_USAGE)
+    except (BatchesPendingError, StoppedError) as error:
+        _fail(error, UNFINISHED)
+    except BackstoryError as error:
+        _fail(error, FAILED)
+
+
+def _fail(error: BackstoryError, code: int) -> None:
+    word = ("error: ", "red")
+    if code == UNFINISHED:
+        word = ("stopped: " if isinstance(error, StoppedError) else "waiting: ", "yellow")
+    open_console(stderr=True).print(Text.assemble(word, plain(str(error))), soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,86 @@
+"""The command ``backstory forget``: remove one thing from all data, and verify that it is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backstory.interfaces.cli.failure import BAD_USAGE, FAILED, INCOMPLETE
+from backstory.interfaces.cli.options import WorkspaceOption
+from backstory.interfaces.cli.terminal import open_console, plain
+
+if TYPE_CHECKING:
+    from backstory.ingest.privacy.erasure_list import Kind
+    from backstory.operations.forgetting.forget import Forgetting
+
+_DAGSTER = ".dagster/"
+
+
+def forget(
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A conversation, by its id or the path of an export.")
+    ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A person, by the name in the exports or the pseudonym."),
+    ] = None,
+    document: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A document, by its path, slug or id.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Remove a conversation, a member or a document from all data, and never read it again.
+
+    Every file of the workspace is then searched for its texts and ids. Chat exports and documents are not changed:
+    the command names those that still contain it.
+
+    Exit codes: 0 nothing is left; 1 something was found; 2 bad usage or settings; 3 only Dagster's history holds some.
+    """
+    named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
+    given = [(kind, name) for kind, name in named.items() if name]
+    console = open_console()
+    if len(given) != 1:
+        console.print("give one of --conversation, --member and --document")
+        raise typer.Exit(BAD_USAGE)
+    from backstory.operations.forgetting.forget import forget as forget_everywhere
+    from backstory.pipeline.workspace import open_workspace
+
+    [(kind, name)] = given
+    done = forget_everywhere(open_workspace(workspace), kind, name)
+    for line in describe_forgetting(done):
+        console.print(plain(line), soft_wrap=True)
+    raise typer.Exit(exit_code(done))
+
+
+def exit_code(done: Forgetting) -> int:
+    """Return the exit code of the command."""
+    if not done.search.found:
+        return 0
+    return INCOMPLETE if all(file.startswith(_DAGSTER) for file in done.search.found) else FAILED
+
+
+def describe_forgetting(done: Forgetting) -> list[str]:
+    """Describe what was removed, searched and found, and what the user must delete."""
+    removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
+    lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
+    lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
+    lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
+              for name in done.open_snapshots]  # fmt: skip
+    search = done.search
+    searched = (
+        f"Searched {search.files:,} files and {search.cells:,} cells of tables and databases for {done.wanted:,} "
+        "texts and ids"
+    )
+    lines.append(f"{searched}: {'none is left.' if not search.found else 'some are left:'}")
+    lines += [f"  {file}: {len(hits):,} of them" for file, hits in search.found.items()]
+    if any(file.startswith(_DAGSTER) for file in search.found):
+        lines.append(
+            "Dagster's history shows rows of tables; delete the folder .dagster to lose all of the history."
+        )
+    lines += [
+        f"Yours to edit or delete: {file} still holds it. It is not read any more." for file in done.inputs
+    ]
+    lines += [f"{copy}." for copy in done.copies]
+    lines.append("Not searched: backups, and copies of the workspace or of its pages.")
+    return lines

@@ -1,0 +1,70 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backstory.base.telemetry.logs import LogFormat
+
+
+def read_day(text: str) -> date:
+    """Read a day from the command line.
+
+    Raises:
+        typer.BadParameter: The text is not a valid date as YYYY-MM-DD.
+    """
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
+
+
+def read_pages(text: str | None) -> tuple[int, int] | None:
+    """Read a page or a range of pages from the command line; None if none is given.
+
+    Raises:
+        typer.BadParameter: The text is neither.
+    """
+    if text is None:
+        return None
+    first, dash, last = text.partition("-")
+    try:
+        found = int(first), int(last if dash else first)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} are no pages; write 3, or 3-5") from error
+    if not 1 <= found[0] <= found[1]:
+        raise typer.BadParameter(f"{text!r}: pages are counted from 1, the first before the last")
+    return found
+
+
+PagesOption = Annotated[
+    str | None, typer.Option("--pages", metavar="N[-M]", help="Only text of this page, or of these.")
+]
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="DIR",
+        help="Folder of the workspace. Default: BACKSTORY_WORKSPACE, or the current folder.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option(
+        help="Format of the log on standard error: text shows warnings, json every event. "
+        "Default: BACKSTORY_LOG_FORMAT, or text.",
+    ),
+]
+WindowArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WINDOW",
+        help="'latest', a date (YYYY-MM-DD) on which the window began, or the first characters of its id.",
+    ),
+]

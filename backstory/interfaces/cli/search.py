@@ -1,0 +1,231 @@
+"""The commands that find text in the documents: ``search`` and ``grep``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from backstory.base.wording import count
+from backstory.interfaces.cli.options import JsonOption, PagesOption, WorkspaceOption, read_day, read_pages
+from backstory.interfaces.cli.terminal import (
+    link_file,
+    open_console,
+    plain,
+    plain_line,
+    print_json,
+    print_notes,
+)
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.expansion import FindTerms
+    from backstory.interfaces.library.results import GrepAnswer, Hit, SearchAnswer
+    from backstory.pipeline.workspace import Workspace
+
+_SNIPPET_CHARACTERS = 240
+_INDENT = (0, 0, 0, 3)
+_MATCH_STYLE = "bold yellow"
+
+
+def search(
+    text: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            "--top-k",
+            min=1,
+            metavar="N",
+            help="Most hits. Default: 5 to 25, more of a larger corpus.",
+        ),
+    ] = None,
+    document: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."
+        ),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."
+        ),
+    ] = None,
+    pages: PagesOption = None,
+    as_of: Annotated[
+        date | None,
+        typer.Option(
+            "--as-of",
+            parser=read_day,
+            metavar="DATE",
+            help="Only documents published on or before this day, and those without a date.",
+        ),
+    ] = None,
+    mode: Annotated[
+        Literal["hybrid", "dense", "keyword"] | None,
+        typer.Option(help="Order by vectors and keywords, by vectors, or by keywords. Default: rag.ranking."),
+    ] = None,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Search for the content words of the question as well.")
+    ] = False,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Have the reranker of the settings order the hits.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search the documents for a question.
+
+    Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
+    """
+    from backstory.interfaces.library.filters import SearchFilters
+    from backstory.interfaces.library.library import Library
+
+    filters = SearchFilters(
+        documents=document or (),
+        paths=path or (),
+        kinds=kind or (),
+        tags=tag or (),
+        as_of=None if as_of is None else datetime.combine(as_of, time.max, UTC),
+        pages=read_pages(pages),
+    )
+    with Library.open(workspace) as library:
+        answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
+        if as_json:
+            print_json(answer.to_dict())
+        else:
+            print_answer(open_console(), answer, library.find_terms, library.workspace)
+    print_notes(answer.notes)
+
+
+def grep(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Text to look for.")],
+    regex: Annotated[
+        bool, typer.Option("--regex", "-e", help="The pattern is a regular expression.")
+    ] = False,
+    case: Annotated[
+        bool, typer.Option("--case", "-c", help="Upper and lower case are not the same.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Most matches that are shown.")
+    ] = 100,
+    offset: Annotated[int, typer.Option("--offset", min=0, metavar="N", help="Matches to pass over.")] = 0,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find every place in the texts of the documents that a pattern matches.
+
+    Exit codes: 0 done, also if nothing was found; 2 bad usage, such as a pattern that is no regular expression.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        answer = library.grep(pattern, regex, limit, offset, ignore_case=not case)
+        if as_json:
+            print_json(answer.to_dict())
+        else:
+            print_matches(open_console(), answer, library.workspace)
+
+
+def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, workspace: Workspace) -> None:
+    """Print the hits of a question, with its words marked."""
+    from backstory.interfaces.library.names import make_locator
+
+    if not answer.hits:
+        console.print(plain(f"Nothing found: {answer.reason}."))
+    elif answer.weak == len(answer.hits):
+        console.print("Nothing found is evidence; these chunks are the nearest only.")
+    locate = make_locator(workspace)
+    for hit in answer.hits:
+        console.print(plain_line(f"{hit.rank}. {hit.title}", "bold"))
+        place = Text.assemble(link_file(hit.cite, locate(hit.uri)), plain_line(f", {_describe(hit)}"))
+        snippet = _cut_around(hit.text, find_terms(answer.keys, hit.text))
+        for line in (place, snippet):
+            console.print(Padding(line, _INDENT, expand=False))
+    if not all(hit.above_threshold for hit in answer.hits):
+        console.print(f"* below the threshold {answer.min_similarity:.2f}: not similar enough for a context")
+    if 0 < answer.weak < len(answer.hits):
+        console.print(
+            f"{answer.weak} of {len(answer.hits)} hits share no keyword either, and are no evidence"
+        )
+    if answer.left_out:
+        console.print(f"{answer.left_out} more found; -k shows as many as you like")
+    if len(answer.keys) > 1:
+        console.print(plain_line(f"Searched for: {'; '.join(answer.keys)}"))
+    if answer.hits:
+        console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
+
+
+def print_matches(console: Console, answer: GrepAnswer, workspace: Workspace) -> None:
+    """Print matches, with the matched text marked."""
+    from backstory.interfaces.library.names import make_locator
+
+    locate = make_locator(workspace)
+    for match in answer.matches:
+        page = "" if match.page is None else f"p. {match.page}, "
+        line = plain_line(match.text[: match.text_start].lstrip())
+        line.append(" " if line and match.text[: match.text_start].endswith(" ") else "")
+        end = match.text_start + min(len(match.match), len(match.text) - match.text_start)
+        line.append_text(plain(match.text[match.text_start : end], _MATCH_STYLE))
+        line.append_text(plain(match.text[end:].rstrip()))
+        head = Text.assemble(
+            link_file(match.uri, locate(match.uri)), plain(f": {page}line {match.line}: ", "dim")
+        )
+        console.print(Text.assemble(head, line), no_wrap=True, overflow="ellipsis")
+    where = f" in {count(answer.documents, 'document')}" if answer.count else ""
+    console.print(f"{count(answer.count, 'match', 'matches')}{where}")
+    if answer.next_offset is not None:
+        console.print(f"The next ones: --offset {answer.next_offset}")
+
+
+def _describe(hit: Hit) -> str:
+    dated = f"{hit.date:%Y-%m-%d}" if hit.date else "undated"
+    return f"{dated}, similarity {hit.cosine:.2f}{'' if hit.above_threshold else '*'}"
+
+
+def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
+    """Show the part of a text that holds most of the marked words, on one line."""
+    start = _find_densest(len(text), spans)
+    end = min(len(text), start + _SNIPPET_CHARACTERS)
+    shown = Text.assemble(("…" if start else "", "dim"))
+    place = start
+    for first, last in spans:
+        if first < place or last > end:
+            continue
+        shown.append_text(plain(text[place:first].replace("\n", " "), "dim"))
+        shown.append_text(plain(text[first:last], _MATCH_STYLE))
+        place = last
+    shown.append_text(plain(text[place:end].replace("\n", " "), "dim"))
+    shown.append("…" if end < len(text) else "", "dim")
+    return shown
+
+
+def _find_densest(length: int, spans: Sequence[tuple[int, int]]) -> int:
+    if length <= _SNIPPET_CHARACTERS or not spans:
+        return 0
+    starts = [first for first, _ in spans]
+    best = max(
+        starts,
+        key=lambda start: (
+            sum(start <= other < start + _SNIPPET_CHARACTERS - 40 for other in starts),
+            -start,
+        ),
+    )
+    return max(0, min(best - 40, length - _SNIPPET_CHARACTERS))

@@ -1,0 +1,60 @@
+"""The command ``site``."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backstory.base.errors import BackstoryError
+from backstory.interfaces.cli.options import WorkspaceOption
+from backstory.interfaces.cli.terminal import open_console, plain
+
+
+def site(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder to write. Default: site in the workspace."
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the posts as a folder of HTML pages, with the documents they cite and the posts that cite them."""
+    from backstory.interfaces.pages.site.build import build_site
+    from backstory.pipeline.workspace import open_workspace
+
+    built = build_site(open_workspace(workspace), output)
+    library, pages = built.library, built.written
+    open_console(stderr=True).print(
+        plain(
+            f"{len(library.posts)} posts, {library.links_between_posts} links to earlier posts, "
+            f"{len(library.without_post)} windows without a post. "
+            f"Pages: {pages.written} written, {pages.unchanged} unchanged, {pages.removed} removed."
+        )
+    )
+    sys.stdout.write(f"{built.index}\n")  # alone on its stream, for scripts
+    if open_page and not webbrowser.open(built.index.resolve().as_uri()):
+        raise BackstoryError(f"no browser could be started; open {built.index} yourself")
+
+
+def prompt(
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The shipped prompt, whatever the settings name.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Print the prompt by which a model writes posts, to copy and change (setting writers.prompt)."""
+    from backstory.pipeline.workspace import open_workspace
+    from backstory.writing.prompt import load_prompt
+
+    path = None
+    if not shipped:
+        opened = open_workspace(workspace)
+        named = opened.settings.writers.prompt
+        path = opened.root / named if named else None
+    typer.echo(load_prompt(path).source, nl=False)

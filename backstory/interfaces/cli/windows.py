@@ -1,0 +1,185 @@
+"""The commands on windows: ``windows``, ``context`` and ``report``."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from backstory.base.errors import BackstoryError
+from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
+from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+
+_PART_CHARACTERS = 70
+_PARTS_SHOWN = 2
+_ALMOST_SURE = 0.99
+
+
+def windows(
+    first: Annotated[
+        date | None,
+        typer.Option(
+            "--from", parser=read_day, metavar="DATE", help="Only windows that began on or after this day."
+        ),
+    ] = None,
+    last: Annotated[
+        date | None,
+        typer.Option(
+            "--to", parser=read_day, metavar="DATE", help="Only windows that began on or before this day."
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Only the latest N windows.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the windows, oldest first, and how well their contexts cover them."""
+    from backstory.operations.inspection.windows import list_windows
+    from backstory.pipeline.workspace import open_workspace
+
+    rows = list_windows(open_workspace(workspace), first=first, last=last, limit=limit)
+    if as_json:
+        print_json(rows)
+    else:
+        print_windows(open_console(), rows)
+
+
+def context(
+    window: WindowArgument,
+    form: Annotated[
+        Literal["markdown", "json", "messages", "xml", "blocks"] | None,
+        typer.Option("--format", help="Print only the context, in a format for writers."),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a window's context: the text for the prompt, and the reason for each document."""
+    from backstory.operations.inspection.windows import read_window_context
+    from backstory.pipeline.workspace import open_workspace
+    from backstory.retrieval.contexts import add_budget_of_posts
+    from backstory.text.prompts.formats import format_context
+
+    opened = open_workspace(workspace)
+    record = read_window_context(opened, window)
+    if form is not None:
+        settings = opened.settings.context
+        budget = add_budget_of_posts(settings) if opened.feeds_back else settings
+        sys.stdout.write(format_context(record["documents"], budget, form).strip() + "\n")
+    elif as_json:
+        print_json(record)
+    else:
+        print_context(open_console(), record)
+
+
+def report(
+    window: WindowArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write. Default: reports/ID.html in the workspace."
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Draw a window as an HTML page: which document serves which message, and which were dropped."""
+    from backstory.interfaces.pages.report.window_page import write_window_page
+    from backstory.pipeline.workspace import open_workspace
+
+    page = write_window_page(open_workspace(workspace), window, output)
+    sys.stdout.write(f"{page}\n")  # alone on its line, for scripts
+    if open_page and not webbrowser.open(page.resolve().as_uri()):
+        raise BackstoryError(f"no browser could be started; open {page} yourself")
+
+
+def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print one line for each window. The conversation comes last, so that only it is cut on a narrow terminal."""
+    if not rows:
+        console.print("No windows yet; `backstory run` makes them from the chats.")
+        return
+    table = make_table(
+        "window", "time (UTC)", "msgs", "documents", "served", "conversation", right=("msgs", "served")
+    )
+    table.columns[-1].no_wrap = False
+    for row in rows:
+        table.add_row(
+            row["short_id"],
+            _span(row["started_at"], row["ended_at"]),
+            str(row["message_count"]),
+            _state(row),
+            "" if row["coverage"] is None else f"{row['coverage']:.0%}",
+            plain_line(row["conversation_id"]),
+        )
+    console.print(table)
+
+
+def _span(first: datetime, last: datetime) -> str:
+    """Write when a window began and ended. The day and the year of its end are written only if they differ."""
+    end = (
+        "%H:%M"
+        if first.date() == last.date()
+        else "%m-%d %H:%M"
+        if first.year == last.year
+        else "%Y-%m-%d %H:%M"
+    )
+    return f"{first:%Y-%m-%d %H:%M} - {last:{end}}"
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Say how many documents a window's context holds, and what is wrong with it."""
+    status = str(row["status"]).replace("_", " ")
+    if not row["kept_count"]:
+        return status
+    return f"{row['kept_count']}" if status == "ok" else f"{row['kept_count']} ({status})"
+
+
+def print_context(console: Console, context: Mapping[str, Any]) -> None:
+    """Print a context's text, the reason for each document, and the number of dropped hits."""
+    from backstory.operations.inspection.windows import CAUSES
+    from backstory.text.prompts.entries import cut_line
+
+    if not context["text"]:
+        reason = f": {context['error']}" if context["error"] else ""
+        console.print(plain(f"No context ({context['status'].replace('_', ' ')}{reason})."))
+        _print_verdict(console, context)
+        return
+    if context["error"]:
+        console.print(plain(f"{context['status']}: {context['error']}", "yellow"))
+    console.print(plain(context["text"].strip()))
+    console.print("\nWhy these documents", style="bold")
+    for row in context["documents"]:
+        count = len(row["asked_by"])
+        parts = "1 part" if count == 1 else f"{count} parts"
+        console.print(plain_line(f"{row['rank']}. {row['slug']} serves {parts} of the window, such as"))
+        for text in row["asked_by"][:_PARTS_SHOWN]:
+            console.print(plain(f"     {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
+    if context["dropped"]:
+        console.print("\nDropped hits", style="bold")
+        for cause, count in context["dropped"].items():
+            console.print(f"{count:>4}  {CAUSES[cause]}")
+    console.print(
+        f"\n{context['coverage']:.0%} of the window's parts are served by a document of the context."
+    )
+    if context["uncovered_topics"]:
+        console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
+    _print_verdict(console, context)
+
+
+def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
+    confidence = context["confidence"]
+    if confidence is None:
+        console.print(f"Verdict: {context['verdict']}.")
+    else:
+        estimate = "over 99%" if confidence > _ALMOST_SURE else f"{confidence:.0%}"
+        console.print(
+            f"Verdict: {context['verdict']}. Estimated probability that at least half of the window's topics are "
+            f"covered: {estimate}."
+        )
+    console.print(plain(f"Advice: {context['recommendation']}."))

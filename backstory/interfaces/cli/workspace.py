@@ -1,0 +1,239 @@
+"""The commands on a whole workspace: ``init``, ``status`` and ``doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from backstory.interfaces.cli.alerts import send_test_alert, show_alerts
+from backstory.interfaces.cli.cache import describe_bytes, show_caches
+from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.runs import show_runs
+from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
+
+if TYPE_CHECKING:
+    from backstory.operations.inspection.files import Examination
+    from backstory.pipeline.workspace import Workspace
+
+_LATEST_RUNS = 10
+
+
+def init(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Folder to create. Default with --documents: the current one."),
+    ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            "--documents",
+            metavar="FOLDER",
+            help="Make a workspace without chats, which reads the documents of this folder where they lie.",
+        ),
+    ] = None,
+) -> None:
+    """Create a workspace: folders for chats and posts, and a commented backstory.yaml."""
+    from backstory.settings.template import init_workspace
+
+    if folder is None and documents is None:
+        raise typer.BadParameter("name the folder to create", param_hint="DIR")
+    created = init_workspace(folder or Path.cwd(), documents)
+    steps = (
+        (
+            f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
+            f"2. backstory run --workspace {created}",
+        )
+        if documents is None
+        else (
+            f"1. backstory add --workspace {created}",
+            f'2. backstory search "what to look for" --workspace {created}',
+        )
+    )
+    console = open_console()
+    for line in (f"Made {created}", *steps):
+        console.print(plain(line), soft_wrap=True)
+
+
+def status(
+    runs: Annotated[
+        bool,
+        typer.Option("--runs", help="Show the latest runs: where each stands or how it ended, and its cost."),
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="With --runs: number of runs to show. Default: 10.")
+    ] = None,
+    caches: Annotated[
+        bool,
+        typer.Option(
+            "--caches", help="Show the number and size of the cached vectors, drafts and judgements."
+        ),
+    ] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the rows of each table and the search index in use; or the latest runs, or the caches."""
+    from backstory.pipeline.workspace import open_workspace
+
+    _require_one(runs=runs, caches=caches)
+    if limit is not None and not runs:
+        raise typer.BadParameter("it is for --runs; add --runs, or leave it out", param_hint="--limit")
+    opened = open_workspace(workspace)
+    if runs:
+        show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
+    elif caches:
+        show_caches(opened, as_json=as_json)
+    else:
+        show_status(opened, as_json=as_json)
+
+
+def show_status(workspace: Workspace, *, as_json: bool) -> None:
+    """Print the search index and the tables of a workspace.
+
+    Args:
+        workspace: An open workspace.
+        as_json: Whether to print JSON.
+    """
+    from backstory.operations.inspection.status import read_status
+
+    report = read_status(workspace)
+    if as_json:
+        print_json(report)
+    else:
+        print_status(open_console(), report)
+
+
+def doctor(
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files",
+            help="Compare every file that runs have written with its recorded checksum; write nothing, and load no "
+            "model.",
+        ),
+    ] = False,
+    alerts: Annotated[
+        bool, typer.Option("--alerts", help="Show the open problems that alerts were sent of.")
+    ] = False,
+    test_alert: Annotated[
+        bool,
+        typer.Option(
+            "--test-alert", help="Send a test alert to the command and the webhook of the settings."
+        ),
+    ] = False,
+    prune_caches: Annotated[
+        bool,
+        typer.Option(
+            "--prune-caches",
+            help="Delete the cached vectors, drafts and judgements that the present tables and embedding model do not "
+            "use, after a run that is under way.",
+        ),
+    ] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the installation, the permissions and the consistency of the tables; or do what the option says.
+
+    Exit codes: 0 all is well; 1 something is not, and its line says what to do; 2 bad settings, or no alert is set up.
+    """
+    from backstory.pipeline.workspace import open_workspace
+
+    _require_one(files=files, alerts=alerts, test_alert=test_alert, prune_caches=prune_caches)
+    if alerts:
+        show_alerts(open_workspace(workspace), as_json=as_json)
+    elif test_alert:
+        send_test_alert(open_workspace(workspace), as_json=as_json)
+    elif prune_caches:
+        show_caches(open_workspace(workspace), prune=True, as_json=as_json)
+    elif files:
+        from backstory.operations.inspection.audit import audit
+
+        _print_outcome(audit(workspace), as_json=as_json)
+    else:
+        from backstory.operations.inspection.doctor import examine
+
+        _print_outcome(examine(workspace), as_json=as_json)
+
+
+def _require_one(**options: bool) -> None:
+    given = [f"--{name.replace('_', '-')}" for name, is_given in options.items() if is_given]
+    if len(given) > 1:
+        raise typer.BadParameter(
+            "each shows something else; give one of them", param_hint=" and ".join(given)
+        )
+
+
+def _print_outcome(examinations: Sequence[Examination], *, as_json: bool) -> None:
+    records = [examination.as_record() for examination in examinations]
+    if as_json:
+        print_json(records)
+    else:
+        print_examinations(open_console(), records)
+    failed = {examination.name for examination in examinations if not examination.passed}
+    if failed:
+        raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
+
+
+def print_status(console: Console, status: Mapping[str, Any]) -> None:
+    """Print the search index and the tables of a workspace."""
+    console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
+    console.print(plain(f"Embedding: {status['embedder']}"))
+    for job in status["embedding_jobs"]:
+        console.print(
+            plain(
+                f"Batch job: {job['name'] or 'not confirmed yet'}, {job['texts']:,} texts ({job['task']}), "
+                f"submitted {job['submitted']}"
+            )
+        )
+    if status["index_error"]:
+        console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
+    else:
+        console.print(plain(f"Search index: {_describe_index(status)}"), soft_wrap=True)
+    table = make_table("table", "rows", "partitions", "first", "last", right=("rows", "partitions"))
+    for name, facts in status["tables"].items():
+        dated = facts["first"] != facts["last"] or facts["first"] not in (None, "all")
+        first, last = (facts["first"], facts["last"]) if dated else ("", "")
+        table.add_row(name, f"{facts['rows']:,}", f"{facts['partitions']:,}", first, last)
+    console.print()
+    console.print(table)
+    console.print(plain(f"Caches: {_describe_caches(status['caches'])}"), soft_wrap=True)
+    for sentence in status["runs"]:
+        console.print(plain(f"Runs: {sentence}"), soft_wrap=True)
+    for sentence in status["stale_copies"]:
+        console.print(plain(f"Stale: {sentence}"), soft_wrap=True)
+
+
+def _describe_caches(caches: Mapping[str, Any]) -> str:
+    if "error" in caches:
+        return str(caches["error"])
+    spaces = len(caches["vectors"])
+    models = f" of {spaces} models" if spaces > 1 else ""
+    return (
+        f"{sum(caches['vectors'].values()):,} vectors{models} ({describe_bytes(caches['vector_bytes'])}), "
+        f"{caches['drafts']:,} drafts ({describe_bytes(caches['draft_bytes'])}), "
+        f"{caches['judgements']:,} judgements ({describe_bytes(caches['judgement_bytes'])})"
+    )
+
+
+def _describe_index(status: Mapping[str, Any]) -> str:
+    if status["index_version"] is None:
+        return "not built yet; `backstory run` builds it"
+    recall = status["index_recall"]
+    if recall is None:
+        return f"version {status['index_version']}, searched exactly"
+    return (
+        f"version {status['index_version']}, searched approximately: finds {recall['recall_at_5']:.1%} of the best "
+        "five that an exact search finds"
+    )
+
+
+def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]]) -> None:
+    """Print the examinations, one line each."""
+    for row in examinations:
+        mark = ("ok  ", "green") if row["passed"] else ("FAIL", "red")
+        console.print(Text.assemble(mark, " ", plain(f"{row['name']}: {row['detail']}")), soft_wrap=True)

@@ -1,0 +1,50 @@
+"""The partitions of a workspace as a Dagster definition."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from backstory.pipeline.stages.messages import known_first_partition
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import PartitionSettings
+from backstory.storage.tables.partitions import partition_key
+
+_SCHEDULES = {
+    "hour": ("0 * * * *", "%Y-%m-%dT%H"),
+    "day": ("0 0 * * *", "%Y-%m-%d"),
+    "week": ("0 0 * * 1", "%Y-%m-%d"),
+    "month": ("0 0 1 * *", "%Y-%m-%d"),
+}
+
+
+def partitions_definition(
+    settings: PartitionSettings, first_message: str | None = None
+) -> dg.TimeWindowPartitionsDefinition:
+    """Define the time partitions of a workspace, in UTC.
+
+    Args:
+        settings: The section ``partitions`` of the settings: grain and first day.
+        first_message: Key of the partition of the first message, used if ``start`` is not set. If it is None, too, the
+            partitions begin today.
+
+    Returns:
+        Partitions from the one that holds the first day; the keys follow :mod:`backstory.storage.tables.partitions`.
+    """
+    cron_schedule, form = _SCHEDULES[settings.grain]
+    if settings.start is None and first_message is not None:
+        start = first_message
+    else:
+        today = datetime.now(UTC)
+        first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC) if settings.start else today
+        start = partition_key(first_day, settings.grain)
+    return dg.TimeWindowPartitionsDefinition(
+        start=start, fmt=form, cron_schedule=cron_schedule, timezone="UTC"
+    )
+
+
+def partitions_of(workspace: Workspace) -> dg.TimeWindowPartitionsDefinition:
+    """Define the time partitions of a workspace from the setting ``partitions.start``, else from its first message.
+
+    The exports are not read: the date of the first message is the one that the last run stored.
+    """
+    return partitions_definition(workspace.settings.partitions, known_first_partition(workspace))

@@ -1,0 +1,159 @@
+"""Whether retrieved text answers a question, judged by shared words and by similarity, without a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.expansion import find_terms, list_content_words, terms_of
+from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.pipeline.workspace import Workspace
+
+_MOST_WORDS: Final = 0.6
+"""Share of the question's content words that a text on its subject holds."""
+_FEW_WORDS: Final = 0.34
+_NEAR: Final = 0.1
+"""A cosine this close to the threshold is neither evidence nor its absence."""
+
+_PASSAGE_CHARACTERS: Final = 1000
+_PASSAGES: Final = 8
+_BREAK: Final = re.compile(r"\n\s*\n")
+_NAMED: Final = 8
+
+
+def evaluate(
+    workspace: Workspace, question: str, retrieved: str | Sequence[str] | SearchAnswer, *, stemmer: str
+) -> Evaluation:
+    """Judge whether text answers a question.
+
+    Words are compared by their stems, without stop words, case, accents and punctuation. The passages that share most
+    of them are compared with the question by the embedder. An embedder that compares words and not meaning is given the
+    content words only, and a text that shares none of them never suffices by it.
+
+    Args:
+        workspace: Gives the embedder and its threshold.
+        question: The question, not blank.
+        retrieved: A text, several, or the answer of a search.
+        stemmer: Stemmer of most of the documents.
+
+    Raises:
+        InputError: The question is blank.
+        EmbeddingError: The model could not be used.
+    """
+    if not question.strip():
+        raise InputError(
+            "the question is blank; give the question that the text should answer",
+            code="blank_text",
+            name="question",
+        )
+    texts = [text for text in _list_texts(retrieved) if text.strip()]
+    words = list_content_words(question, stemmer)
+    held = find_terms(texts, stemmer)
+    missing = tuple(word for word in words if not terms_of(word, stemmer) & held)
+    overlap = 1 - len(missing) / len(words) if words else 0.0
+    compares_words = workspace.embedder.id == HashingEmbedder.id
+    similarity = _compare(workspace, question, texts, stemmer, only_content=compares_words) if texts else None
+    threshold = workspace.min_similarity
+    distance = -1.0 if similarity is None else similarity - threshold
+    is_close, is_far = distance >= 0, distance < -_NEAR
+    if overlap >= _MOST_WORDS:
+        is_sufficient = not is_far
+    else:
+        is_alike = not compares_words and (not words or distance >= _NEAR)
+        is_sufficient = is_close and (overlap > 0 or is_alike)
+    return Evaluation(
+        question=question,
+        sufficient=is_sufficient,
+        confidence=_tell_confidence(overlap, is_sufficient=is_sufficient, is_close=is_close, is_far=is_far),
+        keyword_overlap=round(overlap, 4),
+        similarity=None if similarity is None else round(similarity, 4),
+        missing=missing,
+        recommendation=_recommend(texts, missing, is_sufficient=is_sufficient),
+        issues=tuple(_list_issues(texts, words, missing, similarity, threshold)),
+    )
+
+
+def _list_texts(retrieved: str | Sequence[str] | SearchAnswer) -> list[str]:
+    if isinstance(retrieved, str):
+        return [retrieved]
+    if isinstance(retrieved, SearchAnswer):
+        return [f"{hit.title}\n{hit.heading}\n\n{hit.text}" for hit in retrieved.hits]
+    return list(retrieved)
+
+
+def _compare(
+    workspace: Workspace, question: str, texts: Sequence[str], stemmer: str, *, only_content: bool
+) -> float:
+    """Give the best cosine of the question and the passages that share most of its words.
+
+    Args:
+        workspace: Gives the embedder.
+        question: The question.
+        texts: The texts, none blank.
+        stemmer: Stemmer of most of the documents.
+        only_content: Whether stop words are taken out, unless nothing else is there.
+    """
+    wanted = find_terms([question], stemmer)
+    passages = list(dict.fromkeys(passage for text in texts for passage in _cut(text)))
+    passages.sort(key=lambda passage: -len(find_terms([passage], stemmer) & wanted))
+    compared = [question, *passages[:_PASSAGES]]
+    if only_content:
+        compared = [" ".join(list_content_words(text, stemmer)) or text for text in compared]
+    embedder = workspace.embedder
+    asked = embed_texts(embedder, compared[:1], task="query", cache=workspace.embeddings).vectors
+    # What callers hand over need not be of the library, so that its vectors are not kept.
+    found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
+    return float((found @ asked[0]).max())
+
+
+def _cut(text: str) -> list[str]:
+    """Cut a text at blank lines, and longer parts after a number of characters."""
+    return [
+        part[start : start + _PASSAGE_CHARACTERS]
+        for part in _BREAK.split(text)
+        for start in range(0, len(part), _PASSAGE_CHARACTERS)
+        if part[start : start + _PASSAGE_CHARACTERS].strip()
+    ]
+
+
+def _tell_confidence(overlap: float, *, is_sufficient: bool, is_close: bool, is_far: bool) -> Confidence:
+    if is_sufficient:
+        return "high" if overlap >= _MOST_WORDS and is_close else "medium"
+    if is_far and overlap < _FEW_WORDS:
+        return "high"
+    return "medium" if is_far or overlap < _FEW_WORDS else "low"
+
+
+def _recommend(texts: Sequence[str], missing: Sequence[str], *, is_sufficient: bool) -> str:
+    if is_sufficient:
+        return "answer from this text, and cite it"
+    if not texts:
+        return (
+            "search with other words; if nothing is found, say that the documents do not answer the question"
+        )
+    if missing:
+        return f"search again for {', '.join(missing[:_NAMED])}, and else say that the documents do not tell"
+    return "search again with other words, or read the document around what was found"
+
+
+def _list_issues(
+    texts: Sequence[str],
+    words: Sequence[str],
+    missing: Sequence[str],
+    similarity: float | None,
+    threshold: float,
+) -> list[str]:
+    if not texts:
+        return ["there is no text"]
+    issues = [] if words else ["the question holds no content word, so that only similarity tells"]
+    if missing:
+        issues.append(f"no text holds: {', '.join(missing[:_NAMED])}")
+    if similarity is not None and similarity < threshold:
+        issues.append(
+            f"no passage is similar enough to the question ({similarity:.2f}, threshold {threshold:.2f})"
+        )
+    return issues

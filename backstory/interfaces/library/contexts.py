@@ -1,0 +1,340 @@
+"""A question or a longer text -> a context for a prompt, by the same steps that make the contexts of windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.base.ids import digest
+from backstory.index.calibration import find_threshold
+from backstory.interfaces.library.filters import SearchFilters, admit
+from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
+from backstory.interfaces.library.snapshots import OpenSnapshot
+from backstory.models.embeddings.embed import embed_texts
+from backstory.operations.inspection.windows import find_window
+from backstory.retrieval.assembly import Retrieval, Retrieved
+from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.contexts import add_budget_of_posts
+from backstory.retrieval.query_chunks import cut_window_chunks
+from backstory.settings.models import RAGSettings
+from backstory.storage.tables.parquet import read_table
+from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.units import split_sentences
+from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
+
+_LONGEST_QUESTION: Final = 300
+"""Characters up to which a text is one question, and is not divided into parts."""
+_LEAST_PARAGRAPH: Final = 8
+"""Tokens of the shortest paragraph that is searched for by itself: a greeting or a heading is no subject."""
+_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_NO_DOCUMENT: Final = "none"
+"""Stands for no document among the ids of documents, none of which is so short."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextPlan:
+    """How a context is made.
+
+    Attributes:
+        max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
+        form: Format of the context.
+        top_k: Most chunks in it; None for the setting ``rag.top_k``.
+        as_of: Documents that were published after this time are hidden. None hides none from a text, and from a window
+            what the setting ``rag.as_of`` hides.
+        filters: Which documents may be in it. Pages and a time are not among them.
+
+    Raises:
+        InputError: A value is out of its range.
+    """
+
+    max_tokens: int | None = None
+    form: ContextFormat = "blocks"
+    top_k: int | None = None
+    as_of: datetime | None = None
+    filters: SearchFilters = field(default_factory=SearchFilters)
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMATS:
+            raise InputError(
+                f"format {self.form!r} is not known; use one of {', '.join(FORMATS)}",
+                code="unknown_value",
+                name="format",
+                value=self.form,
+            )
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError(
+                f"max_tokens {self.max_tokens} must be at least 1",
+                code="out_of_range",
+                name="max_tokens",
+                value=self.max_tokens,
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(
+                f"top_k {self.top_k} must be at least 1", code="out_of_range", name="top_k", value=self.top_k
+            )
+        if self.as_of is not None and self.as_of.tzinfo is None:
+            stated = self.as_of.isoformat()
+            raise InputError(
+                f"as_of {stated} has no time zone; write {stated}Z if it is UTC",
+                code="no_time_zone",
+                name="as_of",
+            )
+        if self.filters.pages is not None or self.filters.as_of is not None:
+            raise InputError(
+                "the filters of a context hold neither pages nor a time; pass the time as as_of",
+                code="unused_filter",
+            )
+
+
+def make_context(
+    snapshot: OpenSnapshot, text: str, plan: ContextPlan, notes: Sequence[str] = ()
+) -> ContextAnswer:
+    """Find the documents that serve a text, part by part, and write them as a context.
+
+    A text of more than 300 characters, or of several paragraphs, is divided into its sentences. Those of a paragraph
+    are joined into query chunks as the messages of a window are; a paragraph of a few words goes with the next one.
+
+    Args:
+        snapshot: The open snapshot.
+        text: The question or the text, not blank.
+        plan: How the context is made.
+        notes: What the answer says beside its own notes.
+
+    Raises:
+        InputError: The text is blank or no Unicode, or a name in the filters fits no document or several.
+        ModelError: The reranker could not be used.
+    """
+    if not text.strip():
+        raise InputError(
+            "the text is blank; give a question, or a text whose parts are to be covered",
+            code="blank_text",
+            name="text",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "the text holds half of a character (a lone surrogate); decode it as it was written",
+            code="no_unicode",
+            name="text",
+        ) from error
+    windows, chunks = _divide(snapshot, text, plan.as_of)
+    rag = snapshot.workspace.located_settings.rag.model_copy(
+        update={"as_of": plan.as_of is not None, "plan": "chunked"}
+    )
+    return _cover(snapshot, text, windows, chunks, rag, plan, notes)
+
+
+def make_window_context(
+    snapshot: OpenSnapshot, reference: str, plan: ContextPlan, notes: Sequence[str] = ()
+) -> ContextAnswer:
+    """Find the documents that serve a window, part by part, as a run does.
+
+    Args:
+        snapshot: The open snapshot.
+        reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
+        plan: How the context is made.
+        notes: What the answer says beside its own notes.
+
+    Raises:
+        InputError: There is no such window, it has no query chunks yet, or a name in the filters fits no document or
+            several.
+        ModelError: The reranker could not be used.
+    """
+    workspace = snapshot.workspace
+    window = find_window(workspace, reference)
+    chunks = read_table(workspace.tables, "window_chunks", [window["partition"]]).filter(
+        window_id=window["window_id"]
+    )
+    if chunks.is_empty():
+        raise InputError(
+            f"window {window['window_id']} has no query chunks yet; run `backstory run`",
+            code="no_query_chunks",
+            window_id=window["window_id"],
+        )
+    windows = read_table(workspace.tables, "windows", [window["partition"]]).filter(
+        window_id=window["window_id"]
+    )
+    rag = workspace.rag
+    if plan.as_of is not None:
+        rag = rag.model_copy(update={"as_of": True})
+        windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
+    return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes)
+
+
+def _cover(
+    snapshot: OpenSnapshot,
+    asked: str,
+    windows: pl.DataFrame,
+    chunks: pl.DataFrame,
+    rag: RAGSettings,
+    plan: ContextPlan,
+    notes: Sequence[str],
+) -> ContextAnswer:
+    """Search for the query chunks of one window, and say what serves them."""
+    workspace, index = snapshot.workspace, snapshot.index
+    settings = workspace.located_settings
+    rag = _restrict(snapshot, rag, plan)
+    context = settings.context.model_copy(update={"max_tokens": plan.max_tokens} if plan.max_tokens else {})
+    embedded = embed_texts(
+        workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
+    )
+    retrieval = Retrieval(
+        index=index,
+        rag=rag,
+        context=context,
+        min_similarity=find_threshold(rag, workspace.embedder, index.calibration),
+        reranker=workspace.reranker,
+        rerank=settings.rerank,
+        judgements=workspace.judgements,
+        separate_posts=workspace.feeds_back,
+    )
+    retrieved = retrieval.run(windows, chunks, embedded.vectors)
+    # The verdict is about what people wrote, whichever posts are beside it, as in a run.
+    posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
+    by_people = ~pl.col("chunk_id").is_in(posts)
+    assessed = evaluate_retrieval(
+        windows,
+        chunks,
+        retrieved.decisions.filter(by_people),
+        retrieved.contexts.filter(by_people),
+        terms_of=index.terms_of,
+        min_similarity=retrieval.min_similarity,
+        settings=rag,
+        searchable=(index.rows_by_people if workspace.feeds_back else index.rows) > 0,
+        embedder_id=workspace.embedder.id,
+        known_languages=workspace.embedder.languages,
+    ).row(0, named=True)
+    rows = retrieved.contexts.to_dicts()
+    budget = add_budget_of_posts(context) if workspace.feeds_back else context
+    written = format_context(rows, budget, plan.form)
+    documents = _list_documents(retrieved, chunks)
+    return ContextAnswer(
+        query=asked,
+        text=written,
+        format=plan.form,
+        tokens=int(estimate_tokens([written])[0]) if written else 0,
+        max_tokens=budget.max_tokens,
+        parts=tuple(
+            ContextPart(
+                part=number,
+                text=part,
+                citations=tuple(each.citation for each in documents if number in each.serves),
+            )
+            for number, part in enumerate(chunks["text"], start=1)
+        ),
+        documents=documents,
+        verdict=assessed["verdict"],
+        confidence=assessed["confidence"],
+        recommendation=assessed["recommendation"],
+        index_version=index.version,
+        degraded=snapshot.served.degraded,
+        notes=(*notes, *filter(None, [snapshot.served.degraded])),
+    )
+
+
+def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
+    """Put the filters and the number of chunks of a plan in the place of the settings."""
+    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
+    admitted = admit(plan.filters, rag, documents, keys=1)
+    changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
+    # An empty list of documents would admit all of them.
+    ids = [_NO_DOCUMENT] if admitted is None else admitted.document_ids
+    if admitted is not None:
+        changes |= {"kinds": tuple(admitted.kinds), "tags": tuple(admitted.tags), "tenant": admitted.tenant}
+    return rag.model_copy(update={**changes, "document_ids": tuple(ids or ())})
+
+
+def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make the tables ``windows`` and ``window_chunks`` of one text, whose sentences are its messages."""
+    workspace = snapshot.workspace
+    is_question = len(text) <= _LONGEST_QUESTION and not _BLANK.search(text.strip())
+    embedder = workspace.embedder
+    paragraphs = [[text]] if is_question else _split(text, embedder.count_tokens)
+    parts = [sentence for paragraph in paragraphs for sentence in paragraph]
+    window_id = digest([text], length=16)
+    ids = [f"{window_id}-{number}" for number in range(len(parts))]
+    moment = as_of or datetime.now(UTC)
+    windows = pl.DataFrame(
+        {
+            "window_id": [window_id],
+            "conversation_id": ["question"],
+            "started_at": [moment],
+            "ended_at": [moment],
+            "message_count": [len(parts)],
+            "message_ids": [ids],
+        }
+    )
+    messages = pl.DataFrame({"message_id": ids, "text": parts, "kind": ["message"] * len(parts)})
+    # Cut as windows of their own, so that no chunk holds the end of one paragraph and the beginning of another.
+    starts = [0, *accumulate(map(len, paragraphs))]
+    apart = pl.DataFrame(
+        {
+            "window_id": [f"{window_id}-{number}" for number in range(len(paragraphs))],
+            "message_ids": [ids[start:end] for start, end in pairwise(starts)],
+        }
+    )
+    chunks = cut_window_chunks(
+        apart,
+        messages,
+        workspace.settings.queries.model_copy(update={"granularities": (1,)}),
+        max_tokens=embedder.max_input_tokens,
+        count_tokens=embedder.count_tokens,
+        default_min_tokens=embedder.default_query_tokens,
+    )
+    if chunks.is_empty():
+        raise InputError(
+            "the text holds no visible character; give a question in words", code="blank_text", name="text"
+        )
+    before = pl.col("window_id").replace_strict(dict(zip(apart["window_id"], starts, strict=False)))
+    return windows, chunks.with_columns(
+        window_id=pl.lit(window_id),
+        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
+        first_message=(pl.col("first_message") + before).cast(chunks.schema["first_message"]),
+        last_message=(pl.col("last_message") + before).cast(chunks.schema["last_message"]),
+    )
+
+
+def _split(text: str, count_tokens: CountTokens) -> list[list[str]]:
+    """Divide a text into its paragraphs, and these into sentences. A short paragraph is a part of the next one."""
+    paragraphs = [paragraph for paragraph in _BLANK.split(text) if paragraph.strip()]
+    found: list[list[str]] = []
+    is_short = False
+    for paragraph, tokens in zip(paragraphs, count_tokens(paragraphs).tolist(), strict=True):
+        bounds = split_sentences(paragraph, 0, len(paragraph))
+        sentences = [paragraph[start:end] for start, end in bounds if paragraph[start:end].strip()]
+        if is_short:
+            found[-1] += sentences
+        else:
+            found.append(sentences)
+        is_short = tokens < _LEAST_PARAGRAPH
+    if is_short and len(found) > 1:
+        last = found.pop()
+        found[-1] += last
+    return found
+
+
+def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[ContextDocument, ...]:
+    """List the cited documents with the numbers of the parts that each serves."""
+    numbers = {chunk_id: number for number, chunk_id in enumerate(chunks["chunk_id"], start=1)}
+    found: dict[int, ContextDocument] = {}
+    for row in retrieved.contexts.iter_rows(named=True):
+        parts = {numbers[asked] for asked in row["matched_query_chunks"] if asked in numbers}
+        known = found.get(row["citation"])
+        found[row["citation"]] = ContextDocument(
+            citation=row["citation"],
+            document_id=row["document_id"],
+            uri=row["uri"],
+            title=row["title"],
+            date=row["published_at"],
+            similarity=max(row["similarity"], known.similarity if known else -1.0),
+            serves=tuple(sorted(parts | set(known.serves if known else ()))),
+        )
+    return tuple(found[citation] for citation in sorted(found))

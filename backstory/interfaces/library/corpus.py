@@ -1,0 +1,207 @@
+"""The documents of the tables: what is searched, what was not read, and their texts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.sources import name_source
+from backstory.interfaces.library.names import NamedDocument, find_document, name_documents
+from backstory.interfaces.library.results import DocumentEntry, DocumentList, DocumentText, FileOutcome
+from backstory.interfaces.library.text_positions import PlacedText
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import WHOLE, read_table
+
+ADDED_FOLDER: Final = "added"
+"""Folder, in the folder of the documents, of the texts that were added."""
+
+_READ: Final = ("read",)
+_TABLES: Final = ("documents", "document_chunks", "sources")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The tables of the documents at one moment.
+
+    Attributes:
+        workspace: The workspace.
+        documents: Rows of the table ``documents`` that are searched, by uri.
+        chunk_counts: Number of chunks by document id.
+        sources: Rows of the table ``sources`` of the documents.
+        content_hashes: Hash of the content that was read last, by uri.
+        hidden: Files of other tenants, as the table ``sources`` names them, of which nothing is told.
+    """
+
+    workspace: Workspace
+    documents: pl.DataFrame
+    chunk_counts: dict[str, int]
+    sources: pl.DataFrame
+    content_hashes: dict[str, str]
+    hidden: frozenset[str] = frozenset()
+
+    @cached_property
+    def named(self) -> list[NamedDocument]:
+        """The documents by all their names."""
+        return name_documents(self.workspace, self.documents)
+
+    @cached_property
+    def paths(self) -> dict[str, Path]:
+        """The file of each document, by document id."""
+        return {document.document_id: document.path for document in self.named}
+
+    def find(self, name: str) -> dict[str, Any]:
+        """Give the row of the one document of a name.
+
+        Raises:
+            InputError: No document has this name, or several have it.
+        """
+        found = find_document(self.named, name)
+        return self.documents.row(by_predicate=pl.col("document_id") == found.document_id, named=True)
+
+    def describe(self, row: dict[str, Any]) -> DocumentEntry:
+        """Describe the document of a row."""
+        path = self.paths[row["document_id"]]
+        try:
+            size: int | None = path.stat().st_size
+        except OSError:
+            size = None
+        return DocumentEntry(
+            path=str(path),
+            date=row["published_at"],
+            tags=tuple(row["tags"]),
+            characters=len(row["text"]),
+            words=len(row["text"].split()),
+            pages=place_text(row).pages,
+            chunks=self.chunk_counts.get(row["document_id"], 0),
+            size=size,
+            added=row["uri"].startswith(f"{ADDED_FOLDER}/"),
+            note=self._notes.get(name_source(self.workspace.settings.documents.folder, row["uri"])),
+            **{
+                name: row[name]
+                for name in ("document_id", "uri", "title", "slug", "kind", "tenant", "revision")
+            },
+        )
+
+    def list_all(self) -> DocumentList:
+        """List every document that is searched, and every file that was not read."""
+        entries = tuple(self.describe(row) for row in self.documents.iter_rows(named=True))
+        return DocumentList(
+            documents=entries,
+            count=len(entries),
+            chunks=sum(entry.chunks for entry in entries),
+            unread=tuple(self.list_unread()),
+        )
+
+    def list_unread(self) -> list[FileOutcome]:
+        """List the files that were not read, with the reasons."""
+        return [
+            FileOutcome(path=source, status="skipped" if status != "failed" else "failed", reason=reason)
+            for source, status, reason in self.sources.filter(~pl.col("status").is_in(_READ))
+            .select("source", "status", "reason")
+            .iter_rows()
+        ]
+
+    def read(self, name: str, pages: tuple[int, int] | None) -> DocumentText:
+        """Read a document, or some of its pages.
+
+        Args:
+            name: Its name.
+            pages: First and last page; None for the whole text.
+
+        Raises:
+            InputError: No document has this name or several have it, or it does not have these pages.
+        """
+        row = self.find(name)
+        placed = place_text(row)
+        start, end = (0, len(placed.text)) if pages is None else placed.bounds_of_pages(*pages)
+        whole = None if placed.pages is None else (1, placed.pages)
+        shown = pages or whole
+        return DocumentText(
+            document=self.describe(row),
+            text=placed.text[start:end],
+            page_start=shown[0] if shown else None,
+            page_end=shown[1] if shown else None,
+            char_start=start,
+            char_end=end,
+        )
+
+    def of_tenant(self, tenant: str | None) -> Corpus:
+        """Give the documents of one tenant, as a search is restricted to them; all documents for None."""
+        if tenant is None:
+            return self
+        mine = self.documents.filter(pl.col("tenant") == tenant)
+        counts = {each: self.chunk_counts.get(each, 0) for each in mine["document_id"]}
+        folder = self.workspace.settings.documents.folder
+        hidden = frozenset(name_source(folder, uri) for uri in list_foreign(self.documents, tenant))
+        told = self.sources.filter(~pl.col("source").is_in(list(hidden)))
+        return replace(self, documents=mine, chunk_counts=counts, sources=told, hidden=hidden)
+
+    @cached_property
+    def _notes(self) -> dict[str, str]:
+        told = self.sources.filter(pl.col("reason").is_not_null()).select("source", "reason")
+        return dict(told.iter_rows())
+
+
+class CorpusReader:
+    """Reads the tables of the documents, and again when another run has written them."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._state: Sequence[object] = ()
+        self._corpora: tuple[Corpus, Corpus] | None = None
+
+    def read(self) -> Corpus:
+        """Give the documents as the tables have them now.
+
+        Raises:
+            DamagedTableError: A table is not as it was written.
+        """
+        return self._read()[0]
+
+    def read_mine(self) -> Corpus:
+        """Give the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
+
+        Raises:
+            DamagedTableError: A table is not as it was written.
+        """
+        return self._read()[1]
+
+    def _read(self) -> tuple[Corpus, Corpus]:
+        with self._lock:
+            ledger = self._workspace.ledger
+            state = [ledger.read(table) for table in _TABLES]
+            if self._corpora is None or state != self._state:
+                corpus = _read_corpus(self._workspace)
+                self._corpora = corpus, corpus.of_tenant(self._workspace.settings.rag.tenant)
+                self._state = state
+            return self._corpora
+
+
+def is_made(workspace: Workspace) -> bool:
+    """Say whether the tables of the documents were ever made."""
+    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
+
+
+def place_text(row: dict[str, Any]) -> PlacedText:
+    """Give the text of a row of the table ``documents`` with its pages."""
+    return PlacedText(row["text"], tuple(row.get("page_starts") or ()))
+
+
+def _read_corpus(workspace: Workspace) -> Corpus:
+    revisions = read_table(workspace.tables, "documents", [WHOLE])
+    documents = revisions.filter(pl.col("status") == "ok").sort("uri")
+    # A file that could not be read keeps its last good revision, so that its own row comes last.
+    last = revisions.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
+    hashes = dict(last.select("uri", "content_hash").iter_rows())
+    chunks = read_table(workspace.tables, "document_chunks", [WHOLE])
+    counts = dict(chunks.group_by("document_id").len().iter_rows())
+    sources = read_table(workspace.tables, "sources").filter(pl.col("folder") == "documents").sort("source")
+    return Corpus(workspace, documents, counts, sources, hashes)

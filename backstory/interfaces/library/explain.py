@@ -1,0 +1,113 @@
+"""A window -> why each document is, or is not, in its context, by the table of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.interfaces.library.corpus import Corpus
+from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation
+from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
+from backstory.settings.models import RAGSettings
+from backstory.storage.tables.parquet import read_table
+from backstory.text.prompts.entries import cut_line
+
+_PARTS: Final = 3
+_PART_CHARACTERS: Final = 120
+_NEVER_FOUND: Final[Mapping[str, str]] = {
+    "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
+    "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
+    "not_found": "no part of the window has it among its nearest chunks (setting rag.chunks_per_query)",
+}
+
+
+def explain_window(corpus: Corpus, reference: str, document: str | None = None) -> Explanation:
+    """Explain the context of a window.
+
+    Args:
+        corpus: The documents of a workspace with windows whose contexts are made.
+        reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
+        document: Name of the one document to explain; None for all that a part of the window found.
+
+    Raises:
+        InputError: There is no such window or document, or several, or the window has no context yet.
+    """
+    workspace = corpus.workspace
+    window = find_window(workspace, reference)
+    context = read_window_context(workspace, window["window_id"])
+    mine = pl.col("window_id") == window["window_id"]
+    decisions, chunks = (
+        read_table(workspace.tables, table, [window["partition"]]).filter(mine)
+        for table in ("decisions", "window_chunks")
+    )
+    texts = dict(chunks.select("chunk_id", "text").iter_rows())
+    entries = {entry.document_id: entry for entry in corpus.list_all().documents}
+    wanted = None if document is None else corpus.describe(corpus.find(document))
+    if wanted is not None:
+        decisions = decisions.filter(document_id=wanted.document_id)
+    order = decisions.sort(["kept", "rank", "similarity"], descending=[True, False, True], nulls_last=True)
+    explained = [
+        _explain(group, entries.get(str(document_id)), texts)
+        for (document_id,), group in order.partition_by(
+            "document_id", maintain_order=True, as_dict=True
+        ).items()
+    ]
+    if wanted is not None and not explained:
+        explained = [_explain_absence(wanted, window, workspace.settings.rag)]
+    return Explanation(
+        window_id=window["window_id"],
+        verdict=context["verdict"],
+        coverage=context["coverage"],
+        recommendation=context["recommendation"],
+        uncovered_topics=tuple(context["uncovered_topics"] or ()),
+        index_version=context["index_version"],
+        documents=tuple(explained),
+    )
+
+
+def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]) -> ExplainedDocument:
+    """Explain a document by its best hit, which is the first."""
+    best = hits.row(0, named=True)
+    asked = dict.fromkeys(hits["query_chunk_id"].to_list())
+    shown = [texts[key] for key in asked if key in texts][:_PARTS]
+    return ExplainedDocument(
+        document_id=best["document_id"],
+        uri=entry.uri if entry else "",
+        title=entry.title if entry else "(no document of the library)",
+        kept=best["kept"],
+        cause=best["cause"],
+        reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],
+        rank=best["rank"],
+        similarity=hits["similarity"].max(),
+        hits=hits.height,
+        asked_by=tuple(cut_line(text, _PART_CHARACTERS) for text in shown),
+    )
+
+
+def _explain_absence(entry: DocumentEntry, window: Mapping[str, Any], rag: RAGSettings) -> ExplainedDocument:
+    """Explain why no part of a window found a document."""
+    if rag.as_of and entry.date is not None and entry.date > window["started_at"]:
+        cause = "published_later"
+    elif (
+        (rag.kinds and entry.kind not in rag.kinds)
+        or (rag.tags and not set(rag.tags) & set(entry.tags))
+        or (rag.document_ids and entry.document_id not in rag.document_ids)
+        or (rag.undated == "hide" and entry.date is None)
+    ):
+        cause = "filtered"
+    else:
+        cause = "not_found"
+    return ExplainedDocument(
+        document_id=entry.document_id,
+        uri=entry.uri,
+        title=entry.title,
+        kept=False,
+        cause=cause,
+        reason=_NEVER_FOUND[cause],
+        rank=None,
+        similarity=None,
+        hits=0,
+        asked_by=(),
+    )

@@ -1,0 +1,154 @@
+"""Which documents and pages a search may give hits of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from backstory.base.errors import InputError
+from backstory.index.request import Filters
+from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
+from backstory.settings.models import RAGSettings
+from backstory.text.chunking.tokens import estimate_tokens
+
+
+@dataclass(frozen=True)
+class SearchFilters:
+    """Conditions that every hit must meet; one that is empty or absent does not restrict.
+
+    ``kinds``, ``tags`` and ``tenant`` take the place of the settings ``rag.kinds``, ``rag.tags`` and ``rag.tenant``,
+    which hold otherwise. ``rag.document_ids`` always holds.
+
+    Attributes:
+        documents: Names of documents, as :func:`backstory.interfaces.library.names.find_document` takes them.
+        paths: Globs, one of which the path of a document must match; see
+            :func:`backstory.interfaces.library.names.find_matching`.
+        kinds: Kinds of documents.
+        tags: Tags, at least one of which a document must have.
+        tenant: Owner of the documents.
+        as_of: Documents that were published after this time are hidden; undated ones are not.
+        pages: First and last page; a chunk must hold text of one of these pages.
+
+    Raises:
+        InputError: A value does not have the required form.
+    """
+
+    documents: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    tenant: str | None = None
+    as_of: datetime | None = None
+    pages: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("documents", "paths", "kinds", "tags"):
+            if isinstance(getattr(self, name), str):
+                raise InputError(
+                    f"filter {name} is a single text; pass a list of texts", code="wrong_type", name=name
+                )
+        if self.as_of is not None and self.as_of.tzinfo is None:
+            raise InputError(
+                f"filter as_of: {self.as_of} has no time zone; pass an aware time, such as UTC",
+                code="no_time_zone",
+                name="as_of",
+            )
+        if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
+            raise InputError(
+                f"filter pages {self.pages}: pages are counted from 1, the first before the last",
+                code="out_of_range",
+                name="pages",
+                value=self.pages,
+            )
+
+    @property
+    def names_documents(self) -> bool:
+        """Whether the filters name documents, so that these must be looked up."""
+        return bool(self.documents or self.paths)
+
+
+def admit(
+    filters: SearchFilters, settings: RAGSettings, documents: Sequence[NamedDocument], keys: int
+) -> Filters | None:
+    """Make the conditions of the index.
+
+    Args:
+        filters: What the caller wants.
+        settings: The ``rag`` settings.
+        documents: All documents of the snapshot; read only if the filters name any.
+        keys: Number of search keys.
+
+    Returns:
+        The conditions; None if no document can meet them.
+
+    Raises:
+        InputError: A name fits no document, or several.
+    """
+    ids: set[str] | None = set(settings.document_ids) or None
+    if filters.names_documents:
+        named = {find_document(documents, name).document_id for name in filters.documents}
+        for pattern in filters.paths:
+            named |= {document.document_id for document in find_matching(documents, pattern)}
+        ids = named if ids is None else ids & named
+    if ids is not None and not ids:
+        return None
+    return Filters(
+        as_of=None if filters.as_of is None else [filters.as_of] * keys,
+        kinds=list(filters.kinds or settings.kinds),
+        tags=list(filters.tags or settings.tags),
+        document_ids=sorted(ids or ()),
+        tenant=settings.tenant if filters.tenant is None else filters.tenant,
+        undated=settings.undated == "serve",
+        pages=filters.pages,
+    )
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The policy of depth.
+
+    Attributes:
+        steps: Pairs of a number of chunks that the filters admit, and of the hits up to it, ascending.
+        beyond: Hits of a larger corpus.
+        max_tokens: Most estimated tokens of the texts of all hits; the best hit is always given. None for no cap.
+
+    Raises:
+        InputError: A number is below 1, or the steps do not ascend.
+    """
+
+    steps: tuple[tuple[int, int], ...] = ((50, 5), (100, 10), (200, 20))
+    beyond: int = 25
+    max_tokens: int | None = 16_000
+
+    def __post_init__(self) -> None:
+        numbers = [*(number for step in self.steps for number in step), self.beyond]
+        if min(numbers) < 1 or (self.max_tokens is not None and self.max_tokens < 1):
+            raise InputError(
+                f"every number of a depth must be at least 1; got {self}", code="out_of_range", name="depth"
+            )
+        if any(first >= second for (first, _), (second, _) in zip(self.steps, self.steps[1:], strict=False)):
+            raise InputError(
+                f"the steps of a depth must ascend; got {self.steps}",
+                code="unordered_steps",
+                steps=self.steps,
+            )
+
+    def count_hits(self, chunks: int) -> int:
+        """Give the number of hits for a corpus.
+
+        Args:
+            chunks: Chunks that the filters admit.
+        """
+        return next((hits for most, hits in self.steps if chunks <= most), self.beyond)
+
+    def count_within(self, texts: Sequence[str]) -> int:
+        """Give the number of leading texts that fit under the cap of tokens, at least one if there is one."""
+        if self.max_tokens is None or not texts:
+            return len(texts)
+        total = 0
+        for place, tokens in enumerate(estimate_tokens(texts).tolist()):
+            total += tokens
+            if total > self.max_tokens:
+                return max(1, place)
+        return len(texts)

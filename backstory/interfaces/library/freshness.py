@@ -1,0 +1,200 @@
+"""Whether the files have changed since they were indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backstory.base.errors import DocumentError
+from backstory.base.ids import digest
+from backstory.base.wording import count
+from backstory.ingest.documents.files import DocumentFile, FolderListing
+from backstory.ingest.documents.written import is_unlisted
+from backstory.ingest.sources.roots import list_sources
+from backstory.interfaces.library.file_stamps import FileStamps
+from backstory.interfaces.library.names import list_all_files
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.ledger import LEDGER_FILE
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.corpus import Corpus
+
+LOOK_AGAIN_SECONDS: Final = 2.0
+"""A search looks at the files again after this time."""
+
+_REVISION_CHARACTERS: Final = 12
+_NAMED: Final = 3
+_RESTS: Final = 20
+"""Least rest after a look, in times that the look took."""
+
+
+def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[str]:
+    """List the files that were added, changed or removed since the documents were read; every file is hashed.
+
+    Args:
+        workspace: The workspace.
+        corpus: The tables; None if they were never made.
+
+    Returns:
+        Names as the table ``sources`` has them, sorted. If only something else must be made again, such as the index
+        after a change of a setting, the names of the tables.
+    """
+    from backstory.ingest.documents.sources import name_source
+    from backstory.pipeline.run.plan import CORPUS
+
+    folder = workspace.settings.documents.folder
+    listing = list_all_files(workspace)
+    hashes = {} if corpus is None else corpus.content_hashes
+    known = set() if corpus is None else set(corpus.sources["source"])
+    pending = {
+        name_source(folder, file.uri)
+        for file in listing.files
+        if name_source(folder, file.uri) not in known
+        or (file.uri in hashes and _hash(file) not in (hashes[file.uri], None))
+    }
+    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
+    if corpus is not None:
+        pending |= {
+            name_source(folder, uri)
+            for uri in corpus.documents["uri"]
+            if uri not in here and not is_unlisted(uri, unlisted)
+        }
+    if not pending:
+        return [stage.table for stage in CORPUS if stage.find_stale(workspace, [])]
+    return sorted(pending)
+
+
+def name_state(workspace: Workspace) -> str:
+    """Name the state of the files by their names, sizes and times of change; no file is read.
+
+    Args:
+        workspace: The workspace.
+    """
+    listing = list_all_files(workspace)
+    lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    for file in listing.files:
+        try:
+            found = file.path.stat()
+        except OSError:
+            continue  # the file was removed after the folder was listed
+        lines.append(f"{file.uri} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}")
+    return digest(lines)
+
+
+class StaleNote:
+    """Says in each answer whether files have changed since the snapshot was made, by names and times of change.
+
+    Files are read only if their inode changed after the last indexing. They are looked at again after some seconds, and
+    listed again only if a file or a folder has another size or time of change than before.
+
+    Args:
+        workspace: The workspace.
+        seconds: How long a look is good for.
+    """
+
+    def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
+        self._workspace = workspace
+        self._seconds = self._rest = seconds
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._version = ""
+        self._stamps: FileStamps | None = None
+        self._note: str | None = None
+
+    def tell(
+        self, version: str, revisions: Mapping[str, str], hidden: Collection[str] = frozenset()
+    ) -> str | None:
+        """Say which files have changed.
+
+        Args:
+            version: Version of the open snapshot.
+            revisions: Revision of each of its documents, by uri.
+            hidden: Uris of documents of other tenants, which are counted, but not named.
+
+        Returns:
+            A sentence; None if none has changed.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if self._looked is None or self._version != version or now - self._looked >= self._rest:
+                if self._version != version or self._stamps is None or not self._stamps.hold():
+                    self._note = self._look(revisions, hidden)
+                self._looked, self._version = time.monotonic(), version
+                # Many files take long to look at, which must not be most of what searches do.
+                self._rest = max(self._seconds, _RESTS * (self._looked - now))
+            return self._note
+
+    def _look(self, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
+        began = time.time_ns()
+        workspace = self._workspace
+        listing = list_all_files(workspace)
+        changed = _find_changed(workspace, listing, revisions)
+        roots = [workspace.documents_dir, *(source.root for source in list_sources(workspace))]
+        records = [workspace.added_sources, *_files_of_ledger(workspace.tables)]
+        self._stamps = FileStamps.take(listing, [*roots, *records], began)
+        return _describe(changed, hidden) if changed else None
+
+
+def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
+    """Say that the file of one document has changed since it was indexed; None if it has not.
+
+    Args:
+        workspace: The workspace.
+        uri: Path of the document.
+        revision: Its revision.
+    """
+    listing = list_all_files(workspace)
+    own = replace(listing, files=tuple(file for file in listing.files if file.uri == uri))
+    return _describe([uri]) if _find_changed(workspace, own, {uri: revision}) else None
+
+
+def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
+    indexed_at = _last_write(workspace.tables)
+    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
+    gone = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
+    changed = [
+        file.uri
+        for file in listing.files
+        if _changed_after(file, indexed_at)
+        and (_hash(file) or "")[:_REVISION_CHARACTERS] != revisions.get(file.uri)
+    ]
+    return sorted([*gone, *changed])
+
+
+def _last_write(tables: Path) -> float:
+    """Give the time of the last write of the ledger, which every reading of the documents writes."""
+    times = [place.stat().st_mtime for place in _files_of_ledger(tables) if place.exists()]
+    return max(times, default=0.0)
+
+
+def _files_of_ledger(tables: Path) -> tuple[Path, Path]:
+    return tables / LEDGER_FILE, tables / f"{LEDGER_FILE}-wal"
+
+
+def _changed_after(file: DocumentFile, moment: float) -> bool:
+    try:
+        return file.path.stat().st_ctime > moment
+    except OSError:
+        return False
+
+
+def _hash(file: DocumentFile) -> str | None:
+    try:
+        return hashlib.sha256(file.read()).hexdigest()
+    except (DocumentError, FileNotFoundError):
+        return None
+
+
+def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> str:
+    named = [uri for uri in changed if uri not in hidden][:_NAMED]
+    others = len(changed) - len(named)
+    more = (f" and {others} more" if named else "of other tenants") if others else ""
+    return (
+        f"{count(len(changed), 'file')} changed since the documents were indexed "
+        f"({', '.join(named)}{more}); index again to search the present state"
+    )

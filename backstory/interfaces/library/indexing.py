@@ -1,0 +1,160 @@
+"""The stages of the documents, made by the pipeline, and what they did with each file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Final, Literal, TypeAlias
+
+from backstory.base.progress import announce
+from backstory.index.snapshot.publication import current_version
+from backstory.ingest.documents.sources import name_source
+from backstory.interfaces.library.corpus import Corpus
+from backstory.interfaces.library.results import FileOutcome, IndexReport
+from backstory.pipeline.checks.checks import CheckResult
+from backstory.pipeline.history.history import BY_LIBRARY_FACE
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.plan import CORPUS
+from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run
+from backstory.pipeline.workspace import Workspace
+
+Tell: TypeAlias = Callable[[str], None]
+"""Called with a sentence for each stage that was made."""
+
+Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
+
+STEP_OF_TABLES: Final = "tables of the documents"
+"""Step under which the progress of :func:`make_corpus` counts tables; other steps are parts of one table."""
+
+_SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
+
+
+@dataclass(frozen=True)
+class Named:
+    """Files that a person or program named for one indexing.
+
+    Attributes:
+        files: Absolute paths of files and folders to report about.
+        outcomes: What is known of some names before the stages run.
+    """
+
+    files: Collection[Path] = ()
+    outcomes: list[FileOutcome] = field(default_factory=list)
+
+
+def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int, list[str]]:
+    """Make the tables of the documents and the index, with their checks, as a run does.
+
+    A run of this workspace, in this process or another, is waited for.
+
+    Args:
+        workspace: An open workspace.
+        tell: Called with a sentence for each stage.
+
+    Returns:
+        Number of texts that the model embedded, and what is broken, a sentence each.
+    """
+    tables_made = 0
+
+    def on_progress(event: StageResult | CheckResult) -> None:
+        nonlocal tables_made
+        if isinstance(event, StageResult):
+            tables_made += 1
+            announce(STEP_OF_TABLES, min(tables_made, len(CORPUS)), len(CORPUS))
+            tell(f"{event.table}: {event.rows:,} rows")
+
+    request = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
+    result = execute_run(workspace, request, on_progress)
+    unfinished = [*filter(None, [result.waiting, result.stopped])]
+    return result.total("embedding_computed"), [*result.failures, *unfinished]
+
+
+def revisions_of(corpus: Corpus | None) -> dict[str, str]:
+    """Give the searched revision of each document by uri."""
+    return {} if corpus is None else dict(corpus.documents.select("uri", "revision").iter_rows())
+
+
+@dataclass(frozen=True)
+class Indexing:
+    """One indexing, from which its report is made.
+
+    Attributes:
+        before: Searched revision of each document before it, by uri.
+        named: The files that were named.
+        embedded: Number of texts that the model embedded.
+        failures: What is broken.
+        started: When it began, by :func:`time.perf_counter`.
+    """
+
+    before: Mapping[str, str]
+    named: Named
+    embedded: int
+    failures: list[str]
+    started: float
+
+    def report(self, corpus: Corpus) -> IndexReport:
+        """Report what became of the files, by the tables as they are now."""
+        workspace = corpus.workspace
+        rows = {
+            row["uri"]: row
+            for row in corpus.documents.select("uri", "document_id", "revision").iter_rows(named=True)
+        }
+        told = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
+        folder = workspace.settings.documents.folder
+        outcomes: dict[str, FileOutcome] = {}
+        for uri, row in rows.items():
+            source = name_source(folder, uri)
+            state = told.get(source, {})
+            is_read = state.get("status") == "read"
+            is_known = self.before.get(uri) == row["revision"]
+            status: Outcome = "failed" if not is_read else "unchanged" if is_known else "indexed"
+            outcomes[source] = FileOutcome(
+                path=source,
+                status=status,
+                reason=state.get("reason"),
+                document_id=row["document_id"],
+                chunks=corpus.chunk_counts.get(row["document_id"], 0),
+            )
+        for source, state in told.items():
+            if source not in outcomes and state["status"] != "read":
+                status = "skipped" if state["status"] in _SKIPPED else "failed"
+                outcomes[source] = FileOutcome(path=source, status=status, reason=state["reason"])
+        known = {outcome.path for outcome in self.named.outcomes}
+        for uri in self.before.keys() - rows.keys():
+            source = name_source(folder, uri)
+            if source not in outcomes:
+                outcomes[source] = FileOutcome(path=source, status="removed", reason=None)
+        counted = {
+            **outcomes,
+            **{outcome.path: outcome for outcome in self.named.outcomes},
+        }
+        counts = dict.fromkeys(("indexed", "unchanged", "failed", "skipped", "removed", "excluded"), 0)
+        for outcome in counted.values():
+            counts[outcome.status] += 1
+        shown = [
+            outcome
+            for outcome in counted.values()
+            if outcome.status != "unchanged" or outcome.path in known or self._is_named(corpus, outcome)
+        ]
+        return IndexReport(
+            indexed=counts["indexed"],
+            unchanged=counts["unchanged"],
+            failed=counts["failed"],
+            skipped=counts["skipped"],
+            removed=len(self.before.keys() - rows.keys()),
+            files=tuple(sorted(shown, key=lambda outcome: outcome.path)),
+            documents=corpus.documents.height,
+            chunks=sum(corpus.chunk_counts.values()),
+            index_version=current_version(workspace.index) or None,
+            embedded=self.embedded,
+            failures=tuple(self.failures),
+            seconds=round(perf_counter() - self.started, 3),
+        )
+
+    def _is_named(self, corpus: Corpus, outcome: FileOutcome) -> bool:
+        if outcome.document_id is None:
+            return False
+        path = corpus.paths[outcome.document_id]
+        return any(path.is_relative_to(named) for named in self.named.files)

@@ -1,0 +1,545 @@
+"""The library: one face over the documents of a workspace, for Python, the shell and agents."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from backstory.base.errors import NoIndexError
+from backstory.base.ids import is_written
+from backstory.interfaces.library.expansion import main_stemmer, mark_words
+from backstory.interfaces.library.filters import Depth, SearchFilters
+from backstory.interfaces.library.freshness import StaleNote, name_state
+from backstory.interfaces.library.results import (
+    ContextAnswer,
+    DocumentEntry,
+    DocumentList,
+    DocumentText,
+    Dump,
+    Evaluation,
+    Explanation,
+    GrepAnswer,
+    IndexReport,
+    LibraryStatus,
+    Mode,
+    SearchAnswer,
+    Style,
+    Summary,
+)
+from backstory.interfaces.library.search import SearchPlan, search
+from backstory.interfaces.library.snapshots import OpenSnapshot, Snapshots
+from backstory.interfaces.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.writers import MAX_WORDS
+from backstory.text.prompts.formats import ContextFormat
+
+# Reading the tables, and the stages with their contracts, take longer to load than a search takes.
+if TYPE_CHECKING:
+    from backstory.interfaces.library.corpus import Corpus, CorpusReader
+    from backstory.interfaces.library.mutations import Change
+
+_NO_FILTERS = SearchFilters()
+_DEPTH = Depth()
+
+LIMIT_SECONDS: Final = 10.0
+"""Processor time that a regular expression may take over all documents."""
+
+
+class Library:
+    """The documents of a workspace: searched, read, and kept in step with their files.
+
+    One object serves any number of threads. What it knows lies in the workspace, so that any number of processes may
+    have a library open, and one may index while others search.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Take an open workspace; nothing is read or made yet.
+
+        Args:
+            workspace: An open workspace, with chats or without.
+        """
+        self._workspace = workspace
+        self._snapshots = Snapshots(workspace)
+        self._stale = StaleNote(workspace)
+        self._changing = threading.Lock()
+        self._starting = threading.Lock()
+        self._watcher: Watcher | None = None
+        self._last_failures: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, path: str | Path | None = None) -> Self:
+        """Open the library of a workspace.
+
+        Args:
+            path: Folder of the workspace; None for ``BACKSTORY_WORKSPACE``, or the current folder.
+
+        Raises:
+            WorkspaceError: The folder is not a workspace; `backstory init` makes one.
+            SettingsError: The settings are invalid.
+        """
+        return cls(open_workspace(None if path is None else Path(path)))
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace."""
+        return self._workspace
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop watching, and close the open snapshot; the next question opens it again."""
+        with self._starting:
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+        self._snapshots.close()
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        filters: SearchFilters = _NO_FILTERS,
+        mode: Mode | None = None,
+        expand: bool = False,
+        rerank: bool = False,
+        depth: Depth = _DEPTH,
+    ) -> SearchAnswer:
+        """Search the documents for one question.
+
+        Args:
+            query: The question.
+            top_k: Most hits; None leaves it to ``depth``.
+            filters: Which documents and pages may be found.
+            mode: ``hybrid`` orders by vectors and keywords, ``dense`` by vectors, ``keyword`` by words; None for the
+                setting ``rag.ranking``.
+            expand: Whether further search keys are made of a question: its content words, and what templates such as
+                "what is X" -> "X definition" give. A chunk has the best score that any key has for it.
+            rerank: Whether the reranker of the settings orders the hits.
+            depth: How many hits there are without ``top_k``: more of a larger corpus, within a cap of tokens.
+
+        Returns:
+            The answer.
+
+        Raises:
+            InputError: The question is blank, a name in the filters fits no document or several, or an argument is out
+                of its range.
+            NoIndexError: Nothing is indexed yet.
+            EmbeddingInputError: The question is longer than the model's input.
+            ModelError: A model could not be used.
+        """
+        [answer] = self.search_many(
+            [query], top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth
+        )
+        return answer
+
+    def search_many(
+        self,
+        queries: list[str] | tuple[str, ...],
+        *,
+        top_k: int | None = None,
+        filters: SearchFilters = _NO_FILTERS,
+        mode: Mode | None = None,
+        expand: bool = False,
+        rerank: bool = False,
+        depth: Depth = _DEPTH,
+    ) -> list[SearchAnswer]:
+        """Search the documents for several questions, all in one snapshot of the index.
+
+        Args:
+            queries: The questions.
+            top_k: As for :meth:`search`, for each question.
+            filters: As for :meth:`search`.
+            mode: As for :meth:`search`.
+            expand: As for :meth:`search`.
+            rerank: As for :meth:`search`.
+            depth: As for :meth:`search`, for each question.
+
+        Returns:
+            One answer per question, in their order.
+
+        Raises:
+            InputError: As for :meth:`search`, for any of the questions.
+            NoIndexError: Nothing is indexed yet.
+            EmbeddingInputError: A question is longer than the model's input.
+            ModelError: A model could not be used.
+        """
+        plan = SearchPlan(top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth)
+        with self._snapshots.reading() as snapshot:
+            return search(snapshot, queries, plan, self._tell_stale(snapshot))
+
+    def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
+        """Find where a text holds the content words of search keys, to mark them.
+
+        Args:
+            keys: Search keys, such as those of an answer.
+            text: Any text, such as that of a hit.
+
+        Returns:
+            Spans of characters, in order and without overlap.
+        """
+        with self._snapshots.reading() as snapshot:
+            return mark_words(keys, text, main_stemmer(snapshot.index))
+
+    def context(
+        self,
+        query: str,
+        *,
+        max_tokens: int | None = None,
+        format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
+        top_k: int | None = None,
+        as_of: datetime | None = None,
+        filters: SearchFilters = _NO_FILTERS,
+    ) -> ContextAnswer:
+        """Write what the documents hold on a question or a text as a context for a prompt.
+
+        A longer text is divided into parts, each of which is searched for; the answer says which documents serve which
+        part, and which parts nothing serves.
+
+        Args:
+            query: The question or the text.
+            max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
+            format: ``markdown``, ``json``, ``messages``, ``xml`` or ``blocks``; see
+                :func:`backstory.text.prompts.formats.format_context`.
+            top_k: Most chunks in it; None for the setting ``rag.top_k``.
+            as_of: Documents that were published after this time are hidden; None hides none.
+            filters: Which documents may be in it, without pages and time.
+
+        Raises:
+            InputError: The text is blank, a name in the filters fits no document or several, or an argument is out of
+                its range.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: A model could not be used.
+        """
+        from backstory.interfaces.library.contexts import ContextPlan, make_context
+
+        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
+        with self._snapshots.reading() as snapshot:
+            return make_context(snapshot, query, plan, self._tell_stale(snapshot))
+
+    def window_context(
+        self,
+        window: str,
+        *,
+        max_tokens: int | None = None,
+        format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
+        top_k: int | None = None,
+        as_of: datetime | None = None,
+        filters: SearchFilters = _NO_FILTERS,
+    ) -> ContextAnswer:
+        """Write what the documents hold on a window of a chat, by the steps and settings of a run.
+
+        Without the last three arguments the documents are those that a run keeps for the window.
+
+        Args:
+            window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
+            max_tokens: As for :meth:`context`.
+            format: As for :meth:`context`.
+            top_k: As for :meth:`context`.
+            as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
+                the setting ``rag.as_of`` says so.
+            filters: As for :meth:`context`.
+
+        Raises:
+            InputError: There is no such window, or an argument is wrong.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: A model could not be used.
+        """
+        from backstory.interfaces.library.contexts import ContextPlan, make_window_context
+
+        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
+        with self._snapshots.reading() as snapshot:
+            return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
+
+    def explain(self, window: str, document: str | None = None) -> Explanation:
+        """Say why documents are, or are not, in the context that a run made for a window.
+
+        Args:
+            window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
+            document: Name of one document, as :meth:`document` takes it; None for all that a part of the window found.
+
+        Raises:
+            InputError: There is no such window or document, or several, or the window has no context yet.
+        """
+        from backstory.interfaces.library.explain import explain_window
+
+        return explain_window(self._read_corpus(), window, document)
+
+    def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
+        """Judge without a language model whether retrieved text answers a question.
+
+        Args:
+            question: The question.
+            retrieved: A text, several, or the answer of :meth:`search`.
+
+        Raises:
+            InputError: The question is blank.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: The model could not be used.
+        """
+        from backstory.interfaces.library.answerability import evaluate
+
+        with self._snapshots.reading() as snapshot:
+            return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
+
+    def grep(
+        self,
+        pattern: str,
+        regex: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+        *,
+        ignore_case: bool = True,
+        limit_seconds: float = LIMIT_SECONDS,
+    ) -> GrepAnswer:
+        """Find every place in the texts of the documents that a pattern matches.
+
+        Args:
+            pattern: A text, or a regular expression.
+            regex: Whether the pattern is a regular expression.
+            limit: Most matches that are given; all of them are counted.
+            offset: Number of matches to pass over, for the next page.
+            ignore_case: Whether upper and lower case are the same.
+            limit_seconds: Processor time that the search may take.
+
+        Raises:
+            InputError: The pattern is no regular expression, or takes too much time or memory, or an argument is out of
+                its range.
+            NoIndexError: Nothing is indexed yet.
+        """
+        from backstory.interfaces.library.grep import grep
+
+        return grep(
+            self._read_corpus(),
+            pattern,
+            is_regex=regex,
+            ignore_case=ignore_case,
+            limit=limit,
+            offset=offset,
+            limit_seconds=limit_seconds,
+        )
+
+    def documents(self) -> DocumentList:
+        """List the documents that are searched, and the files that were not read, with the reasons.
+
+        Raises:
+            NoIndexError: Nothing is indexed yet.
+        """
+        return self._read_corpus().list_all()
+
+    def document(self, name: str) -> DocumentEntry:
+        """Describe one document.
+
+        Args:
+            name: Its id, its path, the end of its path from a whole folder or file name on, its slug, its title, or the
+                first six or more characters of its id.
+
+        Raises:
+            InputError: No document has this name, or several have it; the message lists them.
+            NoIndexError: Nothing is indexed yet.
+        """
+        corpus = self._read_corpus()
+        return corpus.describe(corpus.find(name))
+
+    def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
+        """Read the text of a document.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            pages: A page, or the first and last of several; None for the whole text.
+
+        Raises:
+            InputError: No document has this name, several have it, or it does not have these pages.
+            NoIndexError: Nothing is indexed yet.
+        """
+        span = (pages, pages) if isinstance(pages, int) else pages
+        return self._read_corpus().read(document, span)
+
+    def summarize(
+        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
+    ) -> Summary:
+        """Summarize a document, section by section, by the summarizer of the settings.
+
+        Without a model, the summary consists of sentences of the document. What a model writes is kept, so that the
+        same section is never paid for twice.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
+            max_words_per_section: Most words that are summarized at once, at least 1.
+
+        Returns:
+            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
+
+        Raises:
+            InputError: No document has this name or several have it, or an argument is out of its range.
+            NoIndexError: Nothing is indexed yet.
+            ModelError: The model could not be used at all.
+            BudgetExhaustedError: A budget is used up, and no section was summarized.
+        """
+        from backstory.interfaces.library.summaries import summarize_document
+
+        return summarize_document(self._read_corpus(), document, style, max_words_per_section)
+
+    def dump(
+        self,
+        document: str,
+        path: str | Path,
+        *,
+        pages: int | tuple[int, int] | None = None,
+        roots: Sequence[Path] = (),
+        replace: bool = False,
+    ) -> Dump:
+        """Write the text of a document into a file.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            path: The file.
+            pages: A page, or the first and last of several; None for the whole text.
+            roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
+            replace: Whether a file that is there is replaced. The document's own file never is.
+
+        Raises:
+            InputError: No document has this name or several have it, or the file cannot be written there.
+            NoIndexError: Nothing is indexed yet.
+        """
+        from backstory.interfaces.library.dump import dump_text
+        from backstory.pipeline.chats.copies import record_copy
+
+        text = self.text(document, pages)
+        dumped = dump_text(text, Path(path), roots=roots, replace=replace)
+        # A written post escapes what it quotes of messages.
+        record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
+        return dumped
+
+    def index(
+        self, paths: str | Path | Sequence[str | Path] | None = None, recursive: bool = True
+    ) -> IndexReport:
+        """Read files, and bring the index in step with all files of the library.
+
+        Files and folders outside of the folder of documents become further sources, which are read where they lie.
+        Only what has changed is read and embedded again.
+
+        Args:
+            paths: A file or folder, or several; None for those that the library has already.
+            recursive: Whether folders in a folder are read as well.
+
+        Returns:
+            What became of each file. A file that cannot be read fails alone.
+
+        Raises:
+            InputError: A path is no place for documents.
+        """
+        given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
+        with self._changing:
+            return self._keep(self._change().index(given, recursive=recursive))
+
+    def add(
+        self,
+        texts: Sequence[str],
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+    ) -> IndexReport:
+        """Add texts as documents: Markdown files in the folder ``added`` of the folder of documents.
+
+        Args:
+            texts: The texts.
+            ids: One id per text. A text takes the place of an earlier one of its id. None names each by its content.
+            metadata: For each text a mapping with any of ``title``, ``slug``, ``date``, ``tags``, ``kind`` and
+                ``tenant``, by default that of the setting ``rag.tenant``. Anything else is kept in the file, and is not
+                searched.
+
+        Raises:
+            InputError: A text, an id or metadata is invalid, or a person's file or a text of another tenant is in the
+                place of a text. Nothing is added then.
+        """
+        with self._changing:
+            return self._keep(self._change().add(texts, ids, metadata))
+
+    def remove(self, names: str | Path | Sequence[str | Path]) -> IndexReport:
+        """Remove texts, sources or documents from the index. A file of a person is never deleted.
+
+        Args:
+            names: The id of an added text, whose file is deleted; the name or path of an added source, which is not
+                read any more; or the name of a document, whose file is excluded from reading and stays.
+
+        Returns:
+            What became of each of them, and how an exclusion is taken back.
+
+        Raises:
+            InputError: Nothing has this name, or several documents have it.
+        """
+        given = [names] if isinstance(names, str | Path) else list(names)
+        from backstory.interfaces.library.corpus import is_made
+
+        with self._changing:
+            corpus = self._read_corpus() if is_made(self._workspace) else None
+            return self._keep(self._change().remove([str(name) for name in given], corpus))
+
+    def watch(self, *, poll_seconds: float = POLL_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> Watcher:
+        """Keep the index in step with the files from now on, in a thread of this process, until :meth:`close`.
+
+        Args:
+            poll_seconds: How often the names, sizes and times of the files are looked at.
+            settle_seconds: How long they must stay unchanged, so that a burst of changes is indexed once.
+
+        Returns:
+            The watcher, which is the same as before if one runs already.
+        """
+        with self._starting:
+            if self._watcher is None or not self._watcher.is_alive:
+                self._watcher = Watcher(
+                    lambda: name_state(self._workspace),
+                    self.index,
+                    poll_seconds=poll_seconds,
+                    settle_seconds=settle_seconds,
+                )
+                self._watcher.start()
+            return self._watcher
+
+    def status(self) -> LibraryStatus:
+        """Say how the library stands, and which files have changed since they were indexed; every file is hashed."""
+        from backstory.interfaces.library.status import read_status
+
+        return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
+
+    @cached_property
+    def _corpus(self) -> CorpusReader:
+        from backstory.interfaces.library.corpus import CorpusReader
+
+        return CorpusReader(self._workspace)
+
+    def _read_corpus(self) -> Corpus:
+        from backstory.interfaces.library.corpus import is_made
+
+        if not is_made(self._workspace):
+            raise NoIndexError(
+                f"nothing is indexed in {self._workspace.root} yet; put files into "
+                f"{self._workspace.documents_dir} and run `backstory add`, or with chats `backstory run`"
+            )
+        return self._corpus.read_mine()
+
+    def _change(self) -> Change:
+        from backstory.interfaces.library.mutations import Change
+
+        return Change(self._workspace, self._corpus, perf_counter())
+
+    def _keep(self, report: IndexReport) -> IndexReport:
+        self._last_failures = report.failures
+        return report
+
+    def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
+        note = self._stale.tell(snapshot.index.version, snapshot.revisions, snapshot.hidden)
+        return [note] if note else []

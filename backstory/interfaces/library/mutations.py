@@ -1,0 +1,188 @@
+"""What changes a library: files are read, texts are added, and both are removed, always by the pipeline's stages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from backstory.base.errors import InputError, NoIndexError, SearchIndexError
+from backstory.index.snapshot.opening import open_index
+from backstory.ingest.documents.sources import name_source
+from backstory.ingest.sources.added import add_source, readmit, remove_source
+from backstory.ingest.sources.roots import Source, find_covering, list_sources, require_apart
+from backstory.interfaces.library.added_texts import (
+    check_texts,
+    inspect_text,
+    locate_text,
+    read_text,
+    write_text,
+)
+from backstory.interfaces.library.corpus import Corpus, CorpusReader, is_made
+from backstory.interfaces.library.exclusions import exclude_document, require_excludable
+from backstory.interfaces.library.indexing import Indexing, Named, make_corpus, revisions_of
+from backstory.interfaces.library.names import resolve_path
+from backstory.interfaces.library.results import FileOutcome, IndexReport
+from backstory.pipeline.workspace import Workspace
+
+_ONLY_ITS_FILES = ("/*/",)
+"""Pattern that leaves out the folders in a folder."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a library.
+
+    Attributes:
+        workspace: The workspace.
+        reader: Reads its tables.
+        started: When the change began, by :func:`time.perf_counter`.
+    """
+
+    workspace: Workspace
+    reader: CorpusReader
+    started: float
+
+    def index(self, paths: Sequence[str | Path], *, recursive: bool) -> IndexReport:
+        """Read files and folders; see :meth:`backstory.interfaces.library.library.Library.index`."""
+        places = [resolve_path(path) for path in paths]
+        absent = next((path for path in places if not path.exists()), None)
+        if absent is not None:
+            raise InputError(
+                f"{absent} does not exist; name an existing file or folder", code="absent_file", path=absent
+            )
+        further = [path for path in places if find_covering(self.workspace, path) is None]
+        for path in further:
+            require_apart(self.workspace, path)
+        if recursive:
+            for source in self._list_flat(places):
+                readmit(self.workspace, source.name, _ONLY_ITS_FILES)
+        for path in further:
+            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
+        return self._make(Named(places))
+
+    def add(
+        self,
+        texts: Sequence[str],
+        ids: Sequence[str] | None,
+        metadata: Sequence[Mapping[str, Any]] | None,
+    ) -> IndexReport:
+        """Add texts; see :meth:`backstory.interfaces.library.library.Library.add`."""
+        tenant = self.workspace.settings.rag.tenant
+        checked = check_texts(texts, ids, metadata, tenant)
+        folder = self.workspace.documents_dir
+        for added in checked:
+            place = locate_text(folder, added.text_id)
+            if inspect_text(place) == "edited":
+                write_text(folder, added)  # raises, before any text is written
+            if not self._is_own(place, added.tenant):
+                raise InputError(
+                    f"the id {added.text_id!r} names a text that is not of the tenant {tenant!r}; choose another id",
+                    code="other_tenant",
+                    id=added.text_id,
+                    tenant=tenant,
+                )
+        return self._make(Named([write_text(folder, added).resolve() for added in checked]))
+
+    def remove(self, names: Sequence[str], corpus: Corpus | None) -> IndexReport:
+        """Remove texts, sources or documents; see :meth:`backstory.interfaces.library.library.Library.remove`."""
+        # Several names may mean the same file.
+        planned = list(dict.fromkeys(self._plan_removal(name, corpus) for name in names))
+        # A file of a source can be excluded only as long as the source is there.
+        planned.sort(key=lambda removal: removal.source is not None)
+        outcomes = [removal.carry_out(self.workspace) for removal in planned]
+        return self._make(Named((), outcomes), accept_removals=True)
+
+    def _plan_removal(self, name: str, corpus: Corpus | None) -> _Removal:
+        """Find what a name means, before anything is removed."""
+        folder = self.workspace.documents_dir
+        text = locate_text(folder, name)
+        if inspect_text(text) == "ours" and self._is_own(text):
+            return _Removal(file=text)
+        if source := self._find_source(name):
+            return _Removal(source=source)
+        if corpus is None:
+            raise InputError(f"nothing is called {name!r}; nothing is indexed yet")
+        row = corpus.find(name)
+        path = corpus.paths[row["document_id"]]
+        if (
+            path.is_relative_to(folder)
+            and locate_text(folder, path.stem) == path
+            and inspect_text(path) == "ours"
+        ):
+            return _Removal(file=path)
+        require_excludable(self.workspace, row["uri"])
+        return _Removal(uri=row["uri"], file=path)
+
+    def _is_own(self, file: Path, *others: str) -> bool:
+        """Say whether the text of a file, if there is one, is of the tenant of the settings or of one of others."""
+        tenant, added = self.workspace.settings.rag.tenant, read_text(file)
+        return tenant is None or added is None or added.tenant in (tenant, *others)
+
+    def _list_flat(self, places: Collection[Path]) -> list[Source]:
+        """List the sources among some places of which only the files are read, and not the folders in them."""
+        return [
+            source
+            for source in list_sources(self.workspace)
+            if source.is_added
+            and source.root.resolve() in places
+            and set(_ONLY_ITS_FILES) <= set(source.settings.exclude)
+        ]
+
+    def _find_source(self, name: str) -> Source | None:
+        try:
+            place = resolve_path(name)
+        except InputError:  # the name of a document need not be a path
+            place = None
+        sources = list_sources(self.workspace)
+        return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
+
+    def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
+        before = self._list_searched()
+        workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
+        embedded, failures = make_corpus(workspace)
+        if not is_made(self.workspace):
+            raise InputError("; ".join(failures))
+        return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
+
+    def _list_searched(self) -> dict[str, str]:
+        """Give the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
+        try:
+            with open_index(self.workspace.index) as index:
+                return dict(index.documents.select("uri", "revision").iter_rows())
+        except NoIndexError:
+            return {}
+        except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
+            return revisions_of(self.reader.read() if is_made(self.workspace) else None)
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """What a name means that is to be removed.
+
+    Attributes:
+        file: File of an added text, or of the document.
+        source: The source.
+        uri: Path of the document whose file is a person's.
+    """
+
+    file: Path | None = None
+    source: Source | None = None
+    uri: str | None = None
+
+    def carry_out(self, workspace: Workspace) -> FileOutcome:
+        """Delete the text, take the source out of the list, or exclude the file."""
+        folder = workspace.settings.documents.folder
+        if self.source is not None:
+            remove_source(workspace, self.source.name)
+            reason = f"the source {self.source.name} is not read any more; its files were left as they are"
+            return FileOutcome(path=str(self.source.root), status="removed", reason=reason)
+        if self.file is None:
+            raise ValueError("a removal of nothing")
+        if self.uri is not None:
+            reason = exclude_document(workspace, self.uri, self.file)
+            return FileOutcome(path=name_source(folder, self.uri), status="excluded", reason=reason)
+        self.file.unlink()
+        uri = self.file.relative_to(workspace.documents_dir).as_posix()
+        return FileOutcome(path=name_source(folder, uri), status="removed", reason="its file was deleted")

@@ -1,0 +1,210 @@
+"""Names that people give to documents -> documents. A part of a name is never taken for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.base.files.patterns import matches_glob
+from backstory.base.wording import name_some
+from backstory.ingest.documents.files import FolderListing, join_listings
+from backstory.ingest.documents.written import SOURCE_MARK, list_written, locate
+from backstory.ingest.sources.listing import list_documents
+from backstory.ingest.sources.roots import list_sources
+from backstory.pipeline.workspace import Workspace
+
+_SHOWN: Final = 80
+
+
+def resolve_path(path: str | Path, base: Path = Path()) -> Path:
+    """Give the absolute path of a file or folder, which need not be there, with links resolved.
+
+    Args:
+        path: The path, absolute or relative to ``base``; ``~`` is the home folder.
+        base: Folder of relative paths; the current folder by default.
+
+    Raises:
+        InputError: No file can have this path, or it cannot be looked at.
+    """
+    if not str(path).strip():
+        raise InputError("the path is blank; name a file or a folder", code="blank_text", name="path")
+    try:
+        found = (base / Path(path).expanduser()).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found.lstat()  # finds names that are too long, and folders that may not be entered
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(
+            f"{str(path)[:_SHOWN]!r} is no path that can be used ({reason}); name a file or a folder",
+            code="unusable_path",
+            path=path,
+        ) from error
+    return found
+
+
+_LISTED = 10
+_LEAST_ID = 6
+"""Fewest characters of the beginning of a document's id that name it."""
+
+
+@dataclass(frozen=True)
+class NamedDocument:
+    """A document by all its names.
+
+    Attributes:
+        document_id: Its id.
+        uri: Its path as the table ``documents`` has it.
+        title: Its title.
+        slug: Its slug.
+        path: Absolute path of its file.
+    """
+
+    document_id: str
+    uri: str
+    title: str
+    slug: str
+    path: Path
+
+
+def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocument:
+    """Find the one document of a name.
+
+    These are names, in this order: the id, the path as the tables have it, the path of the file (absolute, or relative
+    to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, and
+    the beginning of the id. The first kind of name that fits any document decides.
+
+    Args:
+        documents: All documents.
+        name: A name.
+
+    Raises:
+        InputError: No document has this name, or several have it; the message lists them.
+    """
+    if not name.strip():
+        raise InputError(
+            "the name of a document is blank; give its path, title or id", code="blank_text", name="name"
+        )
+    for is_named in _kinds_of_names(name):
+        found = [document for document in documents if is_named(document)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                f"{name!r} names {len(found)} documents: {_list(found)}; give the path of one of them",
+                code="ambiguous_document",
+                name=name,
+                uris=sorted(document.uri for document in found),
+            )
+    raise InputError(
+        f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document", name=name
+    )
+
+
+def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[NamedDocument]:
+    """Find the documents whose path matches a glob.
+
+    Args:
+        documents: All documents.
+        pattern: Names with ``*``, ``?`` and ``[]``, compared with the whole path; a part ``**`` stands for any number
+            of folders. A pattern without ``/`` is compared with the name of the file.
+
+    Raises:
+        InputError: The pattern is blank.
+    """
+    if not pattern.strip():
+        raise InputError(
+            "the pattern of paths is blank; write one such as notes/**/*.md",
+            code="blank_text",
+            name="pattern",
+        )
+    wanted = PurePosixPath(pattern).parts
+    if "/" not in pattern:
+        wanted = ("**", *wanted)
+    return [document for document in documents if matches_glob(PurePosixPath(document.uri).parts, wanted)]
+
+
+def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
+    parts = PurePosixPath(name).parts
+    real = _resolve(name)
+    folded = " ".join(name.split()).casefold()
+    yield lambda document: document.document_id == name
+    yield lambda document: document.uri == name
+    yield lambda document: document.path == real
+    yield lambda document: PurePosixPath(document.uri).parts[-len(parts) :] == parts
+    yield lambda document: document.slug == name
+    yield lambda document: " ".join(document.title.split()).casefold() == folded
+    yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
+
+
+def _resolve(name: str) -> Path | None:
+    """Give the path of a name that can be one."""
+    try:
+        return resolve_path(name)
+    except InputError:
+        return None
+
+
+def _list(documents: Sequence[NamedDocument]) -> str:
+    return name_some([document.uri for document in documents], _LISTED)
+
+
+def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
+    if not documents:
+        return "; the library holds no document"
+    names = {PurePosixPath(document.uri).name: document for document in documents}
+    names |= {document.title: document for document in documents} | {
+        document.uri: document for document in documents
+    }
+    close = get_close_matches(name, names, n=3, cutoff=0.6)
+    close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
+    found = list({names[other].document_id: names[other] for other in close}.values())
+    return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"
+
+
+def list_all_files(workspace: Workspace) -> FolderListing:
+    """List the files as the pipeline does, with those of the written posts if they are documents, too."""
+    listing = list_documents(workspace, workspace.list_other_parts())
+    if not workspace.feeds_back:
+        return listing
+    return join_listings(listing, list_written(workspace.posts_dir, workspace.settings.writers.folder))
+
+
+def make_locator(workspace: Workspace) -> Callable[[str], Path]:
+    """Make a function that gives the absolute path of a document's file, whether the file is there or not.
+
+    Args:
+        workspace: The workspace, whose sources are read once.
+    """
+    roots = {source.name: source.root for source in list_sources(workspace)}
+
+    def locate_file(uri: str) -> Path:
+        name, mark, below = uri.partition(SOURCE_MARK)
+        root = roots.get(name) if mark else None
+        if root is None:
+            return workspace.root / locate(uri, workspace.settings.documents.folder)
+        return root.with_name(below) if root.is_file() else root / below
+
+    return locate_file
+
+
+def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedDocument]:
+    """Give documents by all their names.
+
+    Args:
+        workspace: The workspace.
+        documents: Their ``document_id``, ``uri``, ``title`` and ``slug``.
+    """
+    locate_file = make_locator(workspace)
+    return [
+        NamedDocument(document_id, uri, title, slug, locate_file(uri))
+        for document_id, uri, title, slug in documents.select(
+            "document_id", "uri", "title", "slug"
+        ).iter_rows()
+    ]

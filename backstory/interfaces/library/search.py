@@ -1,0 +1,261 @@
+"""Search the index for queries; the same path serves the CLI, MCP and the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.index.calibration import find_threshold
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex
+from backstory.interfaces.library.expansion import expand_question, main_stemmer
+from backstory.interfaces.library.filters import Depth, SearchFilters, admit
+from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
+from backstory.interfaces.library.snapshots import OpenSnapshot
+from backstory.interfaces.library.text_positions import cite
+from backstory.models.embeddings.embed import embed_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """How questions are searched for.
+
+    Attributes:
+        top_k: Most hits of a question; None leaves it to ``depth``.
+        filters: Which documents and pages may be found.
+        mode: How hits are ordered; None for the setting ``rag.ranking``.
+        expand: Whether several search keys are made of a question.
+        rerank: Whether the reranker of the settings orders the hits.
+        depth: The policy of depth.
+
+    Raises:
+        InputError: ``top_k`` is below 1.
+    """
+
+    top_k: int | None
+    filters: SearchFilters
+    mode: Mode | None
+    expand: bool
+    rerank: bool
+    depth: Depth
+
+    def __post_init__(self) -> None:
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(f"top_k {self.top_k} must be at least 1")
+        if self.mode not in (None, "hybrid", "dense", "keyword"):
+            raise InputError(
+                f"mode {self.mode!r} is not known; use hybrid, dense or keyword",
+                code="unknown_value",
+                name="mode",
+                value=self.mode,
+            )
+
+
+def search(
+    snapshot: OpenSnapshot, questions: Sequence[str], plan: SearchPlan, notes: Sequence[str] = ()
+) -> list[SearchAnswer]:
+    """Search for questions in one snapshot.
+
+    Args:
+        snapshot: The open snapshot.
+        questions: The questions, none blank.
+        plan: How to search.
+        notes: What every answer says beside its own notes.
+
+    Returns:
+        One answer per question.
+
+    Raises:
+        InputError: A question is blank, a name fits no document or several, or there is no reranker.
+        EmbeddingInputError: A question is longer than the model's input.
+        ModelError: The reranker could not be used.
+    """
+    for question in questions:
+        if not question.strip():
+            raise InputError("the question is blank; give some words to look for")
+    keys = [list_keys(snapshot.index, question, expand=plan.expand) for question in questions]
+    together = [key for some in keys for key in some]
+    settings = snapshot.workspace.settings.rag
+    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
+    filters = admit(plan.filters, settings, documents, len(together))
+    searched = _Searched(snapshot, plan, [*notes, *filter(None, [snapshot.served.degraded])])
+    if filters is None or not snapshot.index.rows:
+        return [
+            searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
+        ]
+    admitted = _count_admitted(snapshot.index, filters)
+    if not admitted:
+        return [
+            searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
+        ]
+    wanted = plan.top_k or plan.depth.count_hits(admitted)
+    result = _search_keys(snapshot, together, plan, filters, wanted)
+    hits = _fuse(result.hits, keys)
+    described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
+    return [
+        searched.answer(question, some, found, described, wanted, admitted, result)
+        for question, some, found in zip(questions, keys, hits, strict=True)
+    ]
+
+
+def list_keys(index: SearchIndex, question: str, *, expand: bool) -> tuple[str, ...]:
+    """List the search keys of a question: the question, and others if it is to be expanded."""
+    if not expand:
+        return (question,)
+    return expand_question(question, main_stemmer(index))
+
+
+def _count_admitted(index: SearchIndex, filters: Filters) -> int:
+    """Count the chunks that the filters admit; all keys have the same time."""
+    return index.count_admitted(replace(filters, as_of=filters.as_of and filters.as_of[:1]))
+
+
+def _search_keys(
+    snapshot: OpenSnapshot, keys: Sequence[str], plan: SearchPlan, filters: Filters, wanted: int
+) -> SearchResult:
+    """Search for all keys at once. Known vectors come from the cache."""
+    workspace = snapshot.workspace
+    settings = workspace.settings
+    embedded = embed_texts(workspace.embedder, keys, task="query", cache=workspace.embeddings)
+    rag = settings.rag
+    request = SearchRequest(
+        top_k=max(wanted, settings.rerank.candidates) if plan.rerank else wanted,
+        mode=rag.mode,
+        ranking=plan.mode or rag.ranking,
+        keyword_weight=snapshot.index.calibration.overridden_by(rag).keyword_weight,
+        keyword_terms=rag.keyword_terms,
+        filters=filters,
+        nprobe=rag.nprobe,
+        overfetch=rag.overfetch,
+    )
+    return snapshot.index.search(embedded.vectors, request, texts=list(keys))
+
+
+def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
+    """Give for each question its chunks, each once, with the best score that any of its keys has for it."""
+    owners = [(question, key) for question, some in enumerate(keys) for key in some]
+    best: list[dict[str, dict[str, Any]]] = [{} for _ in keys]
+    for row in hits.iter_rows(named=True):
+        question, key = owners[row["query"]]
+        known = best[question].get(row["chunk_id"])
+        if known is None or row["score"] > known["score"]:
+            best[question][row["chunk_id"]] = {**row, "key": key}
+    return [
+        sorted(
+            found.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
+        )
+        for found in best
+    ]
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What the answers to all questions of a search share."""
+
+    snapshot: OpenSnapshot
+    plan: SearchPlan
+    notes: Sequence[str]
+
+    def answer(
+        self,
+        question: str,
+        keys: tuple[str, ...],
+        found: list[dict[str, Any]],
+        described: Mapping[str, Mapping[str, Any]],
+        wanted: int,
+        admitted: int,
+        result: SearchResult,
+    ) -> SearchAnswer:
+        notes, reranked = list(self.notes), False
+        if self.plan.rerank:
+            from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
+
+            found, reranked, note = rerank_hits(self.snapshot.workspace, question, found, described)
+            notes += [note] if note else []
+        found = found[:wanted]
+        texts = [str(described[row["chunk_id"]]["text"]) for row in found]
+        shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)
+        threshold = self._threshold
+        hits = tuple(
+            make_hit(place, row, described[row["chunk_id"]], threshold)
+            for place, row in enumerate(found[:shown], start=1)
+        )
+        return SearchAnswer(
+            query=question,
+            keys=keys,
+            mode=self._mode,
+            hits=hits,
+            corpus_chunks=admitted,
+            depth=wanted,
+            left_out=len(found) - shown,
+            weak=sum(not hit.above_threshold and hit.keywords is None for hit in hits),
+            min_similarity=threshold,
+            engine=result.engine,
+            reason=result.reason if found else "no chunk shares a word with the question",
+            reranked=reranked,
+            index_version=self.snapshot.index.version,
+            degraded=self.snapshot.served.degraded,
+            notes=tuple(notes),
+        )
+
+    def answer_nothing(self, question: str, keys: tuple[str, ...]) -> SearchAnswer:
+        """Answer where no chunk meets the filters."""
+        return SearchAnswer(
+            query=question,
+            keys=keys,
+            mode=self._mode,
+            hits=(),
+            corpus_chunks=0,
+            depth=self.plan.top_k or self.plan.depth.count_hits(0),
+            left_out=0,
+            weak=0,
+            min_similarity=self._threshold,
+            engine="none",
+            reason="no chunk meets the filters" if self.snapshot.index.rows else "the index holds no chunk",
+            reranked=False,
+            index_version=self.snapshot.index.version,
+            degraded=self.snapshot.served.degraded,
+            notes=tuple(self.notes),
+        )
+
+    @property
+    def _mode(self) -> Mode:
+        return self.plan.mode or self.snapshot.workspace.settings.rag.ranking
+
+    @property
+    def _threshold(self) -> float:
+        workspace = self.snapshot.workspace
+        return find_threshold(workspace.settings.rag, workspace.embedder, self.snapshot.index.calibration)
+
+
+def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], threshold: float) -> Hit:
+    """Make a hit of a row of the search, and of the description of its chunk."""
+    pages = None if chunk["page_start"] is None else (chunk["page_start"], chunk["page_end"])
+    first_line, last_line = chunk.get("line_start"), chunk.get("line_end")
+    lines = None if first_line is None or last_line is None else (first_line, last_line)
+    characters = (chunk["char_start"], chunk["char_end"])
+    return Hit(
+        rank=rank,
+        score=row["score"],
+        cosine=row["similarity"],
+        keywords=row["keyword_score"],
+        above_threshold=row["similarity"] >= threshold,
+        key=row["key"],
+        **{
+            name: chunk[name]
+            for name in (
+                *("chunk_id", "document_id", "revision", "uri", "title", "slug", "kind", "tenant", "heading"),
+                *("page_start", "page_end", "char_start", "char_end", "text"),
+            )
+        },
+        tags=tuple(chunk["tags"]),
+        date=chunk["published_at"],
+        line_start=first_line,
+        line_end=last_line,
+        cite=cite(chunk["uri"], pages=pages, lines=lines, characters=characters),
+    )

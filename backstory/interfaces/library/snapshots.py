@@ -1,0 +1,164 @@
+"""The snapshot that answers: kept open between questions, and exchanged when another one is published."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Self
+
+from backstory.base.errors import StaleIndexWarning
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.publication import current_version
+from backstory.ingest.documents.files import list_foreign
+from backstory.interfaces.library.names import NamedDocument, name_documents
+from backstory.pipeline.query_index import QueryIndex, open_for_queries
+from backstory.pipeline.workspace import Workspace
+
+_KEPT_DESCRIPTIONS: Final = 4096
+"""Descriptions of chunks that an open snapshot keeps, a few megabytes."""
+
+
+@dataclass
+class OpenSnapshot:
+    """An open snapshot, which answers any number of threads.
+
+    Attributes:
+        served: The index, and the settings that fit it.
+        published: Version that was published when it was opened.
+        held: Closes it, and what is kept open with it.
+        readers: Number of those who read it now.
+        is_retired: Whether the last reader closes it.
+        described: Recently used chunk descriptions, by chunk id (bounded).
+        lock: Guards ``described``.
+    """
+
+    served: QueryIndex
+    published: str | None
+    held: ExitStack
+    readers: int = field(default=0, init=False)
+    is_retired: bool = field(default=False, init=False)
+    described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @classmethod
+    def open(cls, workspace: Workspace, published: str | None) -> Self:
+        """Open the published snapshot, and keep the cache of vectors open with it.
+
+        Raises:
+            BackstoryError: See :func:`backstory.pipeline.query_index.open_for_queries`.
+        """
+        served = open_for_queries(workspace)
+        held = ExitStack()
+        held.callback(served.index.close)
+        held.enter_context(served.workspace.embeddings.connected())
+        return cls(served, published, held)
+
+    @property
+    def index(self) -> SearchIndex:
+        """The open index."""
+        return self.served.index
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, with the embedder of the index."""
+        return self.served.workspace
+
+    def describe(self, chunk_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Describe chunks by id, as :meth:`~backstory.index.search.SearchIndex.describe`, and cache the most recent."""
+        with self.lock:
+            unknown = [chunk_id for chunk_id in dict.fromkeys(chunk_ids) if chunk_id not in self.described]
+            if len(self.described) + len(unknown) > _KEPT_DESCRIPTIONS:
+                self.described.clear()
+                unknown = list(dict.fromkeys(chunk_ids))
+            if unknown:
+                rows = self.index.describe(unknown).iter_rows(named=True)
+                self.described.update({row["chunk_id"]: row for row in rows})
+            return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
+
+    def name_documents(self, tenant: str | None) -> list[NamedDocument]:
+        """Give the documents by all their names.
+
+        Args:
+            tenant: Only those of this tenant; None for the setting ``rag.tenant``, which may be none.
+        """
+        wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
+        return self._documents if wanted is None else self._documents_by_tenant.get(wanted, [])
+
+    @cached_property
+    def revisions(self) -> Mapping[str, str]:
+        """The revision of each document by its uri."""
+        return dict(self.index.documents.select("uri", "revision").iter_rows())
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The uris of documents of other tenants than that of the settings, which may be none."""
+        return list_foreign(self.index.documents, self.workspace.settings.rag.tenant)
+
+    @cached_property
+    def _documents(self) -> list[NamedDocument]:
+        return name_documents(self.workspace, self.index.documents)
+
+    @cached_property
+    def _documents_by_tenant(self) -> dict[str, list[NamedDocument]]:
+        owned: dict[str, list[NamedDocument]] = {}
+        for tenant, document in zip(self.index.documents["tenant"], self._documents, strict=True):
+            owned.setdefault(tenant, []).append(document)
+        return owned
+
+
+class Snapshots:
+    """Opens the published snapshot once, and lets each reader keep the one that it began with."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._current: OpenSnapshot | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenSnapshot]:
+        """Open the published snapshot, which stays open and unchanged while it is used.
+
+        Raises:
+            BackstoryError: See :func:`backstory.pipeline.query_index.open_for_queries`.
+        """
+        snapshot = self._take()
+        try:
+            yield snapshot
+        finally:
+            self._give_back(snapshot)
+
+    def close(self) -> None:
+        """Close the snapshot as soon as nobody reads it; the next reader opens it again."""
+        with self._lock:
+            self._retire()
+
+    def _take(self) -> OpenSnapshot:
+        with self._lock:
+            published = current_version(self._workspace.index)
+            # A damaged snapshot is built again under the same version.
+            current = self._current
+            if current is None or current.published != published or current.served.degraded is not None:
+                # The damage of a snapshot is told in every answer, not as a warning of the first one.
+                with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
+                    opened = OpenSnapshot.open(self._workspace, published)
+                self._retire()
+                self._current = current = opened
+            current.readers += 1
+            return current
+
+    def _give_back(self, snapshot: OpenSnapshot) -> None:
+        with self._lock:
+            snapshot.readers -= 1
+            if snapshot.is_retired and not snapshot.readers:
+                snapshot.held.close()
+
+    def _retire(self) -> None:
+        retired, self._current = self._current, None
+        if retired is not None:
+            retired.is_retired = True
+            if not retired.readers:
+                retired.held.close()

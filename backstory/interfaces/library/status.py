@@ -1,0 +1,75 @@
+"""Status of a library: indexed, pending, failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from backstory.base.errors import BackstoryError
+from backstory.index.snapshot.history import read_history
+from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.corpus import Corpus, CorpusReader, is_made
+from backstory.interfaces.library.freshness import find_stale_partitions
+from backstory.interfaces.library.results import LibraryStatus
+from backstory.interfaces.library.watching import Watcher
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.locks import is_running
+
+
+def read_status(
+    workspace: Workspace, reader: CorpusReader, failures: Sequence[str], watcher: Watcher | None
+) -> LibraryStatus:
+    """Read how a library stands.
+
+    Args:
+        workspace: The workspace.
+        reader: Reads its tables.
+        failures: What the last indexing of this process left broken.
+        watcher: What keeps the index in step with the files; None if nothing does.
+    """
+    version = current_version(workspace.index) or None
+    corpus = mine = None
+    reason = "; ".join(failures) or (watcher.error if watcher else None)
+    try:
+        corpus, mine = (reader.read(), reader.read_mine()) if is_made(workspace) else (None, None)
+        pending = find_stale_partitions(workspace, corpus)
+    except BackstoryError as error:
+        reason, pending = str(error), []
+    is_broken = reason is not None
+    if is_running(workspace.tables) or (watcher is not None and watcher.busy):
+        state, reason = "indexing", reason or "a run of this workspace is under way"
+    elif is_broken:
+        state = "error"
+    elif version is None:
+        state, reason = "idle", "nothing is indexed yet"
+    else:
+        state = "ready"
+        waiting = f"changes that wait for the next indexing: {len(pending)}"
+        reason = waiting if pending else _tell_hidden(corpus, mine)
+    return LibraryStatus(
+        state=state,
+        reason=reason,
+        root=str(workspace.root),
+        folder=str(workspace.documents_dir),
+        documents=0 if mine is None else mine.documents.height,
+        chunks=0 if mine is None else sum(mine.chunk_counts.values()),
+        pending=tuple(name for name in pending if mine is None or name not in mine.hidden),
+        unread=0 if mine is None else len(mine.list_unread()),
+        index_version=version,
+        embedder=workspace.embedder.id,
+        last_sync=(watcher.last_sync if watcher else None) or _last_publication(workspace, version),
+        watching=watcher is not None and watcher.is_alive,
+    )
+
+
+def _tell_hidden(corpus: Corpus | None, mine: Corpus | None) -> str | None:
+    """Say why a library is empty though documents are indexed."""
+    if corpus is None or mine is None or corpus.documents.is_empty() or not mine.documents.is_empty():
+        return None
+    tenant = corpus.workspace.settings.rag.tenant
+    return f"no document states the tenant {tenant!r} of the setting rag.tenant, so that none is searched"
+
+
+def _last_publication(workspace: Workspace, version: str | None) -> datetime | None:
+    moments = [one.moment for one in read_history(workspace.index) if one.version == version]
+    return moments[-1] if moments else None

@@ -1,0 +1,99 @@
+"""The summary of one document of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.corpus import Corpus, place_text
+from backstory.interfaces.library.freshness import tell_change
+from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
+from backstory.interfaces.library.text_positions import PlacedText, cite
+from backstory.text.chunking.pages import Pages
+from backstory.writing.summaries.prompt import list_pages
+from backstory.writing.summaries.request import STYLES, Source
+from backstory.writing.summaries.summarizing import DocumentSummary, SectionOutcome, name_section, summarize
+
+
+def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) -> Summary:
+    """Summarize a document by the summarizer of the settings.
+
+    Args:
+        corpus: The documents.
+        name: Name of the document.
+        style: ``brief``, ``detailed`` or ``bullets``.
+        max_words: Most words of a section, at least 1.
+
+    Raises:
+        InputError: No document has this name or several have it, or an argument is out of its range.
+        ModelError: The model could not be used at all.
+        BudgetExhaustedError: A budget is used up, and no section was summarized.
+    """
+    if style not in STYLES:
+        raise InputError(f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}")
+    if max_words < 1:
+        raise InputError(f"max_words_per_section is {max_words}; it must be at least 1")
+    row = corpus.find(name)
+    placed, document = place_text(row), corpus.describe(row)
+    source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision)
+    summarizer = corpus.workspace.summarizer
+    made = summarize(source, summarizer, style, max_words)
+    changed = tell_change(corpus.workspace, document.uri, document.revision)
+    sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
+    return Summary(
+        document=document,
+        style=style,
+        summary=made.text,
+        status=made.status,
+        reasons=tuple(_list_reasons(made)),
+        total_words=made.words,
+        max_words_per_section=max_words,
+        sections=len(sections),
+        sections_processed=sum(section.status == "success" for section in sections),
+        section_summaries=sections,
+        citations=tuple(_list_citations(made, sections, document)),
+        model=summarizer.id,
+        notes=tuple(note for note in (document.note, changed) if note),
+    )
+
+
+def _describe(outcome: SectionOutcome, document: DocumentEntry, placed: PlacedText) -> SectionSummary:
+    section = outcome.section
+    first, last = section.pages or (None, None)
+    return SectionSummary(
+        section=section.number,
+        heading=section.heading,
+        page_start=first,
+        page_end=last,
+        char_start=section.start,
+        char_end=section.end,
+        words=section.words,
+        summary=outcome.summary or "",
+        status="failed" if outcome.summary is None else "success",
+        reason=outcome.reason,
+        cite=cite(
+            document.uri,
+            pages=section.pages,
+            lines=(placed.line_of(section.start), placed.line_of(max(section.start, section.end - 1))),
+            characters=(section.start, section.end),
+        ),
+    )
+
+
+def _list_reasons(made: DocumentSummary) -> list[str]:
+    reasons = [
+        f"{name_section(outcome.section)}: {outcome.reason}"
+        for outcome in made.sections
+        if outcome.summary is None
+    ]
+    if made.combining is not None:
+        reasons.append(f"the sections stand one after the other, not as one summary: {made.combining}")
+    return reasons
+
+
+def _list_citations(
+    made: DocumentSummary, sections: Sequence[SectionSummary], document: DocumentEntry
+) -> list[str]:
+    if pages := list_pages(made.text):
+        return [cite(document.uri, pages=(page, page), characters=(0, 0)) for page in pages]
+    return [section.cite for section in sections if section.status == "success"]

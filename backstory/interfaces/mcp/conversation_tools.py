@@ -1,0 +1,144 @@
+"""Tools over conversations: what covers a text or a window, what nothing covers, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Annotated, Any, Final
+
+from mcp.server.mcpserver import MCPServer
+from pydantic import BaseModel, ConfigDict, Field
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation, Verdict
+from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
+from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
+from backstory.interfaces.mcp.results import Coverage, UncoveredPart, WindowEntry, WindowList
+from backstory.interfaces.mcp.tool_hints import READS
+from backstory.operations.inspection.windows import list_windows as read_windows
+from backstory.text.prompts.entries import cut_line
+
+_SHARE_OF_CONTEXT: Final = 2
+"""The passages take at most one token in so many; the rest is for parts and documents."""
+_PART_CHARACTERS: Final = 160
+_MORE: Final = "give a larger max_tokens, or less text"
+
+Most = Annotated[int | None, Field(ge=1, le=100)]
+
+
+class CoverFilters(BaseModel):
+    """Which documents may serve; a list that is empty does not restrict. The tenant is that of the settings."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    documents: list[str] = Field(default=[], description="Paths, titles or ids.")
+    paths: list[str] = Field(default=[], description="Globs of paths, such as notes/**/*.md.")
+    kinds: list[str] = Field(default=[], description="Kinds, such as post.")
+    tags: list[str] = Field(default=[], description="Tags, at least one of which a document has.")
+
+
+def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
+    """Offer the tools."""
+
+    @server.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
+    def cover_conversation(
+        text: str | None = None,
+        window_id: str | None = None,
+        k: Most = None,
+        as_of: datetime | None = None,
+        filters: CoverFilters | None = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> Coverage:
+        """Divide a whole message, chat or draft into its parts, and say which documents serve which part.
+
+        Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
+        part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
+        with the parts that each serves, and in `uncovered` the parts that nothing serves: for those, say that the
+        documents do not tell. k is the number of passages. as_of, a time with a zone, hides documents that were
+        published later.
+        """
+        if (text is None) == (window_id is None):
+            raise InputError("give either text or window_id; list_windows names the windows")
+        wanted = filters or CoverFilters()
+        options: dict[str, Any] = {
+            "format": FORMAT,
+            "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
+            "top_k": k,
+            "as_of": as_of,
+            "filters": SearchFilters(**wanted.model_dump()),
+        }
+        if text is not None:
+            return _cover(library.context(text, **options), None, max_tokens)
+        answer = library.window_context(str(window_id), **options)
+        return _cover(answer, answer.query, max_tokens)
+
+    @server.tool(title="Why a document is, or is not, in a context", annotations=READS)
+    def explain(
+        window_id: str, document: str | None = None, max_tokens: MaxTokens = DEFAULT_TOKENS
+    ) -> Explanation:
+        """Say why documents are, or are not, in the context of a window; or why one document is, or is not."""
+        found = library.explain(window_id, document)
+        return cut_list(
+            found,
+            "documents",
+            max_tokens,
+            told_in="cut",
+            remedy="name one document, or give a larger max_tokens",
+        )
+
+    @server.tool(title="List the windows of the chats", annotations=READS)
+    def list_windows(
+        first: date | None = None,
+        last: date | None = None,
+        limit: Annotated[int, Field(ge=1, le=500)] = 50,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> WindowList:
+        """List windows of the indexed chats, the latest first, with how well documents cover them."""
+        rows = read_windows(library.workspace, first=first, last=last)
+        latest = rows[::-1]
+        listed = WindowList(
+            windows=tuple(
+                WindowEntry(
+                    documents=row["kept_count"],
+                    **{
+                        name: row[name]
+                        for name in (
+                            *("window_id", "conversation_id", "started_at", "ended_at", "message_count"),
+                            *("status", "coverage"),
+                        )
+                    },
+                )
+                for row in latest[:limit]
+            ),
+            count=len(rows),
+        )
+        return cut_list(
+            listed, "windows", max_tokens, told_in="cut", remedy="give other days, or a larger max_tokens"
+        )
+
+
+def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
+    """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
+    coverage = Coverage(
+        **{name: getattr(answer, name) for name in Verdict.model_fields},
+        window_id=window_id,
+        part_count=len(answer.parts),
+        uncovered=tuple(
+            UncoveredPart(part=part.part, text=cut_line(part.text, _PART_CHARACTERS))
+            for part in _list_uncovered(answer.parts)
+        ),
+        documents=answer.documents,
+        parts=tuple(
+            part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
+        ),
+        context=quote_passages(answer),
+    )
+    for rows in ("parts", "documents", "uncovered"):
+        coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)
+    return coverage
+
+
+def _list_uncovered(parts: Sequence[ContextPart]) -> list[ContextPart]:
+    return [part for part in parts if not part.citations]

@@ -1,0 +1,155 @@
+"""The ten tools over documents that people know from elsewhere, as tools of the server."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from pydantic import Field
+
+from backstory.interfaces.agents import document_answers
+from backstory.interfaces.agents.document_results import (
+    DumpedDocument,
+    IndexedDirectory,
+    IndexedDocument,
+    ListedDocuments,
+    PatternResult,
+    QueryResult,
+    RagStatus,
+    SummarizedDocument,
+)
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Judgement, Style
+from backstory.interfaces.mcp.limits import (
+    DEFAULT_TOKENS,
+    MaxTokens,
+    count_tokens,
+    cut_list,
+    cut_matches,
+    cut_text,
+)
+from backstory.interfaces.mcp.progress import work
+from backstory.interfaces.mcp.tool_hints import ASKS, INDEXES, READS, WRITES
+from backstory.settings.writers import MAX_WORDS
+
+_FEWER = "ask a narrower question, or give a larger max_tokens"
+
+
+def add_document_tools(server: MCPServer[Any], library: Library) -> None:
+    """Offer the tools that only read."""
+
+    @server.tool(title="Search the documents", annotations=READS)
+    def query_documents(
+        query: str, debug: bool = False, max_tokens: MaxTokens = DEFAULT_TOKENS
+    ) -> QueryResult:
+        """Search all documents for a question, by several search keys, and get passages with file and page.
+
+        Ask one thing at a time; for a long text use cover_conversation. With debug, the hits of each key are told.
+        """
+        found = document_answers.query(library, query, debug=debug)
+        return cut_list(found, "chunks", max_tokens, told_in="message", remedy=_FEWER)
+
+    @server.tool(title="Search one document", annotations=READS)
+    def query_specific_file(
+        file_path: str, query: str, max_tokens: MaxTokens = DEFAULT_TOKENS
+    ) -> QueryResult:
+        """Search one document, named by its path, title, slug or id. A part of a name is no name."""
+        found = document_answers.query(library, query, document=file_path)
+        return cut_list(found, "chunks", max_tokens, told_in="message", remedy=_FEWER)
+
+    @server.tool(title="Find a pattern", annotations=READS)
+    def search_indexed_chunks(
+        pattern: str,
+        regex: bool = False,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> PatternResult:
+        """Find every place in the documents that a text, or a regular expression, matches: file, page and line.
+
+        At most 100 matches are given at a time; count is the number of all.
+        """
+        found = document_answers.search_pattern(library, pattern, regex=regex, offset=offset)
+        cut = cut_matches(found, max_tokens, told_in="message", offset=offset)
+        return cut.model_copy(update={"showing": len(cut.matches)})
+
+    @server.tool(title="Judge retrieved text", annotations=READS)
+    def evaluate_retrieval(question: str, retrieved_info: str) -> Judgement:
+        """Judge, without a language model, whether retrieved text answers a question, before answering from it."""
+        return document_answers.judge_retrieval(library, question, retrieved_info)
+
+    @server.tool(title="List the documents", annotations=READS)
+    def list_indexed_documents(max_tokens: MaxTokens = DEFAULT_TOKENS) -> ListedDocuments:
+        """List the documents that are searched, with type, size, pages and chunks."""
+        return cut_list(
+            document_answers.list_indexed(library),
+            "documents",
+            max_tokens,
+            told_in="message",
+            remedy="the tool documents gives them page by page",
+        )
+
+    @server.tool(title="Summarize a document", annotations=ASKS)
+    async def summarize_document(
+        file_path: str,
+        context: Context,
+        summary_type: Style = "detailed",
+        max_words_per_section: Annotated[int, Field(ge=1)] = MAX_WORDS,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> SummarizedDocument:
+        """Summarize a document section by section: brief, detailed, or as bullets.
+
+        Without a model in the settings, the summary consists of sentences of the document.
+        """
+        made = await work(
+            context,
+            partial(document_answers.summarize, library, file_path, summary_type, max_words_per_section),
+        )
+        return _cut_summary(made, max_tokens)
+
+    @server.tool(title="State of the index", annotations=READS)
+    def rag_status() -> RagStatus:
+        """Say how many documents are searched, by which model, and which files have changed since."""
+        return document_answers.tell_status(library)
+
+
+def _cut_summary(made: SummarizedDocument, max_tokens: int) -> SummarizedDocument:
+    """Cut the sections of a summary, and then the summary itself."""
+    remedy = "a larger max_tokens, or brief as summary_type, gives more"
+    cut = cut_list(made, "section_summaries", max_tokens, told_in="message", remedy=remedy)
+    if count_tokens(cut) <= max_tokens:
+        return cut
+    told = cut.model_copy(update={"message": f"{cut.message}; the summary was cut, too"})
+    shortened = cut_text(
+        cut.summary, max_tokens, lambda text: count_tokens(told.model_copy(update={"summary": text}))
+    )
+    return told.model_copy(update={"summary": shortened})
+
+
+def add_writing_tools(server: MCPServer[Any], library: Library) -> None:
+    """Offer the tools that read new files into the index, or write texts into files."""
+
+    @server.tool(title="Index a file", annotations=INDEXES)
+    async def index_document(file_path: str, context: Context) -> IndexedDocument:
+        """Read a file into the index. A file that has changed since is indexed again."""
+        return await work(context, partial(document_answers.index_file, library, file_path))
+
+    @server.tool(title="Index a folder", annotations=INDEXES)
+    async def index_directory(
+        directory_path: str,
+        context: Context,
+        recursive: bool = False,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> IndexedDirectory:
+        """Read the files of a folder into the index, and say of each what became of it."""
+        done = await work(
+            context, partial(document_answers.index_folder, library, directory_path, recursive=recursive)
+        )
+        for rows in ("skipped_files", "indexed_files", "noted_files", "failed_files"):
+            done = cut_list(done, rows, max_tokens, told_in="message", remedy="the counts are of all files")
+        return done
+
+    @server.tool(title="Write a document's text into a file", annotations=WRITES)
+    def dump_document(file_name: str, output_path: str | None = None) -> DumpedDocument:
+        """Write the text of a document into a file that does not exist yet, by default in a folder for such texts."""
+        return document_answers.dump(library, file_name, output_path)

@@ -1,0 +1,138 @@
+"""Tools that search and read documents: two in the shapes of chat connectors, three with the library's own results."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from mcp.server.mcpserver import MCPServer
+from pydantic import Field
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import DocumentFacts, GrepAnswer, LibraryStatus
+from backstory.interfaces.mcp.limits import (
+    DEFAULT_TOKENS,
+    MaxTokens,
+    count_tokens,
+    cut_list,
+    cut_matches,
+    cut_text,
+)
+from backstory.interfaces.mcp.results import (
+    DocumentPage,
+    Fetched,
+    FetchedMetadata,
+    FoundDocument,
+    FoundDocuments,
+)
+from backstory.interfaces.mcp.tool_hints import READS
+
+_MOST_FOUND: Final = 10
+_MOST_UNREAD: Final = 50
+
+
+def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
+    """Offer the tools."""
+
+    @server.tool(title="Search (connectors)", annotations=READS)
+    def search(query: str) -> FoundDocuments:
+        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool.
+
+        The nearest documents are given, best first, also where none of them is near.
+        """
+        answer = library.search(query, expand=True)
+        found = {hit.document_id: hit.title for hit in reversed(answer.hits)}
+        return FoundDocuments(
+            results=tuple(
+                FoundDocument(id=document_id, title=title, url=address(document_id))
+                for document_id, title in list(reversed(found.items()))[:_MOST_FOUND]
+            ),
+            degraded=answer.degraded,
+        )
+
+    @server.tool(title="Fetch (connectors)", annotations=READS)
+    def fetch(
+        id: str,  # noqa: A002 - the name that connectors send
+        start: Annotated[int, Field(ge=0, description="Character to begin at.")] = 0,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> Fetched:
+        """Read a document by the id that search gave, or by its path, from a character on."""
+        return _fetch(library, id, start, max_tokens)
+
+    @server.tool(title="Find a pattern, with citations", annotations=READS)
+    def grep(
+        pattern: str,
+        regex: bool = False,
+        ignore_case: bool = True,
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> GrepAnswer:
+        """Find every place that a text, or a regular expression, matches, each with the string to cite it by."""
+        found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
+        return cut_matches(found, max_tokens, told_in="notes", offset=offset)
+
+    @server.tool(title="Documents, and what was not read", annotations=READS)
+    def documents(
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Annotated[int, Field(ge=1, le=200)] = 50,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
+    ) -> DocumentPage:
+        """List the documents with all that is known of each, and the files that were not read, with the reasons."""
+        listed = library.documents()
+        page = DocumentPage(
+            documents=listed.documents[offset : offset + limit],
+            count=listed.count,
+            chunks=listed.chunks,
+            unread=listed.unread[:_MOST_UNREAD],
+            unread_count=len(listed.unread),
+        )
+        remedy = "a larger offset gives the others, or a larger max_tokens more at a time"
+        cut = cut_list(page, "documents", max_tokens, told_in="cut", remedy=remedy)
+        return cut_list(cut, "unread", max_tokens, told_in="cut", remedy="`backstory documents` lists all")
+
+    @server.tool(title="State of the library", annotations=READS)
+    def status() -> LibraryStatus:
+        """Say how the library stands: its state with the reason, and the files that have changed since."""
+        remedy = "indexing reads them all"
+        return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
+
+
+def address(document_id: str) -> str:
+    """Give the address of a document as a resource of the server."""
+    return f"backstory://document/{document_id}"
+
+
+def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
+    found = library.text(name.removeprefix(address("")))
+    entry = found.document
+    if start and start >= len(found.text):
+        raise InputError(
+            f"start {start} is behind the end of {entry.uri}, whose text has {len(found.text)} characters; give a "
+            "smaller start"
+        )
+
+    def make(text: str) -> Fetched:
+        end = start + len(text)
+        rest = None if end >= len(found.text) else end
+        cut = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
+        return Fetched(
+            id=entry.document_id,
+            title=entry.title,
+            text=text,
+            url=address(entry.document_id),
+            metadata=FetchedMetadata(
+                **{name: getattr(entry, name) for name in DocumentFacts.model_fields},
+                start=start,
+                next_start=rest,
+                cut=cut,
+            ),
+        )
+
+    fetched = make(cut_text(found.text[start:], max_tokens, lambda text: count_tokens(make(text))))
+    if fetched.metadata.next_start == start:
+        raise InputError(
+            f"title, tags and note of {entry.uri} leave no room for its text in {max_tokens} tokens; give a larger "
+            "max_tokens"
+        )
+    return fetched

@@ -1,0 +1,33 @@
+"""Text -> chunks."""
+
+from __future__ import annotations
+
+from backstory.text.chunking.cut import cut_chunks
+from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+
+
+def chunk_markdown(
+    content: str,
+    max_tokens: int = 1800,
+    overlap_tokens: int = 150,
+    *,
+    count_tokens: CountTokens = estimate_tokens,
+) -> list[str]:
+    """Cut a text into chunks.
+
+    Args:
+        content: Markdown, or plain text.
+        max_tokens: Most tokens of a chunk, including overlap and special tokens.
+        overlap_tokens: Most tokens that a chunk repeats from the chunk before it.
+        count_tokens: Gives the number of tokens of each of many texts.
+
+    Returns:
+        The chunks in order; empty for a text of only whitespace.
+
+    Raises:
+        InputError: The limits contradict each other, or a single character has more tokens than ``max_tokens``.
+    """
+    (spans,) = cut_chunks(
+        [content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, count_tokens=count_tokens
+    )
+    return [content[span.start : span.end] for span in spans]

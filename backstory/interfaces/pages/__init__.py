@@ -1,0 +1,1 @@
+"""HTML pages: the report of a window, and the site of posts and documents."""

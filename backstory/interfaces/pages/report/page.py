@@ -1,0 +1,114 @@
+"""The frame of every page: one file that makes no request to the network, and runs no script but its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_ROOM: Final = "backstory.interfaces.pages.report"
+
+
+@dataclass(frozen=True)
+class TrailLink:
+    """One link above the heading of a page."""
+
+    address: str
+    words: str
+
+
+def render_page(
+    template: str,
+    *,
+    title: str,
+    trail: Sequence[TrailLink] = (),
+    room: str = _ROOM,
+    style: str = "style.css",
+    script: str = "",
+    **values: Any,
+) -> str:
+    """Render a page around a template.
+
+    All values are escaped. The page's Content-Security-Policy allows only the page's own style and script, named by
+    their hashes. It allows no image, font, frame, form or connection.
+
+    Args:
+        template: File name of the template of the page's body.
+        title: Title of the page.
+        trail: Links above the heading.
+        room: Package whose folder ``templates`` holds the templates; those of this package are found, too.
+        style: File name of the template of the style.
+        script: A script of the page's own, never text of a chat or a document; empty for none.
+        **values: The variables of the templates.
+    """
+    environment = _environment(room)
+    css = environment.get_template(style).render(hues=HUES, inks=INK_ON_HUE, **values)
+    return environment.get_template(template).render(
+        title=title,
+        trail=trail,
+        style=css,
+        style_hash=_hash_source(css),
+        script=script,
+        script_hash=_hash_source(script) if script else "",
+        **values,
+    )
+
+
+def render_picture(template: str, **values: Any) -> str:
+    """Render a template without the frame, such as an SVG file. All values are escaped."""
+    return _environment(_ROOM).get_template(template).render(hues=HUES, inks=INK_ON_HUE, **values)
+
+
+def write_page(path: Path, html: str) -> Path:
+    """Write a page into a file atomically: a reader sees either the old page or the new one.
+
+    Args:
+        path: The file; its folder is created if absent.
+        html: The page.
+
+    Returns:
+        ``path``.
+    """
+    with exclusive_temporary(path) as file:
+        # Texts of chats may hold halves of surrogate pairs, which UTF-8 cannot encode.
+        file.write(html.encode("utf-8", "replace"))
+        file.flush()
+        publish(temporary_path(path), path)
+    return path
+
+
+def drop_controls(text: str) -> str:
+    """Drop characters by which a text could command the terminal that shows the page, or turn its lines."""
+    return _CONTROLS.sub("", text)
+
+
+def _finalize(value: object) -> object:
+    # Markup of the page's own is no plain string.
+    return drop_controls(value) if type(value) is str else value
+
+
+def _hash_source(source: str) -> str:
+    return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+@cache
+def _environment(room: str) -> Environment:
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((room, _ROOM))]),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,70 @@
+"""Reads the rows of one window from a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.interfaces.pages.report.window_report import WindowReport
+from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
+from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
+
+_DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
+
+
+def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
+    """Read the report of a window.
+
+    Args:
+        workspace: A workspace with tables.
+        window_id: Id of the window, or a unique beginning of it.
+
+    Raises:
+        InputError: There is no such window, it has no context yet, or its messages are no longer stored.
+    """
+    window = find_window(workspace, window_id)
+    mine = pl.col("window_id") == window["window_id"]
+    summary, chunks, hits, decisions, contexts = (
+        read_table(workspace.tables, table, [window["partition"]]).filter(mine)
+        for table in ("window_contexts", "window_chunks", "hits", "decisions", "contexts")
+    )
+    if summary.is_empty():
+        raise InputError(f"window {window['window_id']} has no context yet; run `backstory run`")
+    found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
+    named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
+    return make_window_report(
+        WindowTables(
+            window=window,
+            summary=summary.row(0, named=True),
+            messages=_read_messages(workspace, window),
+            window_chunks=chunks,
+            hits=hits,
+            decisions=decisions,
+            contexts=contexts,
+            document_chunks=scan_table(workspace.tables, "document_chunks").filter(found).collect(),
+            documents=scan_table(workspace.tables, "documents")
+            .filter(named)
+            .select(_DOCUMENT_COLUMNS)
+            .collect(),
+        )
+    )
+
+
+def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFrame:
+    wanted = pl.DataFrame({"message_id": window["message_ids"]}, schema={"message_id": pl.String})
+    found = read_table(workspace.tables, "messages", [])
+    earlier = [key for key in list_partitions(workspace.tables, "messages") if key <= window["partition"]]
+    for key in reversed(earlier):  # with an overlap, a window holds messages of earlier partitions
+        rows = read_table(workspace.tables, "messages", [key])
+        found = pl.concat([found, rows.join(wanted, on="message_id", how="semi")])
+        if len(found) == len(wanted):
+            return wanted.join(found, on="message_id", maintain_order="left")
+    raise InputError(
+        f"{len(wanted) - len(found)} messages of window {window['window_id']} are not in the table messages; "
+        "run `backstory run`"
+    )

@@ -1,0 +1,66 @@
+"""The wording of a page: moments, causes, and descriptions of the parts of a window."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backstory.interfaces.pages.report.window_report import Candidate, Cell, Query, WindowReport
+from backstory.text.prompts.entries import cut_line, cut_snippet
+
+_TITLE_CHARACTERS = 400
+
+CAUSE_WORDS = {
+    "kept": "kept",
+    "below_threshold": "dropped: no part of the window is similar enough to it",
+    "duplicate_document": "dropped: a better chunk of the same document was preferred",
+    "near_duplicate": "dropped: nearly the same text as another chunk",
+    "below_rating": "dropped: serves no topic, as the reranker rated it",
+    "not_selected": "dropped: other documents add more",
+    "over_budget": "dropped: chosen, but the token budget was used up",
+}
+
+STATUS_WORDS = {
+    "ok": "",
+    "no_hits": "No document is similar enough: this window has no context.",
+    "disabled": "Retrieval is switched off (rag.enabled is false): nothing was searched for this window.",
+    "degraded": "This context is degraded:",
+    "error": "The search failed: this window has no context.",
+}
+
+
+def describe_moment(moment: datetime) -> str:
+    """Write a moment as day and time."""
+    return f"{moment:%d %b %H:%M}"
+
+
+def describe_span(first: datetime, last: datetime) -> str:
+    """Write a span of time; the day of its end only if it differs from the first."""
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{first:%Y-%m-%d %H:%M} to {end} UTC"
+
+
+def describe_query(report: WindowReport, query: Query) -> str:
+    """Say when a part of the window was written, by whom, what it says, and what serves it."""
+    if query.document is None:
+        served = "no kept document serves it"
+    else:
+        document = report.documents[query.document]
+        served = f"best served by {document.ranks[0]}. {document.title}"
+    messages = report.messages[query.first : query.last + 1]
+    when = "" if not messages else f"{messages[0].timestamp:%H:%M} to {messages[-1].timestamp:%H:%M}, "
+    authors = ", ".join(dict.fromkeys(message.author for message in messages if message.author))
+    return f"{when}{cut_line(authors, 120)}: {served}\n{cut_snippet(query.text, _TITLE_CHARACTERS)}"
+
+
+def describe_cell(report: WindowReport, cell: Cell) -> str:
+    """Say how well one query matches one document."""
+    document = report.documents[cell.document]
+    keywords = "" if cell.keyword_score is None else f", BM25 {cell.keyword_score:.1f}"
+    verdict = "in the context" if cell.kept else "dropped" if cell.passed else "below the threshold"
+    scores = f"score {cell.score:.3f}, similarity {cell.similarity:.3f}{keywords}: {verdict}"
+    return f"{document.title}\n{scores}\n{cut_line(report.queries[cell.query].text, 160)}"
+
+
+def describe_fate(candidate: Candidate) -> str:
+    """Say whether a chunk was kept, and if not, why."""
+    return f"kept, rank {candidate.rank}" if candidate.rank is not None else CAUSE_WORDS[candidate.cause]

@@ -1,0 +1,54 @@
+"""The address of each page of a site: its path in the folder, safe as a file name and as a link."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from backstory.base.ids import digest
+
+INDEX: Final = "index.html"
+TAGS: Final = "tags.html"
+
+_SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}\Z")
+_UNSAFE: Final = re.compile(r"[^a-z0-9]+")
+_HASH_CHARACTERS: Final = 8
+_WORDS_CHARACTERS: Final = 60
+
+
+def address_post(slug: str) -> str:
+    """Give the page of a post."""
+    return f"posts/{_name(slug)}"
+
+
+def address_document(document_id: str) -> str:
+    """Give the page of a document."""
+    return f"documents/{_name(document_id)}"
+
+
+def address_window(window_id: str) -> str:
+    """Give the page of a window's report."""
+    return f"windows/{_name(window_id)}"
+
+
+def address_tag(tag: str) -> str:
+    """Give the page of a tag."""
+    return f"tags/{_name(tag)}"
+
+
+def address_conversation(conversation_id: str) -> str:
+    """Give the page of a conversation."""
+    return f"conversations/{_name(conversation_id)}"
+
+
+def link_pages(here: str, there: str) -> str:
+    """Give the link from one page to another, relative, so that the folder can be moved."""
+    return "../" * here.count("/") + there
+
+
+def _name(key: str) -> str:
+    """Name the file of a key. Keys that no file system tells apart get a hash: some ignore case."""
+    if _SAFE.match(key):
+        return f"{key}.html"
+    words = _UNSAFE.sub("-", key.casefold()).strip("-")[:_WORDS_CHARACTERS]
+    return f"{words}.{digest([key], length=_HASH_CHARACTERS)}.html".lstrip(".")

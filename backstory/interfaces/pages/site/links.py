@@ -1,0 +1,89 @@
+"""Where the links of posts and documents lead: to pages of the site, to the web, or nowhere."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from backstory.interfaces.pages.report.palette import name_paint
+from backstory.interfaces.pages.site.addresses import address_document, address_post, link_pages
+from backstory.interfaces.pages.site.library import Library, SitePost, Use
+from backstory.interfaces.pages.site.markdown import Target
+
+_WEB: Final = ("http", "https", "mailto")
+
+
+@dataclass(frozen=True)
+class SiteLinks:
+    """The pages of all posts and documents.
+
+    Attributes:
+        pages: Page by document id.
+        files: Page by path in the workspace.
+    """
+
+    pages: Mapping[str, str]
+    files: Mapping[str, str]
+
+    def point(self, here: str, document_id: str) -> str | None:
+        """Give the link from a page to that of a document; None if it has no page."""
+        page = self.pages.get(document_id)
+        return None if page is None else link_pages(here, page)
+
+    def resolve(self, here: str, file: str, address: str) -> Target | None:
+        """Resolve a link of a document's text.
+
+        Args:
+            here: Page that shows the text.
+            file: File of the text, relative to the workspace.
+            address: Address as the text holds it.
+
+        Returns:
+            A page of the site, or an address in the web. None for anything else, such as a file without a page.
+        """
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # such as an unclosed bracket of an address of IPv6
+            return None
+        if parts.scheme in _WEB:
+            return Target(address)
+        if parts.scheme or parts.netloc or not parts.path:
+            return None
+        page = self.files.get(_locate(file, parts.path))
+        return None if page is None else Target(link_pages(here, page))
+
+    def resolve_citation(self, here: str, post: SitePost, address: str, words: str) -> Target | None:
+        """Resolve a link of a post: a number leads to the card of the document beside the post, words to its page."""
+        path = _locate(post.path, address)
+        use = next((use for use in post.uses if path in (use.path, _locate(post.path, use.path))), None)
+        if use is not None and words == f"[{use.number}]":
+            return Target(f"#{name_card(use)}", about=use.title, number=use.number, paint=paint_use(use))
+        return self.resolve(here, post.path, address)
+
+
+def collect_links(library: Library) -> SiteLinks:
+    """Collect the pages of all posts and documents of a site."""
+    documents = {key: address_document(key) for key in library.documents}
+    posts = {post.document_id: address_post(post.slug) for post in library.posts if post.document_id}
+    files = {document.path: documents[key] for key, document in library.documents.items()}
+    return SiteLinks(
+        documents | posts, files | {post.path: address_post(post.slug) for post in library.posts}
+    )
+
+
+def name_card(use: Use) -> str:
+    """Give the anchor of the card of a document beside a post."""
+    return f"source-{use.number}"
+
+
+def paint_use(use: Use) -> str:
+    """Give the CSS classes of the colour of a document beside a post."""
+    return name_paint(use.number - 1)
+
+
+def _locate(file: str, address: str) -> str:
+    """Give the path that a relative address means in a file, relative to the workspace."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(file), unquote(address)))

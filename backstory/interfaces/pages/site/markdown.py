@@ -1,0 +1,137 @@
+"""Markdown of posts and documents as HTML: no HTML of theirs, no image, and no link but those that are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from backstory.interfaces.pages.report.page import drop_controls
+
+_TOPIC: Final = "h2"
+_LAST_LEVEL: Final = 6
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a link leads.
+
+    Attributes:
+        address: The link.
+        about: Its tooltip; empty for none.
+        number: Number of a citation, shown in place of its words; None for any other link.
+        paint: CSS classes of the colour of a citation.
+    """
+
+    address: str
+    about: str = ""
+    number: int | None = None
+    paint: str = ""
+
+
+Resolve = Callable[[str, str], Target | None]
+"""Gives the target of a link by its address and its words; None if the words stay without a link."""
+
+
+def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
+    """Render Markdown.
+
+    Args:
+        text: Markdown of a post or a document.
+        resolve: Where each link leads. Addresses that can run code never come to it.
+        title: Title of the page. A first heading that repeats it is left out.
+
+    Returns:
+        HTML whose highest heading is ``h2``. HTML in the text is shown as text, an image as its description.
+    """
+    tokens = _parse(text)
+    if len(tokens) > 2 and tokens[0].type == "heading_open" and _words(tokens[1]) == " ".join(title.split()):
+        tokens = tokens[3:]
+    _lower_headings(tokens)
+    for token in tokens:
+        if token.children is not None:
+            token.children = _link_words(token.children, resolve)
+    # Everything of the text is escaped by the renderer, because the parser knows no HTML.
+    return Markup(_parser().renderer.render(tokens, _parser().options, {}))  # noqa: S704
+
+
+def list_topics(text: str) -> tuple[str, ...]:
+    """List the headings of the second level, which name the topics of a post."""
+    tokens = _parse(text)
+    return tuple(
+        _words(inline)
+        for heading, inline in pairwise(tokens)
+        if heading.type == "heading_open" and heading.tag == _TOPIC
+    )
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def _parse(text: str) -> list[Token]:
+    return _parser().parse(drop_controls(text))
+
+
+def _words(inline: Token) -> str:
+    shown = [
+        " " if child.type in ("softbreak", "hardbreak") else child.content for child in inline.children or ()
+    ]
+    return " ".join("".join(shown).split())
+
+
+def _lower_headings(tokens: Sequence[Token]) -> None:
+    """Lower all headings by one level if the text has one of the first, which is that of the page's title."""
+    if any(token.tag == "h1" for token in tokens):
+        for token in tokens:
+            if token.type in ("heading_open", "heading_close"):
+                token.tag = f"h{min(int(token.tag[1:]) + 1, _LAST_LEVEL)}"
+
+
+def _link_words(children: Sequence[Token], resolve: Resolve) -> list[Token]:
+    """Point each link to its target, and leave only the words of links without one."""
+    linked: list[Token] = []
+    target: Target | None = None
+    for place, child in enumerate(children):
+        if child.type == "image":
+            linked.append(Token("text", "", 0, content=f"[{child.content or 'image'}]"))
+        elif child.type == "link_open":
+            target = resolve(str(child.attrs["href"]), _words_of_link(children[place + 1 :]))
+            if target is not None:
+                linked.append(_point(child, target))
+                if target.number is not None:
+                    linked.append(Token("text", "", 0, content=str(target.number)))
+        elif child.type == "link_close":
+            if target is not None:
+                linked.append(child)
+            target = None
+        elif target is None or target.number is None:
+            linked.append(child)
+    return linked
+
+
+def _words_of_link(following: Sequence[Token]) -> str:
+    words = []
+    for child in following:
+        if child.type == "link_close":
+            break
+        words.append(child.content)
+    return "".join(words)
+
+
+def _point(link: Token, target: Target) -> Token:
+    link.attrs = {"href": target.address}
+    if target.about:
+        link.attrs["title"] = drop_controls(target.about)
+    if target.number is not None:
+        link.attrs["class"] = f"badge {target.paint}"
+    if target.address.startswith(("http:", "https:")):
+        link.attrs["rel"] = "noreferrer noopener"
+    return link

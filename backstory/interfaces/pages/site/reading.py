@@ -1,0 +1,176 @@
+"""Reads what a site shows from the tables of a workspace, and from the posts that a person has edited."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.errors import DocumentError, InputError
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.written import locate
+from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
+from backstory.interfaces.pages.site.markdown import list_topics
+from backstory.pipeline.stages.writer_material import read_material
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table, scan_table
+from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
+from backstory.writing.posts import PUBLISHED
+
+_EDITED: Final = "edited"
+_NOT_MADE: Final = "no run has come to it yet; run `backstory run`"
+_NO_WRITER: Final = (
+    "no writer is chosen; set `writers: {provider: digest}` in backstory.yaml, and run `backstory run`"
+)
+
+
+def read_library(workspace: Workspace) -> Library:
+    """Read everything that the site of a workspace shows.
+
+    Raises:
+        InputError: There are no windows yet.
+    """
+    windows = read_table(workspace.tables, "windows").sort("started_at", "window_id")
+    if windows.is_empty():
+        raise InputError("there are no windows yet; run `backstory run`")
+    rows = {row["window_id"]: row for row in read_table(workspace.tables, "posts").to_dicts()}
+    published = {key for key, row in rows.items() if row["status"] in PUBLISHED}
+    ids = _read_ids(workspace)
+    material = _read_all_material(workspace, windows.filter(pl.col("window_id").is_in(list(published))))
+    posts = tuple(
+        _make_post(workspace, rows[key], *material[key], ids)
+        for key in windows["window_id"]
+        if key in material
+    )
+    shown = {use.document_id for post in posts for use in post.uses}
+    return Library(
+        posts,
+        _read_documents(workspace, shown - {post.document_id for post in posts if post.document_id}),
+        tuple(
+            _explain_absence(workspace, window, rows.get(window["window_id"]))
+            for window in windows.iter_rows(named=True)
+            if window["window_id"] not in material
+        ),
+    )
+
+
+def _read_all_material(
+    workspace: Workspace, windows: pl.DataFrame
+) -> dict[str, tuple[WindowMaterial, ContextMaterial]]:
+    wanted = set(windows["window_id"])
+    return {
+        window.window_id: (window, context)
+        for key in windows["partition"].unique(maintain_order=True)
+        for window, context in read_material(workspace, key, wanted)
+    }
+
+
+def _read_ids(workspace: Workspace) -> dict[str, str]:
+    """Read the document ids of the written posts, by their path in the workspace."""
+    documents = scan_table(workspace.tables, "documents").filter(
+        pl.col("status") == "ok", pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    )
+    folder = workspace.settings.documents.folder
+    return {
+        locate(uri, folder): key for uri, key in documents.select("uri", "document_id").collect().iter_rows()
+    }
+
+
+def _make_post(
+    workspace: Workspace,
+    row: Mapping[str, Any],
+    window: WindowMaterial,
+    context: ContextMaterial,
+    ids: Mapping[str, str],
+) -> SitePost:
+    edited, notice = _read_edited(workspace, row)
+    text = row["text"] if edited is None else edited.text
+    cited = set(row["cited_documents"])
+    return SitePost(
+        window=window,
+        slug=row["slug"],
+        path=row["path"],
+        document_id=ids.get(row["path"]),
+        title=(None if edited is None else edited.title) or row["title"],
+        tags=tuple(row["tags"] if edited is None else edited.tags),
+        text=text,
+        topics=list_topics(text),
+        notice=notice,
+        writer=" with ".join(filter(None, (row["writer"], row["model"]))),
+        uses=tuple(_make_use(citation, window, cited) for citation in context.citations),
+    )
+
+
+def _read_edited(workspace: Workspace, row: Mapping[str, Any]) -> tuple[ParsedDocument | None, str]:
+    """Read a post that a person has edited.
+
+    Returns:
+        The post, None if the table holds it, and what a reader must know of it.
+    """
+    if row["status"] != _EDITED:
+        return None, ""
+    path = workspace.root / row["path"]
+    try:
+        parsed = MarkdownReader().read(path.read_bytes(), row["path"])
+    except FileNotFoundError:
+        return None, f"The file {row['path']} is gone. This is the draft that the table posts holds."
+    except DocumentError as error:
+        return None, f"A person has edited the file, but it cannot be read: {error}. This is the draft."
+    return parsed, f"A person has edited this post: {row['reason']}."
+
+
+def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]) -> Use:
+    return Use(
+        number=citation.number,
+        document_id=citation.document_id,
+        title=citation.title,
+        published_at=citation.published_at,
+        path=citation.path,
+        passage=citation.passage,
+        because=tuple(
+            Quote(message.sent_at, message.author, message.text)
+            for message in (window.messages[place] for place in citation.messages)
+        ),
+        cited=citation.document_id in cited,
+    )
+
+
+def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, SiteDocument]:
+    rows = (
+        scan_table(workspace.tables, "documents")
+        .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
+        .sort("published_at", "document_id", nulls_last=False)
+        .collect()
+    )
+    folder = workspace.settings.documents.folder
+    return {
+        row["document_id"]: SiteDocument(
+            document_id=row["document_id"],
+            title=row["title"],
+            path=locate(row["uri"], folder),
+            published_at=row["published_at"],
+            tags=tuple(row["tags"]),
+            text=row["text"],
+        )
+        for row in rows.iter_rows(named=True)
+    }
+
+
+def _explain_absence(
+    workspace: Workspace, window: Mapping[str, Any], row: Mapping[str, Any] | None
+) -> WithoutPost:
+    if row is None:
+        reason = _NO_WRITER if workspace.writer is None else _NOT_MADE
+    else:
+        reason = f"{row['status'].replace('_', ' ')}: {row['reason']}"
+    return WithoutPost(
+        window_id=window["window_id"],
+        conversation_id=window["conversation_id"],
+        started_at=window["started_at"],
+        ended_at=window["ended_at"],
+        message_count=window["message_count"],
+        reason=reason,
+    )

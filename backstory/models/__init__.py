@@ -1,0 +1,1 @@
+"""Embedders, rerankers and chat models, and the services behind them."""

@@ -1,0 +1,1 @@
+"""Chat models: messages in, an answer out."""

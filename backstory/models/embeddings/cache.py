@@ -1,0 +1,205 @@
+"""The cache of computed vectors: one database that partitions, runs and processes share.
+
+The format is SQLite and not Parquet, since many processes append one batch at a time, and a killed process may
+lose only the batch that it was computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.base.ids import digest
+from backstory.base.sqlite import Session
+from backstory.models.embeddings.protocol import Task, Vectors
+from backstory.storage.cache import CacheFile, CacheKind
+
+VECTORS: Final = CacheKind(
+    name="embedding cache",
+    table="vectors",
+    key="key",
+    hashed=("key", "vector"),
+    separator=b"",
+    again="computed again",
+    paid=False,
+    application_id=0x42535456,  # "BSTV" in the file's header
+    format=2,
+    schema="""
+CREATE TABLE embedders (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE vectors (
+    key BLOB PRIMARY KEY,
+    embedder INTEGER NOT NULL REFERENCES embedders,
+    vector BLOB NOT NULL,
+    checksum BLOB
+);
+""",
+)
+
+_ROWS_AT_ONCE: Final = 4096
+_NUMBER: Final = np.dtype("<f4")
+
+
+def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
+    """Make the key of a text's vector: 16 bytes of BLAKE2b over embedder, task and text."""
+    return bytes.fromhex(digest([embedder_id, task, text], length=32))
+
+
+class EmbeddingCache:
+    """Stores vectors by key.
+
+    If two processes store the same key, the first vector stays. What is damaged is computed again.
+
+    Attributes:
+        path: The SQLite file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Set the path. The first :meth:`put` creates the file.
+
+        Args:
+            path: The SQLite file, which need not exist.
+        """
+        self.path = path
+        self._file = CacheFile(path, VECTORS)
+
+    def connected(self) -> AbstractContextManager[None]:
+        """Keep the file open from now on, which makes each call shorter; threads then take turns."""
+        return self._file.connected()
+
+    def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
+        """Look up many keys at once.
+
+        Args:
+            keys: Distinct keys, from :func:`embedding_key`.
+            dimension: Width of a vector.
+
+        Returns:
+            A mask of the known keys, shape ``(len(keys),)``, and the vectors, shape ``(len(keys), dimension)``.
+            The rows of unknown keys are undefined.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        known = np.zeros(len(keys), np.bool_)
+        vectors = np.empty((len(keys), dimension), np.float32)
+        size = dimension * _NUMBER.itemsize
+
+        def look_up(session: Session) -> list[tuple[bytes, bytes | None]]:
+            damaged: list[tuple[bytes, bytes | None]] = []
+            known[:] = False
+            _ask_for(session, keys)
+            found = session.execute(
+                "SELECT position, key, vector, checksum FROM wanted CROSS JOIN vectors USING (key) ORDER BY position"
+            )
+            while block := found.fetchmany(_ROWS_AT_ONCE):
+                for position, key, blob, checksum in block:
+                    known[position] = len(blob) == size and checksum == VECTORS.checksum(key, blob)
+                    if known[position]:
+                        vectors[position] = np.frombuffer(blob, _NUMBER)
+                    else:
+                        damaged.append((key, checksum))
+            return damaged
+
+        self._file.drop_damaged(self._file.read(look_up))
+        return known, vectors
+
+    def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Look up which vectors are stored, without reading them and without writing.
+
+        Args:
+            keys: Distinct keys, from :func:`embedding_key`.
+
+        Returns:
+            A mask of the stored keys, shape ``(len(keys),)``.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+
+        def look_up(session: Session) -> NDArray[np.bool_]:
+            known = np.zeros(len(keys), np.bool_)
+            _ask_for(session, keys)
+            found = session.execute("SELECT position FROM wanted WHERE key IN (SELECT key FROM vectors)")
+            known[[position for (position,) in found]] = True
+            return known
+
+        return self._file.look(look_up)
+
+    def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
+        """Store vectors, all of them or none.
+
+        Args:
+            embedder_id: Embedding space of the vectors, for statistics and pruning.
+            keys: Key of each vector, from :func:`embedding_key`.
+            vectors: Shape ``(len(keys), dimension)``.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        blobs = list(map(bytes, np.ascontiguousarray(vectors, _NUMBER)))
+
+        def store(session: Session) -> None:
+            session.execute("INSERT OR IGNORE INTO embedders (id) VALUES (?)", (embedder_id,))
+            (number,) = session.execute(
+                "SELECT number FROM embedders WHERE id = ?", (embedder_id,)
+            ).fetchone()
+            session.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
+                (
+                    (key, number, blob, VECTORS.checksum(key, blob))
+                    for key, blob in zip(keys, blobs, strict=True)
+                ),
+            )
+
+        self._file.write(store)
+
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every vector is read.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.find_damage()
+
+    def count(self) -> dict[str, int]:
+        """Count the stored vectors.
+
+        Returns:
+            Number of vectors by embedder id, sorted by id.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+
+        def count(session: Session) -> dict[str, int]:
+            return dict(
+                session.execute(
+                    "SELECT id, count(*) FROM embedders JOIN vectors ON embedder = number GROUP BY number ORDER BY id"
+                ).fetchall()
+            )
+
+        return self._file.look(count)
+
+    def keep_only(self, keys: Collection[bytes]) -> int:
+        """Delete all vectors but some, leaving nothing of the others on the disk.
+
+        Args:
+            keys: Keys of the vectors that stay, from :func:`embedding_key`.
+
+        Returns:
+            Number of deleted vectors.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.keep_only("key", keys)
+
+
+def _ask_for(session: Session, keys: Sequence[bytes]) -> None:
+    session.execute("CREATE TEMP TABLE wanted (position INTEGER PRIMARY KEY, key BLOB NOT NULL)")
+    session.executemany("INSERT INTO wanted VALUES (?, ?)", enumerate(keys))

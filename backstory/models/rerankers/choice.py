@@ -1,0 +1,35 @@
+"""Makes the reranker that the settings name."""
+
+from __future__ import annotations
+
+from backstory.models.rerankers.protocol import Reranker
+from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.settings.models import RerankSettings
+
+
+def make_reranker(settings: RerankSettings, meter: CallMeter = Unmetered()) -> Reranker | None:  # noqa: B008 - immutable
+    """Make the reranker that the settings name.
+
+    Args:
+        settings: The provider, its model and its limits.
+        meter: Counts what calls of a paid service use, within budgets.
+
+    Returns:
+        The reranker, or None for the provider ``none``. It loads its model or client when first used.
+
+    Raises:
+        MissingExtraError: The packages of the provider are not installed.
+        ModelFileError: The settings name no folder for a cross-encoder, or a file is absent from it.
+    """
+    if settings.provider == "cross_encoder":
+        from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings)
+    if settings.provider == "none":
+        return None
+    from backstory.models.chat.choice import make_chat_model
+    from backstory.models.rerankers.llm_reranker import LLMReranker
+    from backstory.models.services.connection import RERANKING
+
+    model = make_chat_model(settings, RERANKING, meter)
+    return LLMReranker(model, threads=settings.threads, meter=meter)

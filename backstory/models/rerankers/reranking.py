@@ -1,0 +1,225 @@
+"""Reranking, an optional step of selection: the requests to a reranker, and its judgements."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import polars as pl
+
+from backstory.base.ids import WHOLE_WINDOW
+from backstory.models.rerankers.judgement_cache import JudgementCache, hash_request
+from backstory.models.rerankers.protocol import (
+    UNNAMED,
+    Candidate,
+    Judgements,
+    Matrix,
+    QueryChunk,
+    Reranker,
+    RerankRequest,
+    Topic,
+)
+from backstory.settings.models import RerankSettings
+from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.prompts.entries import cut_snippet, cut_to_common_length, name_messages
+
+logger = logging.getLogger(__name__)
+
+Describe = Callable[[Sequence[str]], pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The candidates of one window.
+
+    Attributes:
+        query_ids: Queries that found one of them.
+        chunk_ids: The candidates, in the order of the selection.
+        scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not
+            find the candidate.
+    """
+
+    query_ids: list[str]
+    chunk_ids: list[str]
+    scores: Matrix
+
+
+class Reranking:
+    """Has the candidates of a batch of windows judged.
+
+    Attributes:
+        candidates: Number of chunks to select for the reranker.
+        counts: Numbers of judged windows, of windows among them without usable judgements, of topics that no candidate
+            serves, of windows whose judgements an earlier run has kept, and of requests sent to a service.
+    """
+
+    def __init__(
+        self,
+        reranker: Reranker,
+        settings: RerankSettings,
+        *,
+        window_chunks: pl.DataFrame,
+        describe: Describe,
+        find_leaks: FindLeaks = find_no_leaks,
+        cache: JudgementCache | None = None,
+    ) -> None:
+        """Set the reranker and the tables that its requests are made from.
+
+        Args:
+            reranker: Judges the candidates.
+            settings: How many candidates and characters the reranker is shown.
+            window_chunks: Table ``window_chunks`` of the windows.
+            describe: Gives ``chunk_id``, ``title`` and ``text`` of stored chunks, such as
+                :meth:`backstory.index.search.SearchIndex.describe`.
+            find_leaks: Finds the labels of topics that hold a real name. Called only if there is a label.
+            cache: Judgements of earlier runs; None keeps none.
+        """
+        self.candidates = settings.candidates
+        self.counts = {
+            "reranked_windows": 0,
+            "rerank_kept_order": 0,
+            "rerank_uncovered_topics": 0,
+            "rerank_recalled": 0,
+            "rerank_api_calls": 0,
+        }
+        self._reranker = reranker
+        self._settings = settings
+        self._window_chunks = window_chunks
+        self._describe = describe
+        self._find_leaks = find_leaks
+        self._cache = cache
+
+    def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
+        """Have the candidates of each window judged.
+
+        Args:
+            shortlists: Candidates by window.
+
+        Returns:
+            The judgements by window; windows with fewer than two candidates are not judged.
+
+        Raises:
+            ModelError: The model could not be used.
+        """
+        asked = {window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1}
+        results = self._recall_or_ask({request.window_id: request for request in self._make_requests(asked)})
+        self.counts["reranked_windows"] += len(results)
+        for window_id, result in results.items():
+            self.counts["rerank_uncovered_topics"] += len(result.uncovered)
+            if result.note is not None:
+                self.counts["rerank_kept_order"] += 1
+                logger.warning(
+                    "reranker left the order unchanged window=%s answer=%s", window_id, result.note
+                )
+        return results
+
+    def _recall_or_ask(self, requests: Mapping[str, RerankRequest]) -> dict[str, Judgements]:
+        """Take judgements from the cache, and ask about the other windows; answers without judgements are not kept."""
+        hashes = {
+            window_id: hash_request(self._reranker.id, request) for window_id, request in requests.items()
+        }
+        known = self._cache.get(hashes) if self._cache else {}
+        self.counts["rerank_recalled"] += len(known)
+        asked = [window_id for window_id in requests if window_id not in known]
+        answers: dict[str, Judgements] = {}
+        # Each slice is kept before the next is asked about, so that a failure loses no answer of an earlier one.
+        for start in range(0, len(asked), self._settings.threads):
+            some = asked[start : start + self._settings.threads]
+            answers |= self._ask({window_id: requests[window_id] for window_id in some}, hashes)
+        # A name may have become known after the judgements were kept.
+        known = self._drop_leaks(known)
+        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
+
+    def _ask(self, requests: Mapping[str, RerankRequest], hashes: Mapping[str, str]) -> dict[str, Judgements]:
+        """Ask about windows, and keep the answers that are judgements."""
+        calls_before = self._reranker.api_calls
+        try:
+            judged = self._reranker.judge(list(requests.values()))
+        finally:
+            self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+        answers = self._drop_leaks(dict(zip(requests, judged, strict=True)))
+        if self._cache:
+            self._cache.put(
+                {
+                    window_id: (hashes[window_id], answer)
+                    for window_id, answer in answers.items()
+                    if answer.note is None
+                }
+            )
+        return answers
+
+    def tell_uncovered(self, judgements: Judgements) -> list[str] | None:
+        """Name the topics that no candidate serves, with their messages, from 1.
+
+        Returns:
+            Texts such as ``the frost in March (messages 3 to 9)``; None without judgements of topics.
+        """
+        if judgements.note is not None or not judgements.separate:
+            return None
+        return [self._tell(topic) for topic in judgements.uncovered]
+
+    def _tell(self, topic: Topic) -> str:
+        spans = (self._messages_of[query_chunk_id] for query_chunk_id in topic.query_chunk_ids)
+        places = {place for first, last in spans for place in range(first + 1, last + 2)}
+        return f"{topic.label} ({name_messages(places)})" if places else topic.label
+
+    @cached_property
+    def _messages_of(self) -> dict[str, tuple[int, int]]:
+        columns = self._window_chunks.select("chunk_id", "first_message", "last_message")
+        return {chunk_id: (first, last) for chunk_id, first, last in columns.iter_rows()}
+
+    def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
+        chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
+        parts = _list_parts(chunks, self._settings.query_characters)
+        query_texts = dict(chunks.select("chunk_id", "text").iter_rows())
+        wanted = list(
+            dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
+        )
+        texts = {
+            chunk_id: (title, cut_snippet(text, self._settings.text_characters))
+            for chunk_id, title, text in self._describe(wanted)
+            .select("chunk_id", "title", "text")
+            .iter_rows()
+        }
+        requests = []
+        for window_id, listed in shortlists.items():
+            window = {f"{window_id}#{WHOLE_WINDOW}": "\n\n".join(part.text for part in parts[window_id])}
+            queries = (
+                QueryChunk(query_id, window[query_id] if query_id in window else query_texts[query_id])
+                for query_id in listed.query_ids
+            )
+            candidates = (Candidate(chunk_id, *texts[chunk_id]) for chunk_id in listed.chunk_ids)
+            requests.append(
+                RerankRequest(window_id, parts[window_id], tuple(queries), tuple(candidates), listed.scores)
+            )
+        return requests
+
+    def _drop_leaks(self, results: dict[str, Judgements]) -> dict[str, Judgements]:
+        """Take the label away from topics whose label holds a real name; their messages still tell what is meant."""
+        labels = {topic.label for result in results.values() for topic in result.topics if topic.label}
+        leaking = self._find_leaks(sorted(labels)) if labels else ()
+        if not leaking:
+            return results
+
+        def clean(topic: Topic) -> Topic:
+            return replace(topic, label=UNNAMED) if topic.label in leaking else topic
+
+        return {
+            window_id: replace(result, topics=tuple(clean(topic) for topic in result.topics))
+            for window_id, result in results.items()
+        }
+
+
+def _list_parts(window_chunks: pl.DataFrame, characters: int) -> dict[str, tuple[QueryChunk, ...]]:
+    """Give the query chunks of the first granularity of each window, cut to a common length within a budget."""
+    first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
+    listed = first.group_by("window_id", maintain_order=True).agg("chunk_id", "text")
+    return {
+        window_id: tuple(
+            QueryChunk(chunk_id, text)
+            for chunk_id, text in zip(chunk_ids, cut_to_common_length(texts, characters), strict=True)
+        )
+        for window_id, chunk_ids, texts in listed.iter_rows()
+    }

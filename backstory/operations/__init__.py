@@ -1,0 +1,1 @@
+"""What people do to keep a workspace well: inspect, alert, back up, forget, evaluate."""

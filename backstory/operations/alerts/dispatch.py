@@ -1,0 +1,162 @@
+"""Tells the hooks of a workspace what changed. A hook that fails is reported, and never fails the run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from backstory.base.environment import WEBHOOK_VARIABLE, read_webhook
+from backstory.base.errors import AlertError, InputError
+from backstory.base.telemetry.logs import PRINTED
+from backstory.operations.alerts.hooks import post, run_command
+from backstory.operations.alerts.last_sent import Memory, SentAlerts, exclusive_memory, read_memory
+from backstory.operations.alerts.payload import Event, Payload, write_payload
+from backstory.operations.alerts.problems import Problem, Problems, find_problems, update_open
+from backstory.operations.alerts.redaction import hide_chats
+from backstory.operations.alerts.run_end import RunEnd
+from backstory.pipeline.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+_MEMORY_FILE = "alerts.json"
+
+Send: TypeAlias = Callable[[Payload], None]
+"""Delivers an alert, or raises :class:`AlertError`."""
+
+
+def send_alerts_of_run(workspace: Workspace, end: RunEnd, now: datetime | None = None) -> list[str]:
+    """Tell every hook what changed by a run.
+
+    A hook is told when a problem appears that it does not know, when the last problem is gone, and again after
+    ``alerts.repeat_hours`` while problems are open. A hook that failed is told at the end of the next run.
+
+    Args:
+        workspace: An open workspace.
+        end: The end of the run.
+        now: The time; None for the clock's.
+
+    Returns:
+        A sentence for each alert that was sent or could not be sent; none without hooks, or if nothing changed.
+    """
+    hooks = list_hooks(workspace)
+    if not hooks:
+        return []
+    now = now or datetime.now(UTC)
+    end = replace(end, failures=[hide_chats(workspace, sentence) for sentence in end.failures])
+    path = _memory_path(workspace)
+    try:
+        with exclusive_memory(path) as memory:
+            return [
+                sentence
+                for name, send in hooks.items()
+                for sentence in _tell_hook(workspace, memory, name, send, end, now)
+            ]
+    except OSError as error:
+        logger.warning("alerts not sent cause=%s", error.strerror, extra=PRINTED)
+        return [
+            f"Alerts not sent: {path} cannot be written ({error.strerror}); make room, or correct its owner"
+        ]
+
+
+def _tell_hook(
+    workspace: Workspace, memory: Memory, name: str, send: Send, end: RunEnd, now: datetime
+) -> list[str]:
+    """Tell one hook what is new for it, and remember what it was told."""
+    settings = workspace.settings.alerts
+    time = now.isoformat(timespec="seconds")
+    told = memory.hooks.get(name, SentAlerts())
+    problems = update_open(told.problems, find_problems(end, settings.on, time), end)
+    event = choose_event(told, problems, now, timedelta(hours=settings.repeat_hours))
+    if event is None:
+        memory.hooks[name] = SentAlerts(problems=problems, time=told.time)
+        return []
+    gone = [one.sentence for identity, one in told.problems.items() if identity not in problems]
+    payload = write_payload(event, workspace.root.name, time, problems, gone, end)
+    sentence, was_sent = _try(name, send, payload)
+    if was_sent:
+        memory.hooks[name] = SentAlerts(problems=problems, time=time)
+    return [sentence]
+
+
+def choose_event(told: SentAlerts, problems: Problems, now: datetime, repeat: timedelta) -> Event | None:
+    """Choose whether a hook is told, and why.
+
+    Args:
+        told: What it knows.
+        problems: The open problems.
+        now: The time.
+        repeat: How long after the last alert open problems are told again; zero for never.
+
+    Returns:
+        The event, or None if there is nothing to tell.
+    """
+    if problems.keys() - told.problems.keys():
+        return "problems"
+    if not problems:
+        return "resolved" if told.problems else None
+    is_due = told.time is not None and now - datetime.fromisoformat(told.time) >= repeat
+    return "reminder" if repeat and is_due else None
+
+
+def send_test(workspace: Workspace) -> list[str]:
+    """Send a test alert to every hook.
+
+    Returns:
+        A sentence for each hook that received it.
+
+    Raises:
+        InputError: The settings name no hook.
+        AlertError: A hook failed; the message names each that did.
+    """
+    hooks = list_hooks(workspace)
+    if not hooks:
+        raise InputError(
+            f"no alert is set up; set alerts.command or alerts.webhook in the settings, or {WEBHOOK_VARIABLE}",
+            code="no_hook",
+        )
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    payload = write_payload("test", workspace.root.name, time, {}, (), None)
+    tried = [_try(name, send, payload) for name, send in hooks.items()]
+    if failed := [sentence for sentence, was_sent in tried if not was_sent]:
+        raise AlertError("\n".join(failed))
+    return [sentence for sentence, _ in tried]
+
+
+def read_open(workspace: Workspace) -> Mapping[str, list[Problem]]:
+    """Return the open problems that each hook was told, the oldest first."""
+    memory = read_memory(_memory_path(workspace))
+    told = {name: memory.hooks.get(name, SentAlerts()) for name in list_hooks(workspace)}
+    return {name: sorted(one.problems.values(), key=lambda found: found.since) for name, one in told.items()}
+
+
+def list_hooks(workspace: Workspace) -> dict[str, Send]:
+    """Return the function that tells each hook of the workspace, by its name."""
+    settings = workspace.settings.alerts
+    hooks: dict[str, Send] = {}
+    if settings.command:
+        hooks["command"] = partial(
+            run_command, settings.command, folder=workspace.root, timeout=settings.timeout_seconds
+        )
+    address = read_webhook() or settings.webhook
+    if address is not None:
+        hooks["webhook"] = partial(post, address, timeout=settings.timeout_seconds)
+    return hooks
+
+
+def _memory_path(workspace: Workspace) -> Path:
+    return workspace.secret.with_name(_MEMORY_FILE)
+
+
+def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
+    try:
+        send(payload)
+    except AlertError as error:
+        logger.warning("alert not sent hook=%s cause=%s", name, error, extra=PRINTED)
+        return f"Alert not sent by {name}: {error}", False
+    logger.info("alert sent hook=%s kind=%s", name, payload["event"])
+    return f"Alert sent by {name}: {payload['event']}", True

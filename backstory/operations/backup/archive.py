@@ -1,0 +1,175 @@
+"""Writes a backup: one tar file, consistent with the ledger even while a run writes tables."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from backstory.base.errors import InputError
+from backstory.base.files.atomic import lock, publish, temporary_path
+from backstory.base.version import VERSION
+from backstory.ingest.sources.roots import list_sources
+from backstory.operations.backup.contents import CONTENTS_FILE, FORMAT, Contents
+from backstory.operations.backup.members import Members
+from backstory.operations.backup.state import add_index, add_state
+from backstory.pipeline.workspace import Workspace
+
+_TIME = "%Y-%m-%dT%H-%M-%SZ"
+# Tables and vectors are compressed already or hardly compressible; more effort would only cost time.
+_COMPRESSION = 1
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A written backup.
+
+    Attributes:
+        path: The file.
+        size: Its size in bytes.
+        files: Number of files in it.
+        holds_secret: Whether it holds the key of the pseudonyms.
+        holds_inputs: Whether it holds chats and posts.
+        left_out: What is missing and why, one sentence each.
+    """
+
+    path: Path
+    size: int
+    files: int
+    holds_secret: bool
+    holds_inputs: bool
+    left_out: tuple[str, ...]
+
+
+def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True) -> Backup:
+    """Write a backup that only its owner can read. Runs may go on meanwhile.
+
+    It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
+    their ledger, the cache of vectors, the current snapshot, and the inputs if wanted. Reports, views and Dagster's
+    history are left out. A partition that a run is replacing is left out with its entry in the ledger; the first run
+    after a restore makes it again.
+
+    Args:
+        workspace: An open workspace.
+        destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
+            named for the workspace and the time.
+        inputs: Whether to include chats and posts.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: The destination exists, lies in the workspace, or has another ending; or an input was cut while
+            it was read.
+        BackstoryError: The tables' ledger is damaged, or the documents never agreed with it.
+        OSError: The file cannot be written.
+    """
+    path = _choose_path(workspace, destination)
+    with _private_temporary(path) as temporary:
+        mode = "w:" if path.suffix == ".tar" else "w:gz"
+        options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
+        with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
+            members = Members(tar, workspace.root)
+            members.add_file(workspace.root / "backstory.yaml")
+            add_state(members, workspace, scratch=path.parent)
+            add_index(members, workspace)
+            if inputs:
+                _add_inputs(members, workspace)
+            else:
+                members.leave_out("chats and posts were not wanted; put them back before the first run")
+            contents = Contents(
+                format=FORMAT,
+                version=VERSION,
+                workspace=workspace.root.name,
+                made_at=datetime.now(UTC).strftime(_TIME),
+                files=members.files,
+                left_out=tuple(members.left_out),
+            )
+            members.add_bytes(
+                CONTENTS_FILE, (contents.model_dump_json(indent=1) + "\n").encode("utf-8", "replace")
+            )
+        temporary.flush()
+        publish(temporary_path(path), path)
+    return Backup(
+        path=path,
+        size=path.stat().st_size,
+        files=len(contents.files),
+        holds_secret=workspace.secret.relative_to(workspace.root).as_posix() in contents.files,
+        holds_inputs=inputs,
+        left_out=contents.left_out,
+    )
+
+
+def _choose_path(workspace: Workspace, destination: Path) -> Path:
+    path = destination.expanduser().absolute()
+    if path.is_dir():
+        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}.tar.gz"
+    if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
+        raise InputError(
+            f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",
+            code="other_ending",
+            path=destination,
+        )
+    if path.exists():
+        raise InputError(
+            f"{path} exists; a backup never replaces a file, so name another one, or a folder",
+            code="already_there",
+            path=path,
+        )
+    if path.resolve().is_relative_to(workspace.root.resolve()):
+        raise InputError(
+            f"{path} lies in the workspace, and would be lost with it; name another place",
+            code="inside_workspace",
+            path=path,
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            f"the folder {path.parent} does not exist; create it first",
+            code="absent_folder",
+            path=path.parent,
+        )
+    return path
+
+
+@contextmanager
+def _private_temporary(path: Path) -> Iterator[IO[bytes]]:
+    """Open the temporary file of a path, which only its owner can read; it is deleted unless it was renamed."""
+    temporary = temporary_path(path)
+    with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o600), "w+b") as file:
+        if not lock(file, wait=False):
+            raise InputError(
+                f"another backup to {path} is being written; wait for it, or name another file",
+                code="busy",
+                path=path,
+            )
+        file.truncate(0)
+        try:
+            yield file
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _add_inputs(members: Members, workspace: Workspace) -> None:
+    for name, folder in (("chats", workspace.chats_dir), ("posts", workspace.documents_dir)):
+        if not folder.is_relative_to(workspace.root) or folder.is_symlink():
+            members.leave_out(f"{name} lie in {folder}, which is not in the workspace; back them up yourself")
+        elif folder.is_dir():
+            members.add_folder(folder)
+    for source in list_sources(workspace):
+        if source.settings.is_remote:
+            members.leave_out(
+                f"the copies of the source {source.name} are left out, and the next run fetches them"
+            )
+        elif not source.root.resolve().is_relative_to(workspace.root.resolve()):
+            members.leave_out(
+                f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"
+            )
+        elif source.root.is_dir() and not source.root.is_symlink():
+            members.add_folder(source.root)
+        elif source.root.is_file():
+            members.add_file(source.root)

@@ -1,0 +1,1 @@
+"""Quality of retrieval and of posts against labelled data."""

@@ -1,0 +1,339 @@
+"""Forgets one conversation, member or document of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.wording import name_some
+from backstory.index.snapshot.publication import current_version, prune, publishing
+from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
+from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.written import locate
+from backstory.ingest.privacy.erasure_list import (
+    Forgotten,
+    Kind,
+    hide_members,
+    leave_out,
+    read_forgotten,
+    write_forgotten,
+)
+from backstory.ingest.privacy.names import normalize_name
+from backstory.ingest.privacy.pseudonyms import Pseudonyms
+from backstory.ingest.privacy.secret_file import load_secret
+from backstory.ingest.sources.roots import locate_document
+from backstory.operations.forgetting.traces import Search, Wanted, search_workspace
+from backstory.operations.forgetting.written_posts import find_holding_posts
+from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
+from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
+from backstory.pipeline.history.history import BY_LIBRARY
+from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
+from backstory.pipeline.run.runner import RunRequest, execute_run, list_tables
+from backstory.pipeline.stages.posts import list_post_files
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.rendered_pages import remove_pages
+from backstory.storage.tables.locks import running
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import TABLES
+
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """Result of forgetting.
+
+    Attributes:
+        rows: Messages or revisions of documents that were removed.
+        vectors: Vectors that were deleted, because no remaining text uses them.
+        reports: Reports that were deleted, relative to the workspace, and the site.
+        wanted: Number of texts and ids that were searched for.
+        search: What was searched, and what was found.
+        inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
+        open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
+        copies: Pages and texts that were written where a person chose, with what to do about each.
+    """
+
+    rows: int
+    vectors: int
+    reports: tuple[str, ...]
+    wanted: int
+    search: Search
+    inputs: tuple[str, ...]
+    open_snapshots: tuple[str, ...]
+    copies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The thing to forget, with its names in tables and files.
+
+    Attributes:
+        kind: Whether it is a conversation, a member or a document.
+        names: Names to add to the list of forgotten things.
+        ids: Its ids in the tables: conversation ids, pseudonyms of a member, or document uris.
+        inputs: Files of the user that hold it, relative to the workspace.
+    """
+
+    kind: Kind
+    names: frozenset[str]
+    ids: frozenset[str]
+    inputs: tuple[str, ...] = field(default=())
+
+
+def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
+    """Remove one thing from everything that Backstory wrote into a workspace, and exclude it from later runs.
+
+    The list of forgotten things is written first, so that no later run restores anything if this process is killed.
+    The tables are then rebuilt as in a run, but only the partitions that already exist. A run that is under way is
+    waited for.
+
+    Args:
+        workspace: An open workspace.
+        kind: What to forget.
+        name: Id or export of a conversation; name in the exports or pseudonym of a member; path, slug or id of a
+            document.
+
+    Returns:
+        What was removed, and what a search of all files found.
+
+    Raises:
+        InputError: No such conversation, member or document exists.
+        BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
+    """
+    with running(workspace.tables, "forgetting"):
+        return _forget(workspace, kind, name)
+
+
+def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
+    target = _find(workspace, kind, name)
+    rows = _read_rows(workspace, target)
+    wanted = _choose_wanted(workspace, target, rows)
+    windows = list_windows(workspace)
+    posts = find_holding_posts(workspace, wanted)
+    forgotten = _add_texts(
+        workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
+    )
+    # A post that a person has edited is theirs: it stays, and is no document any more.
+    forgotten = forgotten.add("document", posts.list_uris(workspace))
+    write_forgotten(workspace.forgotten, forgotten)
+    _clean_archive(workspace, target, forgotten)
+    for path in posts.made:
+        path.unlink()  # the run writes it anew if its window is still there
+    reports = remove_pages(workspace.root)
+    if any(list_partitions(workspace.tables, table) for table in TABLES):
+        fresh = open_workspace(workspace.root, accept_removals=True)
+        request = RunRequest(
+            partitions=list_partitions(workspace.tables, "messages"),
+            tables=list_tables(fresh),
+            by=BY_LIBRARY,
+            isolates_failures=False,
+            checks=False,
+            holds_lock=True,
+        )
+        execute_run(fresh, request)
+    with publishing(workspace.index):
+        prune(workspace.index, keep=1)
+    current = current_version(workspace.index)
+    old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
+
+    def name_of(path: Path) -> str:
+        return path.relative_to(workspace.root).as_posix()
+
+    gone = windows - list_windows(workspace)
+    wanted = Wanted(wanted.parts | gone, wanted.conversations)
+    left = find_holding_posts(workspace, wanted).of_people
+    keys = list_keys(workspace, workspace.embeddings.count())
+    workspace.batch_job_store.keep_only(keys)
+    workspace.judgements.keep_only(list_windows(workspace))
+    # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
+    workspace.drafts.keep_only(list_drafted(workspace))
+    return Forgetting(
+        rows=len(rows),
+        vectors=workspace.embeddings.keep_only(keys),
+        reports=reports,
+        wanted=len(wanted.parts) + len(wanted.conversations),
+        search=search_workspace(workspace, wanted, left),
+        inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
+        open_snapshots=tuple(old),
+        copies=tuple(find_stale_copies(workspace)),
+    )
+
+
+def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:
+    match kind:
+        case "conversation":
+            return _find_conversation(workspace, name)
+        case "member":
+            return _find_member(workspace, name)
+        case "document":
+            return _find_document(workspace, name)
+
+
+def _find_conversation(workspace: Workspace, name: str) -> _Target:
+    folder = PurePosixPath(workspace.settings.conversations.folder)
+    origins = put_as_stored(workspace, read_chats(workspace)[0]).origins
+    stored = set(_read_messages(workspace)["conversation_id"])
+    ids = {
+        conversation
+        for file, conversation in origins.select("file", "conversation_id").iter_rows()
+        if name in (conversation, conversation_of(file), file, str(folder / file))
+    }
+    ids |= {name} & stored
+    if not ids:
+        known = stored | set(origins["conversation_id"])
+        raise InputError(
+            f"there is no conversation {name!r}; there are {_list(known)}",
+            code="unknown_conversation",
+            name=name,
+        )
+    is_meant = pl.col("conversation_id").is_in(list(ids))
+    held = origins.filter(is_meant)
+    files = sorted(set(held["file"]))
+    others = set(origins.filter(~is_meant)["file"])
+    # An export of several chats is read on without the forgotten one.
+    whole = {conversation_of(file) for file in files if file not in others}
+    names = frozenset({*ids, *held["conversation"], *whole})
+    return _Target("conversation", names, frozenset(ids), tuple(str(folder / file) for file in files))
+
+
+def _find_member(workspace: Workspace, name: str) -> _Target:
+    read, _ = read_chats(workspace)
+    secret = _load_secret(workspace)
+    pseudonyms = (
+        None
+        if secret is None
+        else Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
+    )
+
+    def identify(written: str) -> str:
+        return read.aliases.get(written, written) if pseudonyms is None else pseudonyms.of(written)
+
+    wanted = normalize_name(name)
+    people = {normalize_name(written): identify(written) for written in read.names}
+    found = {person for written, person in people.items() if wanted == written or name == person}
+    stored = set(_read_messages(workspace)["author"].drop_nulls())
+    found |= {name, identify(name)} & stored
+    if not found:
+        raise InputError(
+            f"no person in the exports or tables has the name {name!r}; give the name as the exports write it, or a "
+            f"pseudonym as the tables do, such as {_list(stored)}",
+            code="unknown_member",
+            name=name,
+        )
+    names = {written for written in read.names if identify(written) in found} or {name}
+    holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
+    folder = PurePosixPath(workspace.settings.conversations.folder)
+    # An earlier attempt may have put the member on the list, so that only the exports as a whole show the files.
+    whole, _ = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
+    files = sorted(set(whole.messages.filter(holds)["source"]))
+    return _Target(
+        "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
+    )
+
+
+def _find_document(workspace: Workspace, name: str) -> _Target:
+    folder = PurePosixPath(workspace.settings.documents.folder)
+    documents = read_table(workspace.tables, "documents")
+    called = (pl.col("document_id") == name) | (pl.col("slug") == name) | (pl.col("uri") == name)
+    relative = name.removeprefix(f"{folder}/")
+    written = f"{WRITTEN_PREFIX}{name}"
+    uris = set(documents.filter(called | pl.col("uri").is_in([relative, written]))["uri"])
+    if not uris and (workspace.documents_dir / relative).is_file():
+        uris = {relative}
+    if not uris:
+        known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
+        raise InputError(
+            f"there is no document {name!r}; give its path, such as {_list(known)}",
+            code="unknown_document",
+            name=name,
+        )
+    for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
+        raise InputError(
+            f"{uri.removeprefix(WRITTEN_PREFIX)} is the post that Backstory wrote of a window and would write again; "
+            "forget the conversation, member or document that it was made from",
+            code="written_post",
+            name=uri.removeprefix(WRITTEN_PREFIX),
+        )
+    paths = [locate(uri, str(folder)) for uri in sorted(uris)]
+    files = tuple(path for path in paths if (workspace.root / path).exists())
+    files += tuple(str(path) for uri in sorted(uris) if (path := locate_document(workspace, uri)) is not None)
+    return _Target("document", frozenset(uris), frozenset(uris), files)
+
+
+def _read_messages(workspace: Workspace) -> pl.DataFrame:
+    stored = read_table(workspace.tables, "messages")
+    return pl.concat([stored, read_archive(workspace.archive).select(stored.columns)]).unique("message_id")
+
+
+def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
+    column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[target.kind]
+    table = (
+        read_table(workspace.tables, "documents") if target.kind == "document" else _read_messages(workspace)
+    )
+    return table.filter(pl.col(column).is_in(list(target.ids)))
+
+
+def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
+    """Add fingerprints of what is forgotten, by which it is recognised in a file of another name."""
+    if target.kind == "document":
+        others = read_table(workspace.tables, "documents").join(rows, on="document_id", how="anti")
+        return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
+    # Texts of the exports as they are, since those of the tables have pseudonyms and no contact data.
+    settings = workspace.settings.conversations
+    whole, _ = workspace.last_reading.read(workspace.chats_dir, settings)
+    column = "author" if target.kind == "member" else "conversation_id"
+    is_gone = pl.col(column).is_in(list(target.names)).fill_null(value=False)
+    columns = ("timestamp", "author", "text")
+    gone = pl.concat([whole.messages.filter(is_gone).select(columns), rows.select(columns)])
+    return forgotten.add_messages(gone, leave_out(whole, forgotten, settings.folder).messages)
+
+
+def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:
+    messages, documents = _read_messages(workspace), read_table(workspace.tables, "documents")
+    chunks = read_table(workspace.tables, "document_chunks")
+    if target.kind == "document":
+        ids = set(rows["document_id"])
+        documents = documents.join(rows, on=["document_id", "revision"], how="anti")
+        chunk_ids = chunks.filter(pl.col("document_id").is_in(list(ids)))["chunk_id"]
+        texts, ids = [*rows["text"], *rows["title"]], ids | set(chunk_ids)
+    else:
+        messages = messages.join(rows, on="message_id", how="anti")
+        texts, ids = rows["text"].drop_nulls().to_list(), set(rows["message_id"])
+    # Written posts are made anew, so that a text in them is none that stays.
+    documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+    others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
+    is_member = target.kind == "member"
+    return Wanted(
+        pick_parts(texts, others) | ids | (target.ids if is_member else frozenset()),
+        target.ids if not is_member else frozenset(),
+    )
+
+
+def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:
+    if target.kind == "conversation":
+        drop_archived(workspace.archive, sorted(target.ids))
+    elif target.kind == "member":
+        archived = read_archive(workspace.archive)
+        drop_archived(workspace.archive, archived["conversation_id"].unique().to_list())
+        left = archived.filter(~pl.col("author").is_in(list(target.ids)).fill_null(value=False))
+        columns = ("conversation_id", "text", "source")
+        hidden = hide_members(left, columns, sorted(target.names), _load_secret(workspace), forgotten)
+        write_archive(workspace.archive, hidden)
+
+
+def _load_secret(workspace: Workspace) -> bytes | None:
+    if not workspace.settings.privacy.pseudonyms:
+        return None
+    return load_secret(workspace.secret, workspace.ledger, workspace.tables)
+
+
+def _list(names: Iterable[str]) -> str:
+    ordered = sorted(set(names))
+    return name_some(ordered, _NAMED) or "none"

@@ -1,0 +1,149 @@
+"""The audit of a workspace: every file that a run wrote, compared byte by byte with what was recorded of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from backstory.base.errors import (
+    BackstoryError,
+    CacheFileError,
+    DamagedTableError,
+    SearchIndexError,
+)
+from backstory.base.wording import count, name_some
+from backstory.index.snapshot.history import read_history
+from backstory.index.snapshot.manifest import find_damage, hash_manifest
+from backstory.index.snapshot.publication import (
+    current_version,
+    find_history_damage,
+    has_pointer,
+    require_current,
+)
+from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.models.rerankers.judgement_cache import JudgementCache
+from backstory.operations.inspection.files import Examination
+from backstory.operations.inspection.probes import SHARED, Probe
+from backstory.pipeline.stages.posts import FILES
+from backstory.pipeline.stages.search_index import find_manifest_damage
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import find_damaged_partitions, list_partitions
+from backstory.storage.tables.schemas import TABLES
+from backstory.writing.draft_cache import DraftCache
+from backstory.writing.post_files import hash_file, inspect_file
+
+_NAMED = 5
+
+
+def audit(given: Path | None) -> list[Examination]:
+    """Compare the content of a workspace with the ledger. Nothing is written, and no model is loaded.
+
+    Args:
+        given: Folder of the workspace, or None for the one named by the environment or the current folder.
+
+    Returns:
+        The examinations: one of the settings, and if these can be read, one of each table and each other part.
+    """
+    try:
+        workspace = open_workspace(given)
+    except BackstoryError as error:
+        return [Examination("settings", False, str(error))]
+    found = [probe.examine(workspace) for probe in (*SHARED, *_PROBES)]
+    return [Examination("settings", True, str(workspace.root)), *found]
+
+
+def _describe_files(workspace: Workspace, table: str) -> str:
+    damaged = find_damaged_partitions(workspace.tables, table)
+    if damaged:
+        raise DamagedTableError(name_some(list(damaged.values()), _NAMED, separator="; "))
+    return f"{count(len(list_partitions(workspace.tables, table)), 'file')} as written"
+
+
+def _describe_documents(workspace: Workspace) -> str:
+    hashes = FileHashes(workspace.ledger)
+    if path := hashes.find_deviation():
+        raise BackstoryError(
+            f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
+            "`touch` it, and run `backstory run`"
+        )
+    return f"{hashes.count():,} remembered by size and times hold what was read"
+
+
+def _describe_snapshots(workspace: Workspace) -> str:
+    """Compare every file of every published snapshot with its checksum."""
+    folder = workspace.index
+    if not has_pointer(folder):
+        if workspace.ledger.read("search_index"):
+            raise SearchIndexError(f"what was published in {folder} is gone; `backstory run` builds it again")
+        return "not built yet; `backstory run` builds it"
+    current = require_current(folder)
+    damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)
+    damage = damage or find_history_damage(folder)
+    if damage is not None:
+        raise SearchIndexError(damage)
+    earlier = [published for published in read_history(folder) if published.version != current]
+    for published in earlier:
+        path = folder / published.version
+        damage = find_damage(path, checksums=True)
+        if damage is None and hash_manifest(path) != published.manifest:
+            damage = f"search index {path} has another manifest than the one that was published"
+        if damage is not None and current_version(folder) == current:
+            raise SearchIndexError(f"{damage.partition('; ')[0]}; it is not in use: delete that folder")
+    return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
+
+
+def _describe_posts(workspace: Workspace) -> str:
+    """Compare the files of the posts with those that the last run left, and count those that people have edited."""
+    changed, edited = [], []
+    files = workspace.ledger.read(FILES)
+    for slug, entry in sorted(files.items()):
+        path = workspace.posts_dir / f"{slug}.md"
+        if not path.is_file():
+            changed.append(f"{path} is gone; `backstory run` writes it again")
+        elif hash_file(path) != entry.content:
+            changed.append(
+                f"{path} was changed since the last run; `backstory run` takes it for edited by a person, and leaves it"
+            )
+        elif inspect_file(path) == "edited":
+            edited.append(path.name)
+    if changed:
+        raise BackstoryError(name_some(changed, _NAMED, separator="; "))
+    people = f", of which people have edited {name_some(edited, _NAMED)}" if edited else ""
+    return f"{len(files):,} as the last run left them{people}" if files else "none"
+
+
+def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:
+    """Say that every entry of a cache of what may have been paid for has its checksum."""
+    if damage := cache.find_damage():
+        raise CacheFileError(damage)
+    held = cache.count()
+    return f"{held:,} {entries}, each with its checksum" if held else "none"
+
+
+def _describe_archive(workspace: Workspace) -> str:
+    messages = len(read_archive(workspace.archive))
+    return f"{messages:,} messages can be read" if messages else "holds nothing"
+
+
+def _describe_forgotten(workspace: Workspace) -> str:
+    read_forgotten(workspace.forgotten)
+    return "can be read" if workspace.forgotten.is_file() else "holds nothing"
+
+
+_PROBES: Final = (
+    *(Probe(f"table {name}", partial(_describe_files, table=name), is_replaced=True) for name in TABLES),
+    Probe("document files", _describe_documents, is_replaced=True),
+    Probe("search index", _describe_snapshots, is_replaced=True),
+    Probe("drafts", lambda workspace: _describe_paid(workspace.drafts, "drafts"), is_replaced=True),
+    Probe(
+        "judgements",
+        lambda workspace: _describe_paid(workspace.judgements, "windows with judgements"),
+        is_replaced=True,
+    ),
+    Probe("archive", _describe_archive, is_replaced=True),
+    Probe("forgotten list", _describe_forgotten, is_replaced=True),
+    Probe("written posts", _describe_posts, is_replaced=True),
+)

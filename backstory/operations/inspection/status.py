@@ -1,0 +1,81 @@
+"""The size of a workspace's tables, and the state of its index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from backstory.base.errors import CacheFileError, SearchIndexError
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.chats.copies import find_stale_copies
+from backstory.pipeline.history.describe import describe_status, find_trouble
+from backstory.pipeline.run.cache_use import measure_caches
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import list_partitions, scan_table
+from backstory.storage.tables.schemas import SERVED_TABLES
+
+_LATEST_RUNS = 20
+
+
+def read_status(workspace: Workspace) -> dict[str, Any]:
+    """Count rows and partitions of every table.
+
+    Args:
+        workspace: A workspace, before or after its first run.
+
+    Returns:
+        ``root``, ``embedder``, ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
+        ``submitted``), ``index_version`` (None before the first snapshot), ``index_error`` (why the index
+        cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
+        without such an index), ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and
+        ``caches``: the figures of :class:`~backstory.pipeline.run.cache_use.CacheUse`, or ``error``, and
+        ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each, and
+        ``stale_copies``: copies of what has left the tables, each with what to do.
+    """
+    tables = {}
+    for name in SERVED_TABLES:
+        keys = list_partitions(workspace.tables, name)
+        tables[name] = {
+            "rows": int(scan_table(workspace.tables, name).select(pl.len()).collect().item()),
+            "partitions": len(keys),
+            "first": keys[0] if keys else None,
+            "last": keys[-1] if keys else None,
+        }
+    version = current_version(workspace.index)
+    hnsw, damage = None, None
+    try:
+        hnsw = read_manifest(workspace.index / version).hnsw if version else None
+    except SearchIndexError as error:
+        damage = str(error)
+    jobs = [
+        {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned}
+        for job in workspace.batch_job_store.list_jobs()
+    ]
+    return {
+        "root": str(workspace.root),
+        "embedder": workspace.settings.embedding.provider,
+        "embedding_jobs": jobs,
+        "index_version": version or None,
+        "index_error": damage,
+        "index_recall": None if hnsw is None else hnsw.model_dump(),
+        "tables": tables,
+        "caches": _measure_caches(workspace),
+        "runs": _describe_runs(workspace),
+        "stale_copies": find_stale_copies(workspace),
+    }
+
+
+def _measure_caches(workspace: Workspace) -> dict[str, Any]:
+    try:
+        return measure_caches(workspace).as_record()
+    except CacheFileError as error:
+        return {"error": str(error)}
+
+
+def _describe_runs(workspace: Workspace) -> list[str]:
+    records = workspace.runs.read(_LATEST_RUNS)
+    under_way = [record for record in records if record.ended_at is None]
+    ended = [record for record in find_trouble(records) if record.ended_at is not None]
+    return [describe_status(record) for record in (*under_way, *ended)]

@@ -1,0 +1,222 @@
+"""The windows of a workspace, and the context of a window with the reasons for its documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table, scan_table
+
+LATEST: Final = "latest"
+"""The reference to the window that began last."""
+
+CAUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "below_threshold": "not similar enough",
+        "duplicate_document": "a better chunk of the same document was used",
+        "near_duplicate": "almost the same text as another chunk",
+        "below_rating": "serves no topic, as the reranker rated it",
+        "not_selected": "other documents add more",
+        "over_budget": "no room left in the token budget",
+    }
+)
+"""Why a hit was dropped, in words, by the cause in the table ``decisions``."""
+
+_SHORTEST_ID = 8
+_MOST_NAMED = 10
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def list_windows(
+    workspace: Workspace, *, first: date | None = None, last: date | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """List windows with the state of their contexts, oldest first.
+
+    Args:
+        workspace: A workspace with windows.
+        first: Leave out windows that began before this day, in UTC.
+        last: Leave out windows that began after this day, in UTC.
+        limit: Most windows to list, the latest ones; None for all.
+
+    Returns:
+        Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
+        ``conversation_id``, ``partition``, ``started_at``, ``ended_at``, ``message_count``, and of its context
+        ``status`` (``not made`` before it exists), ``kept_count`` and ``coverage``.
+
+    Raises:
+        InputError: The workspace has windows, but none of them began in this range.
+    """
+    states = scan_table(workspace.tables, "window_contexts").select(
+        "window_id", "status", "kept_count", "coverage"
+    )
+    windows = scan_table(workspace.tables, "windows").select(
+        "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"
+    )
+    table = (
+        windows.join(states, on="window_id", how="left")
+        .with_columns(pl.col("status").fill_null("not made"))
+        .sort("started_at", "window_id")
+        .collect()
+    )
+    table.insert_column(1, shorten_ids(table["window_id"]))
+    day = pl.col("started_at").dt.date()
+    chosen = table.filter(day >= (first or date.min), day <= (last or date.max))
+    if chosen.is_empty() and not table.is_empty():
+        began = table["started_at"].dt.date()
+        raise InputError(
+            f"no window began {_describe_range(first, last)}; the first began on {began[0]} and the last on "
+            f"{began[-1]}",
+            code="no_window",
+            first=first,
+            last=last,
+        )
+    return (chosen if limit is None else chosen.tail(limit)).to_dicts()
+
+
+def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
+    """Find the window that a reference names.
+
+    Args:
+        workspace: A workspace with windows.
+        reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, in UTC, on which one window
+            began; or the id of a window or its first characters.
+
+    Returns:
+        The row of ``windows``.
+
+    Raises:
+        InputError: The reference matches no window, or several; the message lists them.
+    """
+    windows = scan_table(workspace.tables, "windows").sort("started_at", "window_id").collect()
+    windows = windows.with_columns(shorten_ids(windows["window_id"]))
+    if windows.is_empty():
+        raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
+    found = _choose(windows, reference)
+    if len(found) > 1:
+        raise InputError(
+            f"{len(found)} windows {_describe_choice(reference)}; name one of them by its id:\n"
+            f"{_list_choices(found)}",
+            code="ambiguous_reference",
+            reference=reference,
+            ids=found["short_id"].to_list(),
+        )
+    return found.drop("short_id").row(0, named=True)
+
+
+def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
+    """Give the windows that match a reference, at least one."""
+    if reference == LATEST:
+        return windows.tail(1)
+    if _DAY.fullmatch(reference):
+        return _choose_day(windows, reference)
+    exact = windows.filter(window_id=reference)
+    found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
+    if found.is_empty() or not reference:
+        raise InputError(
+            f"no window has an id that begins with {reference!r}; `backstory windows` lists them; you can also give a "
+            f"date (YYYY-MM-DD) or '{LATEST}'",
+            code="unknown_window",
+            reference=reference,
+        )
+    return found
+
+
+def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
+    try:
+        day = date.fromisoformat(reference)
+    except ValueError as error:
+        raise InputError(
+            f"{reference} is not a date: {error}", code="invalid_date", reference=reference
+        ) from error
+    began = windows["started_at"].dt.date()
+    found = windows.filter(began == day)
+    if found.is_empty():
+        nearest = [*began.filter(began < day).tail(1), *began.filter(began > day).head(1)]
+        raise InputError(
+            f"no window began on {day}; the nearest began on {' and '.join(map(str, nearest))}",
+            code="no_window",
+            day=day,
+            nearest=nearest,
+        )
+    return found
+
+
+def _describe_choice(reference: str) -> str:
+    if _DAY.fullmatch(reference):
+        return f"began on {reference}"
+    return f"have an id that begins with {reference!r}"
+
+
+def _list_choices(found: pl.DataFrame) -> str:
+    lines = [
+        f"  {row['short_id']}  {row['started_at']:%Y-%m-%d %H:%M} to {row['ended_at']:%H:%M} UTC, "
+        f"{row['message_count']} messages of {row['conversation_id']}"
+        for row in found.head(_MOST_NAMED).to_dicts()
+    ]
+    if len(found) > _MOST_NAMED:
+        lines.append(f"  and {len(found) - _MOST_NAMED} more, which `backstory windows` lists")
+    return "\n".join(lines)
+
+
+def shorten_ids(window_ids: pl.Series) -> pl.Series:
+    """Shorten ids to the shortest length at which they are still distinct.
+
+    Args:
+        window_ids: All ids of a workspace.
+
+    Returns:
+        The first characters of each, at least eight and equally many for all, in the same order.
+    """
+    length = _SHORTEST_ID
+    while window_ids.str.head(length).n_unique() < window_ids.n_unique():
+        length += 1
+    return window_ids.str.head(length).alias("short_id")
+
+
+def _describe_range(first: date | None, last: date | None) -> str:
+    if first is None or last is None:
+        return f"on {last} or before" if first is None else f"on {first} or later"
+    return f"from {first} to {last}"
+
+
+def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
+    """Read the context of a window.
+
+    Args:
+        workspace: A workspace with tables.
+        reference: As for :func:`find_window`.
+
+    Returns:
+        The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``
+        (texts of the query chunks that found it), and ``dropped``: how many hits each cause dropped.
+
+    Raises:
+        InputError: There is no such window, or it has no context yet.
+    """
+    window = find_window(workspace, reference)
+    partition = [window["partition"]]
+    mine = pl.col("window_id") == window["window_id"]
+    summary, contexts, chunks, decisions = (
+        read_table(workspace.tables, table, partition).filter(mine)
+        for table in ("window_contexts", "contexts", "window_chunks", "decisions")
+    )
+    if summary.is_empty():
+        raise InputError(
+            f"window {window['window_id']} has no context yet; run `backstory run`",
+            code="no_context",
+            window_id=window["window_id"],
+        )
+    texts = dict(chunks.select("chunk_id", "text").iter_rows())
+    documents = [
+        {**row, "asked_by": [texts[key] for key in row["matched_query_chunks"] if key in texts]}
+        for row in contexts.sort("rank").to_dicts()
+    ]
+    causes = decisions.filter(~pl.col("kept"))["cause"].value_counts().sort("cause")
+    return {**summary.row(0, named=True), "documents": documents, "dropped": dict(causes.iter_rows())}

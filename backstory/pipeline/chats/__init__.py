@@ -1,0 +1,1 @@
+"""What the stage ``messages`` reads, keeps and reports of the chats."""

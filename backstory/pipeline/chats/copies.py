@@ -1,0 +1,208 @@
+"""Copies of rows outside the tables: pages, dumped texts, posts that people edited, answers of models.
+
+A run that drops a message or a document from the tables deletes the copies that Backstory made and may make again,
+before it writes a table, so that a killed run leaves none. What it may not delete is remembered in the ledger until it
+is changed or gone: a page or a text whose place a person chose, and a post that a person has edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.sqlite import DAMAGED_SUFFIX
+from backstory.base.wording import name_some
+from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
+from backstory.pipeline.incremental.document_fingerprint import list_post_folders
+from backstory.pipeline.run.cache_use import list_drafted, list_windows
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.rendered_pages import list_site_pages, remove_pages
+from backstory.storage.tables.ledger import Entry
+from backstory.writing.post_files import inspect_file
+
+_COPIES: Final = "copies"
+_MADE, _TEXT, _STALE = "made", "text", "stale"
+_ANSWERS: Final = "answers of models"
+"""Key in the ledger for the caches of drafts and judgements, which the end of the run looks through."""
+
+_LEAST_CHARACTERS: Final = 8
+_MOST_CHARACTERS: Final = 60
+_NAMED: Final = 5
+
+
+def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
+    """Choose pieces that identify texts: beginnings of their lines that occur in no other text.
+
+    Args:
+        texts: Texts to be searched for.
+        others: Texts that stay.
+
+    Returns:
+        Pieces of 8 to 60 characters.
+    """
+    lines = {line.strip()[:_MOST_CHARACTERS].strip() for text in texts for line in text.splitlines()}
+    parts = sorted(line for line in lines if len(line) >= _LEAST_CHARACTERS)
+    if not parts:
+        return frozenset()
+    held = pl.Series(list(others), dtype=pl.String).str.extract_many(parts, overlapping=True)
+    return frozenset(parts) - set(held.explode().drop_nulls())
+
+
+def record_copy(workspace: Workspace, path: Path, *, is_text: bool = False) -> None:
+    """Remember a page, a site or a text that was written where a person chose.
+
+    Whoever may only read the workspace leaves no note in it: of their copies a later run knows nothing.
+
+    Args:
+        workspace: An open workspace.
+        path: The file, or the folder of the site.
+        is_text: Whether the file holds text word for word, in which a run can find what it drops. A page is taken to
+            hold whatever a run drops.
+    """
+    if os.access(workspace.tables, os.W_OK):
+        place = _name(workspace, path.absolute())
+        workspace.ledger.record(_COPIES, {place: Entry(_TEXT if is_text else _MADE, _hash(path), 0)})
+
+
+def clear_copies_of_messages(
+    workspace: Workspace, messages: pl.DataFrame, partitions: Sequence[str]
+) -> str | None:
+    """Delete the copies of messages that a run drops or replaces, before it does.
+
+    Args:
+        workspace: An open workspace.
+        messages: What the tables will hold.
+        partitions: Keys of the partitions that the run makes again.
+
+    Returns:
+        What was deleted, and what holds them still; None if the run drops none.
+    """
+    dropped = find_replaced(workspace, read_intact_messages(workspace), messages, partitions)
+    return _clear(workspace, "messages", dropped["text"], messages["text"])
+
+
+def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
+    """Delete the copies of documents that a run drops, before it does. Posts of windows go with their messages.
+
+    Args:
+        workspace: An open workspace.
+        before: Table ``documents`` as it is.
+        now: What it will hold.
+
+    Returns:
+        As :func:`clear_copies_of_messages`.
+    """
+    is_there = pl.col("status").is_in(["ok", "error"]) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    kept = now.filter(is_there)
+    gone = before.filter(is_there).join(kept, on="document_id", how="anti")["document_id"]
+    dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
+    texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, kept))
+    return _clear(workspace, "documents", texts, others)
+
+
+def find_stale_copies(workspace: Workspace) -> list[str]:
+    """Name the copies of rows that have left the tables which Backstory may not delete, with what to do."""
+    said = []
+    for name, entry in sorted(workspace.ledger.read(_COPIES).items()):
+        path = workspace.root / name
+        if entry.inputs != _STALE or name == _ANSWERS or not path.exists() or _hash(path) != entry.content:
+            continue
+        said.append(f"{name} holds what has left the tables: {_find_remedy(path)}")
+    return said
+
+
+def drop_unused_answers(workspace: Workspace) -> None:
+    """Delete the drafts and judgements that the tables do not use, if a run has dropped rows since they were made.
+
+    Called when every table is made: what a model was shown of a dropped row is shown to it no more.
+    """
+    if _ANSWERS in workspace.ledger.read(_COPIES):
+        workspace.drafts.keep_only(list_drafted(workspace))
+        workspace.judgements.keep_only(list_windows(workspace))
+        workspace.ledger.forget(_COPIES, [_ANSWERS])
+
+
+def _clear(workspace: Workspace, rows: str, dropped: pl.Series, kept: pl.Series) -> str | None:
+    if dropped.is_empty():
+        return None
+    removed = list(remove_pages(workspace.root))
+    parts = pick_parts(dropped.drop_nulls(), kept.drop_nulls())
+    for path in _list_made(workspace):
+        if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, parts):
+            path.unlink()
+            removed.append(_name(workspace, path))
+    entries = {
+        name: Entry(_STALE, entry.content, 0)
+        for name, entry in workspace.ledger.read(_COPIES).items()
+        if entry.inputs != _TEXT or _holds_if_there(workspace.root / name, parts)
+    }
+    entries |= {
+        _name(workspace, path): Entry(_STALE, _hash(path), 0)
+        for path in _list_posts_of_people(workspace)
+        if _holds(path, parts)
+    }
+    workspace.ledger.record(_COPIES, {**entries, _ANSWERS: Entry(_STALE, "", 0)})
+    told = []
+    if removed:
+        told.append(
+            f"deleted {name_some(removed, _NAMED)}, which may show {rows} that are not in the tables any more; "
+            "`backstory site` and `backstory report` make pages of those that are"
+        )
+    told += find_stale_copies(workspace)
+    if workspace.dagster_home.is_dir():
+        told.append(
+            f"Dagster's history in {workspace.dagster_home} may show some {rows} that are not in the tables any more, "
+            "as previews; delete that folder if they must go"
+        )
+    return ". ".join(told) or None
+
+
+def _list_made(workspace: Workspace) -> Iterator[Path]:
+    """List the files that Backstory made of rows and may delete: dumped texts, drafts, and damaged files."""
+    for folder in list_post_folders(workspace):
+        yield from sorted(path for path in folder.rglob(f"*{DRAFT_SUFFIX}") if path.is_file())
+    yield from sorted(path for path in workspace.dumps.glob("*.txt") if path.is_file())
+    yield from sorted(workspace.tables.glob(f"*{DAMAGED_SUFFIX}"))
+
+
+def _list_posts_of_people(workspace: Workspace) -> Iterator[Path]:
+    for folder in list_post_folders(workspace):
+        for path in sorted(folder.rglob("*.md")):
+            if not path.name.endswith(DRAFT_SUFFIX) and inspect_file(path) == "edited":
+                yield path
+
+
+def _holds(path: Path, parts: frozenset[str]) -> bool:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return bool(parts) and pl.Series([text]).str.contains_any(list(parts)).item()
+
+
+def _holds_if_there(path: Path, parts: frozenset[str]) -> bool:
+    return path.is_file() and _holds(path, parts)
+
+
+def _find_remedy(path: Path) -> str:
+    if path.is_dir():
+        return f"write it again by `backstory site --output {path}`, or delete it"
+    if path.suffix == ".md":
+        return "a person has edited it, so that it stays; take the text out, or delete the file"
+    return "write it again, or delete it"
+
+
+def _name(workspace: Workspace, path: Path) -> str:
+    return path.relative_to(workspace.root).as_posix() if path.is_relative_to(workspace.root) else str(path)
+
+
+def _hash(path: Path) -> str:
+    """Hash a file, or the pages of a site."""
+    total = hashlib.sha256()
+    for page in list_site_pages(path) if path.is_dir() else [path]:
+        total.update(hashlib.sha256(page.read_bytes()).digest())
+    return total.hexdigest()

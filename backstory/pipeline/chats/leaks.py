@@ -1,0 +1,208 @@
+"""Searches what runs have stored for what must not be there, and remembers which partitions were clean.
+
+That is: authors' real names, messages of people who opted out, and contact data that ``privacy.scrub`` lists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import digest, digest_json
+from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
+from backstory.ingest.privacy.names import Place
+from backstory.pipeline.chats.exports_reading import (
+    EXPORT_SOURCES,
+    exports_fingerprint,
+    find_opted_out,
+    scrub_messages,
+)
+from backstory.pipeline.incremental.partitions import content_of
+from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
+from backstory.retrieval.query_chunks import SEPARATOR
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.text.leaks import FindLeaks, find_no_leaks
+
+_OPTED_OUT: Final = "opted out"
+_PEOPLE: Final = "people"
+_CLEAN: Final = "privacy"
+"""Name in the ledger of the partitions of messages that were clean."""
+
+SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
+    {
+        "quarantine": {"source": "identifier", "reason": "message"},
+        "sources": {"source": "identifier", "reason": "message"},
+        "windows": {"conversation_id": "identifier"},
+        "window_chunks": {"text": "message"},
+        "decisions": {"rerank_note": "message", "uncovered_topics": "message"},
+        "contexts": {"serves": "message"},
+        "window_contexts": {"uncovered_topics": "message", "error": "message"},
+        "posts": {"title": "message", "tags": "message", "text": "message", "reason": "message"},
+    }
+)
+"""Columns of the tables after the messages that hold words of chats or names of their files, and how each is read."""
+
+
+def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+    """Search the stored messages, from which most other tables are built, for what must not be in them.
+
+    That is: authors' real names, which are read from the exports, because nothing else holds them; messages of people
+    who opted out before the last run; and contact data that ``privacy.scrub`` lists. Partitions that passed before and
+    have not changed since are skipped.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys to search, or None for all.
+
+    Returns:
+        ``column`` and ``message_id`` of every breach, never what was found. Names are not searched for if pseudonyms
+        are switched off.
+    """
+    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, "messages")
+    clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
+    privacy = workspace.settings.privacy
+    opted_out = _read_opted_out(workspace)
+    may_hold_others = bool(opted_out or privacy.scrub)
+    if not privacy.pseudonyms and not may_hold_others:
+        return clean
+    contents = content_of(workspace, "messages", wanted)
+    fingerprint = exports_fingerprint(workspace)
+    out = digest_json(opted_out, length=16)
+    inputs = {key: digest([fingerprint, out, content]) for key, content in contents.items()}
+    pending = workspace.ledger.pending(_CLEAN, inputs, contents)
+    if not pending:
+        return clean
+    rows = read_table(workspace.tables, "messages", pending)
+    breaches = _find_others(workspace, rows, opted_out) if may_hold_others else clean
+    if privacy.pseudonyms and not rows.is_empty():
+        names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
+        breaches = pl.concat([breaches, find_real_names(rows, names)])
+    if breaches.is_empty():
+        workspace.ledger.record(_CLEAN, {key: Entry(inputs[key], contents[key], 0) for key in pending})
+    return breaches
+
+
+def make_leak_finder(workspace: Workspace) -> FindLeaks:
+    """Make the function that finds the texts of models that hold a real name.
+
+    The names are read from the exports, which alone hold them, before the function is returned, so that any thread may
+    call it. Where no author is hidden, it finds nothing.
+    """
+    settings = workspace.settings
+    if not settings.privacy.pseudonyms:
+        return find_no_leaks
+    names = workspace.last_reading.read_names(workspace.chats_dir, settings.conversations).to_list()
+    return lambda texts: find_naming_texts(texts, names)
+
+
+def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+    """Search what a table holds of chats, or of models that were shown chats, for authors' real names.
+
+    The texts of messages are searched before any other table is made of them. This search also finds what was changed,
+    restored or written by a model since: a model may write a name that no message of its window holds, such as one that
+    a document tells it. Text of documents is published as it is, and not searched; nor are posts that a person edited.
+
+    Args:
+        workspace: An open workspace.
+        table: A name of :data:`SEARCHED_COLUMNS`.
+        partitions: Keys to search, or None for all; those that passed before are skipped as for messages.
+
+    Returns:
+        ``column`` and ``window_id`` (null in a table without windows) of every cell that holds a name, never the name;
+        no rows if pseudonyms are switched off, or if there are no chats.
+    """
+    clean = pl.DataFrame(schema={"column": pl.String, "window_id": pl.String})
+    if not (workspace.settings.privacy.pseudonyms and workspace.has_chats):
+        return clean
+    if table == "sources":
+        partitions = [EXPORT_SOURCES]  # the other one lists documents
+    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, table)
+    contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
+    if not contents:
+        return clean
+    made_by = digest([exports_fingerprint(workspace), digest_json(SEARCHED_COLUMNS[table], length=16)])
+    inputs = {key: digest([made_by, content]) for key, content in contents.items()}
+    pending = workspace.ledger.pending(f"privacy of {table}", inputs, contents)
+    rows = read_table(workspace.tables, table, pending) if pending else None
+    if rows is None or rows.is_empty():
+        return clean
+    names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
+    found = _find_cells(rows, SEARCHED_COLUMNS[table], names)
+    if table == "contexts" and not found.is_empty():
+        found = _leave_out_joints(found, read_table(workspace.tables, "window_chunks", pending))
+    if found.is_empty():
+        workspace.ledger.record(
+            f"privacy of {table}", {key: Entry(inputs[key], contents[key], 0) for key in pending}
+        )
+    return found.select("column", "window_id")
+
+
+def _find_cells(rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterable[str]) -> pl.DataFrame:
+    """Give ``column``, ``window_id`` and ``parts`` of every cell that holds a name; equal texts are searched once."""
+    window_id = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String)
+    cells = pl.concat(
+        rows.select(
+            pl.lit(column).alias("column"),
+            pl.lit(place).alias("place"),
+            window_id=window_id,
+            parts=_list_parts(rows, column),
+        )
+        for column, place in columns.items()
+    ).with_row_index("number")
+    parts = cells.select("number", "place", part="parts").explode("part").drop_nulls("part")
+    distinct = parts.select("place", "part").unique()
+    by_place = (distinct.filter(place=place)["part"] for place in ("message", "identifier"))
+    texts, identifiers = (
+        find_real_names(pl.DataFrame({"message_id": part, column: part}), names)["message_id"]
+        for column, part in zip(("text", "source"), by_place, strict=True)
+    )
+    is_text = pl.col("place") == "message"
+    held = parts.filter(
+        (is_text & pl.col("part").is_in(texts.implode()))
+        | (~is_text & pl.col("part").is_in(identifiers.implode()))
+    )
+    return cells.filter(pl.col("number").is_in(held["number"].implode())).select(
+        "column", "window_id", "parts"
+    )
+
+
+def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
+    """Give the texts of a cell that are searched one by one, since two of them may together spell a name."""
+    if rows.schema[column] != pl.String:
+        return pl.col(column)
+    is_chunk = column == "text" and "chunk_index" in rows.columns  # the texts of several messages
+    return pl.col(column).str.split(SEPARATOR) if is_chunk else pl.concat_list(column)
+
+
+def _leave_out_joints(found: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
+    """Leave out quotes of query chunks: these are searched message by message, and two may together spell a name."""
+    texts = window_chunks["text"]
+    quotes = pl.DataFrame({"quote": map(quote_chunk, texts), "window_id": window_chunks["window_id"]})
+    quoted = found.with_columns(quote=find_quotes(found["parts"].list.first()))
+    return quoted.join(quotes.cast(pl.String), on=["window_id", "quote"], how="anti")
+
+
+def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
+    """Record who is out of which conversation (null: of all), as tables name them, for the search."""
+    pairs = opted_out.filter("is_out").select("conversation_id", "author").sort(pl.all()).rows()
+    workspace.ledger.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
+
+
+def _read_opted_out(workspace: Workspace) -> list[list[str | None]]:
+    recorded = workspace.ledger.read(_OPTED_OUT).get(_PEOPLE)
+    return json.loads(recorded.content) if recorded else []
+
+
+def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[str | None]]) -> pl.DataFrame:
+    """Find messages of people who opted out, and texts with contact data."""
+    pairs = pl.DataFrame(opted_out, schema={"conversation_id": pl.String, "author": pl.String}, orient="row")
+    of_people = find_opted_out(rows, pairs)
+    is_scrubbed = rows["text"].eq_missing(scrub_messages(workspace, rows)["text"])
+    columns = (("author", of_people), ("text", rows.filter(~is_scrubbed)))
+    return pl.concat([found.select(pl.lit(name).alias("column"), "message_id") for name, found in columns])

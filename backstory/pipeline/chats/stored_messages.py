@@ -1,0 +1,108 @@
+"""The stored messages, and the calendar partitions of all tables that follow from them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import ContractError, DamagedTableError
+from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
+from backstory.storage.tables.partitions import partition_keys, previous_partition
+from backstory.storage.tables.schemas import TABLES, Messages
+
+logger = logging.getLogger(__name__)
+
+PARTITIONED: Final = (
+    *("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts", "posts"),
+)
+"""Tables with calendar partitions, in the order in which data flows."""
+
+
+def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
+    """Read the stored messages, without partitions whose files differ from those written or have other columns.
+
+    The run rebuilds these partitions from the exports. Their old content cannot be compared with the exports.
+    """
+    intact = [empty(Messages)]
+    damaged = []
+    for key in list_partitions(workspace.tables, "messages"):
+        try:
+            intact.append(read_table(workspace.tables, "messages", [key]))
+        except (DamagedTableError, ContractError):
+            damaged.append(key)
+    if damaged:
+        logger.warning(
+            "messages of %s cannot be compared with the exports, since the file is damaged or of another version of "
+            "Backstory (%d such files): whether "
+            "the exports have lost messages of these days is not known",
+            damaged[0],
+            len(damaged),
+        )
+    return pl.concat(intact)
+
+
+def span_of(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
+    """Return the keys of the first and last partition with messages; without messages, an empty range."""
+    keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain)
+    return (str(keys.min()), str(keys.max())) if len(keys) else ("~", "")
+
+
+def find_replaced(
+    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
+) -> pl.DataFrame:
+    """Find the stored messages that a run drops, or replaces by others.
+
+    Args:
+        workspace: An open workspace.
+        stored: The messages in the tables.
+        messages: All messages that the tables would hold.
+        partitions: Keys of the partitions that the run makes again.
+
+    Returns:
+        Rows of ``stored`` of which the id, the author or the text is in no row of ``messages``.
+    """
+    written = stored.filter(are_written(workspace, stored, messages, partitions))
+    return written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
+
+
+def are_written(
+    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
+) -> pl.Series:
+    """Say of each stored message whether the run writes its partition, or empties it, as the arguments say above."""
+    keys = partition_keys(stored["timestamp"], workspace.settings.partitions.grain)
+    first, last = span_of(workspace, messages)
+    return keys.is_in(partitions) | (keys < first) | (keys > last)
+
+
+def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> None:
+    """Empty the partitions of all tables before the first message or after the last one.
+
+    Args:
+        workspace: An open workspace.
+        messages: All messages.
+    """
+    first, last = span_of(workspace, messages)
+    # The table of messages comes last, so that a run after a killed process finds the same partitions.
+    for table in reversed(PARTITIONED):
+        outside = [key for key in list_partitions(workspace.tables, table) if key < first or key > last]
+        workspace.ledger.forget(table, outside)
+        for key in outside:
+            write_partition(workspace.tables, table, key, empty(TABLES[table]))
+
+
+def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
+    """Read the messages of partitions that were built, and of the partition before each."""
+    grain = workspace.settings.partitions.grain
+    wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
+    # The partition before the first one may not exist. The wanted partitions must exist.
+    made = workspace.ledger.read("messages")
+    messages = read_table_rows(
+        workspace, "messages", [key for key in wanted if key in made or key in partitions]
+    )
+    return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))

@@ -1,0 +1,328 @@
+"""The checks of a run: what each looks for in which table, whether it fails the run, and its message.
+
+A check is named for the cases that it looks for, so that the name fits both a passed and a failed check.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
+from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.chats.name_leaks import find_marked_history
+from backstory.pipeline.checks import integrity, post_integrity
+from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
+from backstory.pipeline.incremental.report import are_parts
+from backstory.pipeline.run.plan import PARTITIONED, STAGES
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
+from backstory.text.prompts.entries import cut_line
+
+FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
+
+FINDING_LOGGER: Final = __name__
+"""Logger of the checks: every record carries its :class:`CheckResult` as ``finding``."""
+
+logger = logging.getLogger(__name__)
+
+_EXAMPLES = 2
+_EXAMPLE_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Check:
+    """One kind of case that is looked for after a table was built.
+
+    Attributes:
+        table: The table, or ``search_index``.
+        name: Name of the cases, such as ``unread_lines``; unique within the table.
+        blocking: Whether a case fails the run.
+        find: Returns one row per case in the given partitions; None means all partitions.
+        what: Description of the cases, as a noun in the plural.
+        example: Format string for one case; its fields are the columns of ``find``.
+        remedy: Where to look, or what to do.
+        share_of_rows: Whether the message gives the number of checked rows, too.
+    """
+
+    table: str
+    name: str
+    blocking: bool
+    find: FindCases
+    what: str
+    example: str
+    remedy: str
+    share_of_rows: bool = False
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Result of a check.
+
+    Attributes:
+        check: The check that ran.
+        cases: One row per case; no rows if the check passed.
+        rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
+    """
+
+    check: Check
+    cases: pl.DataFrame
+    rows: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are no cases."""
+        return self.cases.is_empty()
+
+    @property
+    def message(self) -> str:
+        """Number of cases, the first of them, and the remedy."""
+        if self.passed:
+            return "none found"
+        share = "" if self.rows is None else f" among {self.rows}"
+        examples = [
+            cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
+            for row in self.cases.head(_EXAMPLES).to_dicts()
+        ]
+        more = f"; and {len(self.cases) - _EXAMPLES:,} more" if len(self.cases) > _EXAMPLES else ""
+        found = f"{len(self.cases)} found{share} ({self.check.what})"
+        return f"{found}: {'; '.join(examples)}{more}. {self.check.remedy}"
+
+
+def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
+    """Run a check and log its finding. Inside of ``reporting_parts`` the record of the log does not carry it.
+
+    Args:
+        workspace: An open workspace.
+        check: The check to run.
+        partitions: Keys of the partitions to check, or None for all. A table without partitions is always checked
+            as a whole.
+    """
+    wanted = partitions if check.table in PARTITIONED else None
+    rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
+    finding = CheckResult(check, check.find(workspace, wanted), rows)
+    text = "checked table=%s check=%s found=%d"
+    fields = {"blocking": check.blocking}
+    extra = {"fields": fields} if are_parts() else {"finding": finding, "fields": fields}
+    logger.info(text, check.table, check.name, len(finding.cases), extra=extra)
+    return finding
+
+
+def checks_after(table: str) -> list[Check]:
+    """Return the checks to run after the stage of a table, including those of tables that it also writes."""
+    done = {stage.table: place for place, stage in enumerate(STAGES)}
+    written_by = {name: stage.table for stage in STAGES for name in (stage.table, *stage.side_outputs)}
+    return [check for check in CHECKS if done[written_by[check.table]] == done[table]]
+
+
+def _contract(table: str) -> Check:
+    return Check(
+        table=table,
+        name="contract_breaches",
+        blocking=True,
+        find=lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions),
+        what="breaches of the contract of the stored rows",
+        example="{breach}",
+        remedy=f"Delete data/{table} and run `backstory run`.",
+    )
+
+
+def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
+    return Check(
+        table=child,
+        name=f"unknown_{parent}",
+        blocking=True,
+        find=lambda workspace, partitions: integrity.find_orphans(
+            workspace,
+            child,
+            parent,
+            on,
+            partitions=partitions,
+            parent_partitions=partitions if parent in PARTITIONED else None,
+        ),
+        what=f"rows of {child} that name a row of {parent} that is not stored",
+        example=", ".join(f"{column} {{{column}}}" for column in on),
+        remedy=f"Delete data/{child} and run `backstory run`.",
+    )
+
+
+def _real_names(table: str) -> Check:
+    has_windows = "window_id" in TABLES[table].to_schema().columns
+    return Check(
+        table=table,
+        name="real_names",
+        blocking=True,
+        find=lambda workspace, partitions: find_names(workspace, table, partitions),
+        what="cells that hold an author's real name",
+        example="column {column} of window {window_id}" if has_windows else "column {column}",
+        remedy="Look for the name in the documents of its context and in the prompt of the writer."
+        if table == "posts"
+        else f"Delete data/{table} and run `backstory run`.",
+    )
+
+
+def _whole(find: Callable[[Workspace], pl.DataFrame]) -> FindCases:
+    return lambda workspace, _partitions: find(workspace)
+
+
+CHECKS: Final = (
+    *map(_contract, TABLES),
+    *(_reference(child, parent, on) for child, parent, on in integrity.REFERENCES),
+    Check(
+        table="messages",
+        name="real_names",
+        blocking=True,
+        find=find_privacy_breaches,
+        what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
+        example="column {column} of message {message_id}",
+        remedy="Run `backstory run` without --from and --to, so that every day is made again.",
+    ),
+    *map(_real_names, SEARCHED_COLUMNS),
+    Check(
+        table="messages",
+        name="names_in_history",
+        blocking=False,
+        find=_whole(find_marked_history),
+        what="folders of Dagster's history that may hold real names which are replaced now",
+        example="{place}",
+        remedy=REMEDY_FOR_NAMES,
+    ),
+    Check(
+        table="windows",
+        name="unknown_messages",
+        blocking=True,
+        find=integrity.find_unknown_messages,
+        what="messages that a window names and that are not stored",
+        example="message {message_id} of window {window_id}",
+        remedy="Delete data/windows and run `backstory run`.",
+    ),
+    Check(
+        table="contexts",
+        name="later_documents",
+        blocking=True,
+        find=integrity.find_late_documents,
+        what="rows that show a document published after their window began",
+        example="document {document_id} of {published_at} in window {window_id} of {started_at}",
+        remedy="Delete data/hits and run `backstory run`; `rag: {as_of: false}` allows later documents.",
+    ),
+    Check(
+        table="document_chunks",
+        name="inexact_slices",
+        blocking=True,
+        find=_whole(integrity.find_inexact_chunks),
+        what="chunks that are not the slice of their document's text that they name",
+        example="{chunk_id}, characters {char_start} to {char_end}",
+        remedy="Delete data/document_chunks and run `backstory run`.",
+    ),
+    Check(
+        table="quarantine",
+        name="unread_lines",
+        blocking=False,
+        find=_whole(integrity.find_unread_lines),
+        what="lines or records of chat exports that could not be read",
+        example="{source} line {line}: {reason}",
+        remedy="The table quarantine lists all of them.",
+    ),
+    Check(
+        table="sources",
+        name="unread_files",
+        blocking=False,
+        find=_whole(integrity.find_unread_sources),
+        what="files that were set aside or could not be read",
+        example="{source}",
+        remedy="The table sources says why, and what to do.",
+    ),
+    Check(
+        table="window_contexts",
+        name="windows_without_context",
+        blocking=False,
+        find=integrity.find_unserved_windows,
+        what="windows that were searched and got no context",
+        example="window {window_id} asked with {query_chunk_count} query chunks and got {hit_count} hits",
+        remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="window_contexts",
+        name="insufficient_contexts",
+        blocking=False,
+        find=integrity.find_insufficient_windows,
+        what="windows of which probably less than half is covered by their context",
+        example="window {window_id}: {recommendation}",
+        remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="window_contexts",
+        name="windows_in_unknown_languages",
+        blocking=False,
+        find=integrity.find_unjudged_windows,
+        what="windows without a verdict, since the model does not know their language",
+        example="window {window_id} is in {language}",
+        remedy=LANGUAGE_REMEDY,
+        share_of_rows=True,
+    ),
+    Check(
+        table="search_index",
+        name="chunks_beside_the_index",
+        blocking=True,
+        find=_whole(integrity.find_index_deviations),
+        what="counts in which the published index and the tables differ",
+        example="{indexed} {what} are indexed and {stored} are stored",
+        remedy="Delete index/CURRENT and run `backstory run`.",
+    ),
+    Check(
+        table="search_index",
+        name="low_recall",
+        blocking=False,
+        find=_whole(integrity.find_low_recall),
+        what="approximate indexes that miss too many of the best hits",
+        example="recall@5 {recall_at_5:.3f} over {sampled_queries} sampled queries; {remedy}",
+        remedy="`backstory doctor` measures it, too.",
+    ),
+    Check(
+        table="posts",
+        name="unknown_citations",
+        blocking=True,
+        find=post_integrity.find_unknown_citations,
+        what="documents that a post cites and that are not stored",
+        example="document {document_id} in the post of window {window_id}",
+        remedy="Delete data/posts and run `backstory run`.",
+    ),
+    Check(
+        table="posts",
+        name="absent_files",
+        blocking=True,
+        find=post_integrity.find_absent_files,
+        what="posts whose file is not there",
+        example="{path} of window {window_id}",
+        remedy="`backstory run` writes it again.",
+    ),
+    Check(
+        table="posts",
+        name="refused_drafts",
+        blocking=False,
+        find=post_integrity.find_refused_drafts,
+        what="windows without a post, since the writer failed or its draft was rejected",
+        example="window {window_id} is {status}: {reason}",
+        remedy="The next run asks again where the writer failed; a rejected draft stays until the window, its "
+        "context, the prompt, the model or a setting changes.",
+        share_of_rows=True,
+    ),
+    Check(
+        table="posts",
+        name="drafts_to_merge",
+        blocking=False,
+        find=post_integrity.find_drafts_to_merge,
+        what="posts that a person has edited and beside which a later draft lies",
+        example="{path} of window {window_id}",
+        remedy="Take over what you want of the file that ends in .draft.md, and delete it.",
+        share_of_rows=True,
+    ),
+)
+"""All checks."""

@@ -1,0 +1,198 @@
+"""Invariants of the stored tables; every function gives the rows that break one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import ContractError
+from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
+from backstory.text.languages import english_name, is_known
+
+Partitions = Sequence[str] | None
+
+REFERENCES: Final = (
+    ("window_chunks", "windows", ("window_id",)),
+    ("document_chunks", "documents", ("document_id", "revision")),
+    ("hits", "document_chunks", ("chunk_id",)),
+    ("decisions", "hits", ("query_chunk_id", "chunk_id")),
+    ("contexts", "decisions", ("window_id", "chunk_id")),
+    ("window_contexts", "windows", ("window_id",)),
+    ("posts", "windows", ("window_id",)),
+)
+"""References between tables: child, parent and the columns."""
+
+
+def find_contract_breaches(workspace: Workspace, table: str, partitions: Partitions = None) -> pl.DataFrame:
+    """Check stored rows against the table's contract: columns, types, value ranges, uniqueness.
+
+    Args:
+        workspace: A workspace with tables.
+        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
+        partitions: Keys of the partitions to check, or None for all.
+
+    Returns:
+        ``table`` and ``breach``; empty if the contract holds.
+    """
+    try:
+        validate(read_table(workspace.tables, table, partitions), TABLES[table])
+    except ContractError as error:
+        return pl.DataFrame({"table": [table], "breach": [str(error)]})
+    return pl.DataFrame(schema={"table": pl.String, "breach": pl.String})
+
+
+def find_orphans(
+    workspace: Workspace,
+    child: str,
+    parent: str,
+    on: Sequence[str],
+    *,
+    partitions: Partitions = None,
+    parent_partitions: Partitions = None,
+) -> pl.DataFrame:
+    """Find rows that refer to a row that does not exist.
+
+    Args:
+        workspace: A workspace with tables.
+        child: Table with the references.
+        parent: Table that the references name.
+        on: Columns of the reference, with the same names in both tables.
+        partitions: Partitions of the child to check, or None for all.
+        parent_partitions: Partitions of the parent to read, or None for all.
+
+    Returns:
+        The reference columns of the orphaned rows, each once.
+    """
+    known = read_table(workspace.tables, parent, parent_partitions).select(on).unique()
+    return (
+        read_table(workspace.tables, child, partitions)
+        .select(on)
+        .unique()
+        .join(known, on=list(on), how="anti")
+        .sort(on)
+    )
+
+
+def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find messages that a window names but that are not stored."""
+    named = (
+        read_table(workspace.tables, "windows", partitions)
+        .select("window_id", message_id="message_ids")
+        .explode("message_id")
+    )
+    known = read_table(workspace.tables, "messages").select("message_id")
+    return named.join(known, on="message_id", how="anti")
+
+
+def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
+    """Find stored chunks that differ from the slice of their document's text at their offsets."""
+    documents = read_table(workspace.tables, "documents").select("document_id", "revision", source="text")
+    chunks = read_table(workspace.tables, "document_chunks").join(documents, on=["document_id", "revision"])
+    length = pl.col("char_end") - pl.col("char_start")
+    exact = pl.col("source").str.slice(pl.col("char_start"), length) == pl.col("text")
+    return chunks.filter(~exact).select("chunk_id", "char_start", "char_end")
+
+
+def find_late_documents(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find context rows whose document was published after their window began; none unless ``rag.as_of`` is set."""
+    contexts = read_table(workspace.tables, "contexts", partitions)
+    if not workspace.settings.rag.as_of:
+        contexts = contexts.clear()
+    starts = read_table(workspace.tables, "windows", partitions).select("window_id", "started_at")
+    late = contexts.join(starts, on="window_id").filter(pl.col("published_at") > pl.col("started_at"))
+    return late.select("window_id", "document_id", "published_at", "started_at")
+
+
+def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows that were searched and got no context."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    return contexts.filter(pl.col("status") == "no_hits").select(
+        "window_id", "query_chunk_count", "hit_count"
+    )
+
+
+def find_insufficient_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows whose context does not cover them, the worst first, with a recommendation for each."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    return (
+        contexts.filter((pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"))
+        .sort("confidence", "window_id")
+        .select("window_id", "confidence", "kept_count", "recommendation")
+    )
+
+
+def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows without a verdict because the embedder does not know their language."""
+    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    known = workspace.embedder.languages
+    foreign = [language for language in contexts["language"].unique() if not is_known(language, known)]
+    return (
+        contexts.filter((pl.col("verdict") == "unknown") & pl.col("language").is_in(foreign))
+        .sort("language", "window_id")
+        .select("window_id", "embedder_id", "recommendation", language=english_name(pl.col("language")))
+    )
+
+
+def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
+    """Compare the counts of the published index with those of the tables that it was built from.
+
+    Returns:
+        ``what``, ``indexed`` and ``stored`` of every count that differs.
+    """
+    manifest = read_manifest(workspace.index / current_version(workspace.index))
+    searched = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    chunks = read_table(workspace.tables, "document_chunks")
+    indexed = chunks.join(searched, on=["document_id", "revision"], how="semi")
+    counts = pl.DataFrame(
+        {
+            "what": ["documents", "document_chunks"],
+            "indexed": [manifest.documents, manifest.rows],
+            "stored": [len(searched), len(indexed)],
+        }
+    )
+    return counts.filter(pl.col("indexed") != pl.col("stored"))
+
+
+def find_low_recall(workspace: Workspace) -> pl.DataFrame:
+    """Check the recall that the HNSW index of the published snapshot had when it was built.
+
+    Returns:
+        ``recall_at_5``, ``sampled_queries`` and ``remedy`` if the recall is too low; empty if it is high enough, or if
+        there is no such index.
+    """
+    hnsw = read_manifest(workspace.index / current_version(workspace.index)).hnsw
+    found = pl.DataFrame(
+        {
+            "recall_at_5": [None if hnsw is None else hnsw.recall_at_5],
+            "sampled_queries": [None if hnsw is None else hnsw.sampled_rows],
+            "remedy": [REMEDY],
+        },
+        schema={"recall_at_5": pl.Float64, "sampled_queries": pl.Int64, "remedy": pl.String},
+    )
+    return found.filter(pl.col("recall_at_5") < GOOD_RECALL)
+
+
+def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
+    """Give the quarantined lines of all exports."""
+    return read_table(workspace.tables, "quarantine")
+
+
+def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
+    """Give the files that wait for a person's decision, or that could not be read."""
+    sources = read_table(workspace.tables, "sources")
+    unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
+    return unread.select("source", "folder", "status", "reason")
+
+
+def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
+    """Give the documents whose current file could not be read."""
+    documents = read_table(workspace.tables, "documents")
+    return documents.filter(pl.col("status") == "error").select("uri", "error")

@@ -1,0 +1,421 @@
+"""Records the runs of a workspace: begin, progress, end; and gives the meters of its models."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Final
+from uuid import uuid4
+
+from backstory.base.errors import RunHistoryError, RunLimitError
+from backstory.base.sqlite import Session
+from backstory.base.telemetry.scope import current_run
+from backstory.models.services.meter import CallMeter, Usage
+from backstory.pipeline.history import liveness
+from backstory.pipeline.history.ends import RunEnd, end_of
+from backstory.pipeline.history.prices import require_price
+from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs
+from backstory.pipeline.history.record import (
+    EMBEDDING,
+    LOST,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+    RunRecord,
+    insert_record,
+    month_of,
+    read_records,
+)
+from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
+from backstory.pipeline.history.store import STORE_FILE, open_store
+from backstory.settings.models import Settings
+from backstory.storage.tables.locks import running
+
+BY_COMMAND: Final = "backstory run"
+BY_DAGSTER: Final = "dagster"
+BY_LIBRARY: Final = "run_pipeline"
+BY_LIBRARY_FACE: Final = "library"
+
+_BEAT_SECONDS = 2.0
+_PUBLISH_SECONDS = 30.0
+_DAYS_OF_A_MONTH = 31
+_SECONDS_OF_A_MINUTE = 60
+
+logger = logging.getLogger(__name__)
+
+
+class RunHistory:
+    """The runs of one workspace, of this process and of others.
+
+    One run at a time is recorded by one object. Its methods that report progress do nothing if no run is recorded, so
+    that stages can be called alone.
+    """
+
+    def __init__(self, folder: Path, tables: Path, settings: Settings) -> None:
+        """Name the files; nothing is read or written yet.
+
+        Args:
+            folder: Folder of what cannot be made again, ``.backstory``.
+            tables: Folder of the tables.
+            settings: Settings of the workspace.
+        """
+        self.store = open_store(folder / STORE_FILE)
+        self._locks = folder / liveness.LOCKS_FOLDER
+        self._tables = tables
+        self._settings = settings
+        self._spending = Spending(self.store, settings.costs, settings.conversations.timezone)
+        self._paid_models: dict[str, str] = {}
+        self._current: RunRecord | None = None
+        self._started = self._written = self._published = 0.0
+
+    def meter(self, purpose: str, model: str) -> CallMeter:
+        """Make the meter of a model of a paid service.
+
+        Args:
+            purpose: What it is used for: ``embedding``, ``rerank``, ``writing`` or ``summarizing``.
+            model: Its name.
+
+        Raises:
+            SettingsError: There is a budget of money, and no price of the model.
+        """
+        name = model.removeprefix("models/")
+        require_price(self._settings.costs, name)
+        self._paid_models[purpose] = name
+        return ModelMeter(self._spending, purpose, name, self._run_id)
+
+    def read(self, limit: int = -1) -> list[RunRecord]:
+        """Read the latest runs, newest first. A running run whose process is gone is given as lost.
+
+        A run that waits until another run has ended is given as waiting.
+
+        Args:
+            limit: Most runs; -1 for all.
+
+        Raises:
+            RunHistoryError: The history is damaged.
+        """
+        records = self._read(limit)
+        gone = {(record.run_id, record.waits_its_turn) for record in records if self._is_gone(record)}
+        # A run records its end before it releases its lock: one that ended meanwhile is read again as ended, and one
+        # that waited as begun.
+        records = self._read(limit) if gone else records
+        judged = [
+            _mark_if_lost(record) if (record.run_id, record.waits_its_turn) in gone else record
+            for record in records
+        ]
+        return [
+            replace(record, status=WAITING, failure=record.step) if record.waits_its_turn else record
+            for record in judged
+            if record is not None
+        ]
+
+    @contextmanager
+    def taking_turn(self, by: str, partitions: Sequence[str]) -> Iterator[None]:
+        """Let one run of the workspace go on at a time. A run that waits is shown by :meth:`read`.
+
+        Args:
+            by: What runs, such as :data:`BY_COMMAND`.
+            partitions: Keys of the wanted partitions, in order.
+
+        Raises:
+            RunHistoryError: See :meth:`record`.
+        """
+        with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder)):
+            yield
+
+    @contextmanager
+    def record(
+        self, by: str, partitions: Sequence[str], *, dagster_run_id: str | None = None
+    ) -> Iterator[Callable[[RunEnd], None]]:
+        """Record a run from its begin to its end.
+
+        Runs whose process is gone are marked as lost, and runs older than ``runs.keep_months`` are dropped.
+
+        Args:
+            by: What runs, such as :data:`BY_COMMAND`.
+            partitions: Keys of the wanted partitions, in order.
+            dagster_run_id: Id of the run in Dagster.
+
+        Yields:
+            A function to call with the end of the run. A run that changed nothing, did not fail and called no service
+            is not kept.
+
+        Raises:
+            RunHistoryError: The history cannot be written, or is damaged and holds the spending of a budgeted day.
+        """
+        self._set_aside_if_damaged()
+        ends = [RunEnd()]
+        try:
+            with self.store.connected():
+                lock = self._begin(by, partitions, dagster_run_id)
+                try:
+                    yield ends.append
+                except BaseException as error:
+                    self._end_after(error, lock)
+                    raise
+                self._end(lock, ends[-1])
+        finally:
+            self._current = None
+
+    def enter(self, stage: str) -> None:
+        """Report that a stage begins."""
+        if self._current is not None:
+            self._beat(
+                replace(self._current, stage=stage, partition=None, done=0, total=0, step=None), now=True
+            )
+
+    def advance(self, stage: str, partition: str, done: int, total: int) -> None:
+        """Report that a stage begins its next group of partitions.
+
+        Args:
+            stage: Table that it makes.
+            partition: First partition of the group.
+            done: Finished partitions of those that the stage makes again.
+            total: Partitions that the stage makes again.
+
+        Raises:
+            RunLimitError: The run has taken longer than ``runs.max_minutes``.
+        """
+        if self._current is None:
+            return
+        record = replace(self._current, stage=stage, partition=partition, done=done, total=total, step=None)
+        limit = self._settings.runs.max_minutes
+        late = limit is not None and time.monotonic() - self._started > limit * _SECONDS_OF_A_MINUTE
+        self._beat(record, now=late or stage != self._current.stage)
+        if late:
+            raise RunLimitError(
+                f"the run has taken more than {limit} minutes (runs.max_minutes) and stopped before {partition}; "
+                "finished work is kept, so run the same command again to resume, or raise the limit",
+                setting="runs.max_minutes",
+                minutes=limit,
+                partition=partition,
+            )
+
+    def follow(self, what: str, report: Callable[[int, int], None]) -> Callable[[int, int], None]:
+        """Make every call of a progress function a heartbeat, too.
+
+        Args:
+            what: What is counted, such as ``texts embedded``.
+            report: The function, called with the number done and the total.
+        """
+
+        def report_both(done: int, total: int) -> None:
+            report(done, total)
+            if self._current is not None:
+                self._beat(replace(self._current, step=f"{done:,} of {total:,} {what}"))
+
+        return report_both
+
+    def count_texts(self, model: str, *, computed: int, tokens: int, cached: int) -> None:
+        """Count texts of the run that were embedded, or found in the cache.
+
+        Args:
+            model: Name of the embedder.
+            computed: Texts that it computed; those of a paid service are counted by its meter instead.
+            tokens: Their tokens.
+            cached: Texts whose vectors were in the cache.
+        """
+        if self._current is None:
+            return
+        paid = self._paid_models.get(EMBEDDING)
+        place = Place(self._current.run_id, self._spending.today(), EMBEDDING, paid or model)
+        used = Usage() if paid else Usage(texts=computed, tokens_in=tokens)
+        with self.store.writing() as session:
+            self._spending.add(session, place, used, cached=cached)
+
+    def repair_table(self) -> None:
+        """Write the files of the table ``runs`` anew that are absent or differ from the history.
+
+        Raises:
+            RunHistoryError: The history is damaged and holds the spending of a budgeted day.
+        """
+        self._set_aside_if_damaged()
+        publish_damaged(self._tables, self.store)
+
+    def find_damaged_months(self) -> list[str]:
+        """List the files of the table ``runs`` that are absent or differ from the history."""
+        return find_damaged_months(self._tables, self.store)
+
+    @contextmanager
+    def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:
+        """Add the cost of the calls inside to the figures of a stage; nothing if there are no calls.
+
+        Args:
+            counts: The figures: ``api_cost_USD``, or whatever the currency, and ``api_cost`` if a price is not known.
+        """
+        calls, cost, unpriced = self._spending.tally()
+        yield
+        calls_now, cost_now, unpriced_now = self._spending.tally()
+        if calls_now == calls:
+            return
+        if unpriced := unpriced_now - unpriced:
+            counts["api_cost"] = f"not known: no price of {', '.join(sorted(unpriced))} in costs.prices"
+            return
+        name = f"api_cost_{self._settings.costs.currency}"
+        known = counts.get(name, 0.0)
+        counts[name] = round(cost_now - cost + (known if isinstance(known, int | float) else 0.0), 8)
+
+    def _read(self, limit: int) -> list[RunRecord]:
+        with self.store.reading() as session:
+            return read_records(session, limit=limit)
+
+    def _run_id(self) -> str:
+        return OUTSIDE_RUNS if self._current is None else self._current.run_id
+
+    def _is_gone(self, record: RunRecord) -> bool:
+        return record.status == RUNNING and not liveness.is_alive(self._locks, record.run_id)
+
+    @contextmanager
+    def _waiting(self, by: str, partitions: Sequence[str], holder: str) -> Iterator[None]:
+        """Show a run as waiting for another one."""
+        self._set_aside_if_damaged()
+        record = replace(self._draft(by, partitions, None), step=f"for {holder}")
+        lock = self._insert(record)
+        try:
+            yield
+        finally:
+            with self.store.writing() as session:
+                _delete(session, record.run_id)
+            liveness.let_go(self._locks, record.run_id, lock)
+
+    def _draft(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> RunRecord:
+        now = time.time()
+        return RunRecord(
+            run_id=current_run() or uuid4().hex,
+            by=by,
+            dagster_run_id=dagster_run_id,
+            process=os.getpid(),
+            started_at=now,
+            heartbeat_at=now,
+            ended_at=None,
+            status=RUNNING,
+            first_partition=partitions[0] if partitions else None,
+            last_partition=partitions[-1] if partitions else None,
+            partitions=len(partitions),
+            stage=None,
+            partition=None,
+            done=0,
+            total=0,
+            step=None,
+            failures=0,
+            failure=None,
+            currency=self._settings.costs.currency,
+            budget_left=None,
+        )
+
+    def _insert(self, record: RunRecord) -> IO[bytes]:
+        # The transaction keeps rivals from taking the file for that of a process which is gone.
+        with self.store.writing() as session:
+            lock = liveness.hold(self._locks, record.run_id)
+            insert_record(session, record)
+        return lock
+
+    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> IO[bytes]:
+        record = self._draft(by, partitions, dagster_run_id)
+        months = self._mark_lost() | self._drop_old(record.started_at)
+        if months:
+            publish_runs(self._tables, self.store, months)
+        lock = self._insert(record)
+        self._current = record
+        self._started = self._published = time.monotonic()
+        self._written = self._started
+        return lock
+
+    def _end_after(self, error: BaseException, lock: IO[bytes]) -> None:
+        """Record the end by an error, which is not replaced by another if that fails, as on a full disk."""
+        try:
+            self._end(lock, end_of(error))
+        except (RunHistoryError, OSError) as failure:
+            logger.warning("the end of a run could not be recorded, so that it is shown as lost: %s", failure)
+
+    def _end(self, lock: IO[bytes], end: RunEnd) -> None:
+        record = self._current
+        if record is None:
+            raise RuntimeError("the end of a run that was never begun")
+        now = time.time()
+        try:
+            ended = replace(
+                record,
+                status=end.status,
+                done=record.total if end.status == SUCCEEDED else record.done,
+                ended_at=now,
+                heartbeat_at=now,
+                failures=end.failures,
+                failure=end.failure,
+                budget_left=self._spending.describe_left(record.run_id),
+            )
+            with self.store.writing() as session:
+                insert_record(session, ended)
+                [stored] = read_records(session, "run_id = ?", (ended.run_id,))
+                if not (end.changed or end.failures or end.stopped or stored.calls):
+                    _delete(session, ended.run_id)
+            publish_runs(self._tables, self.store, {month_of(record.started_at)})
+        finally:
+            liveness.let_go(self._locks, record.run_id, lock)
+
+    def _beat(self, record: RunRecord, *, now: bool = False) -> None:
+        self._current = replace(record, heartbeat_at=time.time())
+        moment = time.monotonic()
+        if not now and moment - self._written < _BEAT_SECONDS:
+            return
+        self._written = moment
+        with self.store.writing() as session:
+            insert_record(session, self._current)
+        if moment - self._published > _PUBLISH_SECONDS:
+            self._published = moment
+            publish_runs(self._tables, self.store, {month_of(record.started_at)})
+
+    def _mark_lost(self) -> set[str]:
+        """Store which running runs are lost, and return the months of them."""
+        with self.store.writing() as session:
+            found = read_records(session, "status = ?", (RUNNING,))
+            gone = [record for record in found if self._is_gone(record)]
+            lost = [judged for judged in map(_mark_if_lost, gone) if judged is not None]
+            for record in gone:
+                if record.waits_its_turn:
+                    _delete(session, record.run_id)
+            for record in lost:
+                insert_record(session, record)
+                logger.warning("run %s was lost: its process ended before the run did", record.run_id)
+            liveness.clear(self._locks)
+        return {month_of(record.started_at) for record in lost}
+
+    def _drop_old(self, now: float) -> set[str]:
+        """Remove the runs that are too old, and return the months of them."""
+        oldest = now - timedelta(days=self._settings.runs.keep_months * _DAYS_OF_A_MONTH).total_seconds()
+        with self.store.writing() as session:
+            old = read_records(session, "started_at < ? AND status != ?", (oldest, RUNNING))
+            for record in old:
+                _delete(session, record.run_id)
+            expire_reservations(session)
+            day = f"{datetime.fromtimestamp(oldest, UTC):%Y-%m-%d}"
+            session.execute("DELETE FROM usage WHERE run_id = ? AND day < ?", (OUTSIDE_RUNS, day))
+        return {month_of(record.started_at) for record in old}
+
+    def _set_aside_if_damaged(self) -> None:
+        if not self._settings.costs.day.model_dump(exclude_none=True):
+            self.store.set_aside_if_damaged()
+        elif damage := self.store.find_damage():
+            raise RunHistoryError(
+                f"{damage}: it holds what was spent today, and costs.day is set. Restore it from a backup, or move it "
+                "away, and today's budget begins anew",
+                code="damaged_history",
+                setting="costs.day",
+                path=self.store.path,
+            )
+
+
+def _mark_if_lost(record: RunRecord) -> RunRecord | None:
+    """Mark a run as lost whose process is gone; one that never got its turn left nothing to tell."""
+    return None if record.waits_its_turn else replace(record, status=LOST, ended_at=record.heartbeat_at)
+
+
+def _delete(session: Session, run_id: str) -> None:
+    session.execute("DELETE FROM usage WHERE run_id = ?", (run_id,))
+    session.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))

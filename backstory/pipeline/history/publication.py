@@ -1,0 +1,70 @@
+"""The history as the table ``runs``: one Parquet file per month."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from backstory.base.errors import ContractError
+from backstory.base.sqlite import Database
+from backstory.pipeline.history.record import RUNNING, RunRecord, month_of, read_records, to_frame
+from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
+
+TABLE = "runs"
+
+_MONTHS = 12
+
+
+def publish_runs(tables: Path, store: Database, months: Iterable[str]) -> None:
+    """Write months of the table anew.
+
+    Args:
+        tables: Folder of the tables.
+        store: File of the history.
+        months: The months, YYYY-MM. One without runs loses its file.
+    """
+    # The transaction makes rival processes write one after another, each what the history holds then.
+    with store.writing() as session:
+        for month in sorted(months):
+            records = read_records(session, "started_at >= ? AND started_at < ?", _bounds(month))
+            begun = [record for record in records if not record.waits_its_turn]
+            write_partition(tables, TABLE, month, to_frame(begun))
+
+
+def publish_damaged(tables: Path, store: Database) -> None:
+    """Write the months anew whose file is absent, damaged or foreign."""
+    if damaged := find_damaged_months(tables, store):
+        publish_runs(tables, store, damaged)
+
+
+def find_damaged_months(tables: Path, store: Database) -> list[str]:
+    """Compare the runs that have ended with the table, and return the months in which they differ."""
+    with store.reading() as session:
+        records = read_records(session, "status != ?", (RUNNING,))
+    months = {month_of(record.started_at) for record in records}
+    return [
+        month
+        for month in sorted(months.union(list_partitions(tables, TABLE)))
+        if not _is_published(tables, month, [one for one in records if month_of(one.started_at) == month])
+    ]
+
+
+def _is_published(tables: Path, month: str, ended: Sequence[RunRecord]) -> bool:
+    try:
+        found = read_table(tables, TABLE, [month])
+    except ContractError:
+        return False  # damaged, or of a release with other columns
+    return found.filter(pl.col("status") != RUNNING).equals(to_frame(ended))
+
+
+def _bounds(month: str) -> tuple[float, float]:
+    """Give the start of a month and of the next; nothing lies within what is no month."""
+    try:
+        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError:
+        return 0.0, 0.0
+    following = first.replace(year=first.year + first.month // _MONTHS, month=first.month % _MONTHS + 1)
+    return first.timestamp(), following.timestamp()

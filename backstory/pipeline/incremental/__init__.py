@@ -1,0 +1,1 @@
+"""Incremental recomputation: fingerprints of inputs, and the partitions that they make stale."""

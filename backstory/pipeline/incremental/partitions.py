@@ -1,0 +1,217 @@
+"""Incremental builds: only partitions whose inputs changed are rebuilt, and each file is replaced atomically."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import polars as pl
+
+from backstory.base.errors import ContractError, WorkspaceError
+from backstory.base.ids import digest
+from backstory.base.wording import name_some
+from backstory.pipeline.incremental.fingerprints import code_version
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import empty, polars_schema
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.locks import writing_table
+from backstory.storage.tables.parquet import (
+    WHOLE,
+    hash_partitions,
+    list_partitions,
+    read_table,
+    write_partition,
+    write_partitions,
+)
+from backstory.storage.tables.schemas import TABLES
+
+_MADE_BY = "made by"
+_NOT_MADE = "not made"
+
+logger = logging.getLogger(__name__)
+
+
+def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
+    """Return a hash of each partition's rows: empty for no rows, ``not made`` for a partition never built."""
+    entries = workspace.ledger.read(table)
+    return {key: entries[key].content if key in entries else _NOT_MADE for key in partitions}
+
+
+def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl.DataFrame:
+    """Read the input partitions of a stage. A partition that was never built is an error, not an empty table.
+
+    Args:
+        workspace: An open workspace.
+        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
+        partitions: Keys of the partitions.
+
+    Returns:
+        Their rows, as :func:`backstory.storage.tables.parquet.read_table` gives them.
+
+    Raises:
+        WorkspaceError: A partition was never built, or a process was killed while writing it.
+        DamagedTableError: A file is absent, damaged, or differs from the one that was written.
+    """
+    entries = workspace.ledger.read(table)
+    if any(key not in entries for key in partitions):
+        # Another run may be replacing them: their entries are back when it has written them.
+        with writing_table(workspace.tables, table):
+            entries = workspace.ledger.read(table)
+    absent = [key for key in partitions if key not in entries]
+    if absent:
+        raise WorkspaceError(
+            f"{table} {name_some(absent, 1)} is not made, or was not finished; materialize {table} for the same days "
+            "first, or run `backstory run`",
+            code="unmade_partition",
+            table=table,
+            partition=absent[0],
+        )
+    return read_table(workspace.tables, table, partitions)
+
+
+def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
+    """Read the previous output of a stage, so that its unchanged rows can be reused.
+
+    Returns:
+        All rows of the table; None if they are not recorded or are damaged, which is logged.
+    """
+    if WHOLE not in workspace.ledger.read(table):
+        return None
+    try:
+        return read_table(workspace.tables, table)
+    except ContractError as error:
+        logger.warning("%s", error)
+        return None
+
+
+def find_stale_partitions(workspace: Workspace, table: str, inputs: Mapping[str, str]) -> list[str]:
+    """List the partitions of a table that a run would rebuild.
+
+    Args:
+        workspace: An open workspace.
+        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
+        inputs: Hash of the inputs of each wanted partition.
+
+    Returns:
+        Partitions whose inputs changed, or whose file differs from the one written, in the order of ``inputs``.
+    """
+    contents = hash_partitions(workspace.tables, table)
+    return workspace.ledger.pending(table, _with_columns(table, inputs), contents)
+
+
+def write_side_output(
+    workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: str
+) -> None:
+    """Write partitions of a stage's secondary table, and record their inputs."""
+    with writing_table(workspace.tables, table):
+        workspace.ledger.forget(table, frames)
+        written = write_partitions(workspace.tables, table, frames)
+        workspace.ledger.record(
+            table, {key: Entry(inputs, done.content_hash, done.rows) for key, done in written.items()}
+        )
+
+
+def write_group(
+    workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: Mapping[str, str]
+) -> None:
+    """Write partitions of a table, and record what they were made from.
+
+    Their ledger entries are removed before the first file is written, so that a killed process leaves none that is
+    wrong.
+
+    Args:
+        workspace: An open workspace.
+        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
+        frames: Rows by partition.
+        inputs: Hash of the inputs by partition.
+    """
+    made_from = _with_columns(table, inputs)
+    with writing_table(workspace.tables, table):
+        workspace.ledger.forget(table, frames)
+        written = write_partitions(workspace.tables, table, frames)
+        workspace.ledger.record(
+            table, {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()}
+        )
+
+
+def record_maker(workspace: Workspace, table: str) -> None:
+    """Record the version of the code and the calendar grain that made a table."""
+    grain = workspace.settings.partitions.grain
+    workspace.ledger.record(_MADE_BY, {table: Entry(code_version(table), grain, 0)})
+
+
+def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
+    """Check whether the current version of its stage built the table, so that its rows can be reused."""
+    known = workspace.ledger.read(_MADE_BY).get(table)
+    return known is not None and known.inputs == code_version(table)
+
+
+def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
+    columns = polars_schema(TABLES[table]).names()
+    return {key: digest([*columns, value]) for key, value in inputs.items()}
+
+
+def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:
+    """Remove the partitions of another calendar grain, whose rows would duplicate those of the current grain."""
+    grain = workspace.settings.partitions.grain
+    known = workspace.ledger.read(_MADE_BY).get(table)
+    if WHOLE in wanted or known is None or known.content == grain:
+        return
+    partitions = list_partitions(workspace.tables, table)
+    workspace.ledger.forget(table, workspace.ledger.read(table))
+    for key in partitions:
+        write_partition(workspace.tables, table, key, empty(TABLES[table]))
+    logger.warning(
+        "partitions.grain is %s and was %s: dropped all %d partitions of %s, which the old grain made",
+        grain,
+        known.content,
+        len(partitions),
+        table,
+    )
+
+
+def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:
+    """Cut a list of partitions into runs of limited weight.
+
+    Args:
+        partitions: Keys of partitions, in order.
+        weights: Weight of each; 0 for one that is absent.
+        most: Maximum weight of a run; a heavier partition forms a run alone.
+
+    Returns:
+        The runs, which are the given list when joined.
+    """
+    groups: list[list[str]] = []
+    room = 0
+    for key in partitions:
+        weight = weights.get(key, 0)
+        if not groups or weight > room:
+            groups.append([])
+            room = most
+        groups[-1].append(key)
+        room -= weight
+    return groups
+
+
+def count_rows(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, int]:
+    """Return the number of recorded rows of each partition of a table that was built."""
+    entries = workspace.ledger.read(table)
+    return {key: entries[key].rows for key in partitions if key in entries}
+
+
+def split_by_partition(
+    frame: pl.DataFrame, partitions: Sequence[str], *, keep_key: bool = False
+) -> dict[str, pl.DataFrame]:
+    """Cut a frame by its ``partition`` column.
+
+    Args:
+        frame: Rows with a column ``partition``.
+        partitions: The wanted keys; one without rows gives an empty frame.
+        keep_key: Whether the column stays.
+
+    Returns:
+        The rows of each wanted key, in their order.
+    """
+    groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
+    absent = frame.clear() if keep_key else frame.drop("partition").clear()
+    return {key: groups.get((key,), absent) for key in partitions}

@@ -1,0 +1,136 @@
+"""What the caches of a workspace hold, and pruning of what no table refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.sqlite import measure_file
+from backstory.index.chunks import embedding_texts
+from backstory.models.embeddings.cache import embedding_key
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.locks import running
+from backstory.storage.tables.parquet import list_partitions, read_table
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """The size of the caches.
+
+    Attributes:
+        vectors: Number of vectors by embedding space.
+        drafts: Number of drafts of posts, and of summaries by a model.
+        judgements: Number of windows with judgements of a reranker.
+        vector_bytes: Bytes of the vectors on disk.
+        draft_bytes: Bytes of the drafts on disk.
+        judgement_bytes: Bytes of the judgements on disk.
+    """
+
+    vectors: dict[str, int]
+    drafts: int
+    judgements: int
+    vector_bytes: int
+    draft_bytes: int
+    judgement_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all caches on disk."""
+        return self.vector_bytes + self.draft_bytes + self.judgement_bytes
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Result of pruning.
+
+    Attributes:
+        vectors: Vectors that were deleted.
+        drafts: Drafts that were deleted.
+        judgements: Windows whose judgements were deleted.
+        freed_bytes: Bytes that were freed on disk.
+    """
+
+    vectors: int
+    drafts: int
+    judgements: int
+    freed_bytes: int
+
+
+def measure_caches(workspace: Workspace) -> CacheUse:
+    """Count vectors, drafts and judgements, and their bytes.
+
+    Raises:
+        CacheFileError: The file of a cache is damaged, or cannot be used.
+    """
+    return CacheUse(
+        vectors=workspace.embeddings.count(),
+        drafts=workspace.drafts.count(),
+        judgements=workspace.judgements.count(),
+        vector_bytes=measure_file(workspace.embeddings.path),
+        draft_bytes=measure_file(workspace.drafts.path),
+        judgement_bytes=measure_file(workspace.judgements.path),
+    )
+
+
+def prune_caches(workspace: Workspace) -> Pruning:
+    """Delete what the present embedder and tables do not use.
+
+    That is vectors of other texts or spaces, drafts that no post was made from, summaries of documents
+    that are gone or were changed, and judgements of windows that are
+    gone. A run that is under way is waited for. A process that stores a vector meanwhile loses at most that vector,
+    which is computed again when it is needed. Published snapshots hold their own vectors.
+
+    Raises:
+        WorkspaceError: There are no tables, so that everything would be deleted.
+        CacheFileError: The file of a cache is damaged, or cannot be used.
+    """
+    if not any(list_partitions(workspace.tables, table) for table in ("window_chunks", "document_chunks")):
+        raise WorkspaceError(
+            f"{workspace.tables} holds no tables, and every vector would be deleted; run `backstory run` first",
+            code="no_tables",
+            path=workspace.tables,
+        )
+    with running(workspace.tables, "the pruning of caches"):
+        before = measure_caches(workspace)
+        vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]))
+        drafts = workspace.drafts.keep_only(list_drafted(workspace))
+        judgements = workspace.judgements.keep_only(list_windows(workspace))
+        after = measure_caches(workspace)
+    return Pruning(vectors, drafts, judgements, max(0, before.total_bytes - after.total_bytes))
+
+
+def list_windows(workspace: Workspace) -> set[str]:
+    """List the ids of all windows."""
+    return set(read_table(workspace.tables, "windows")["window_id"])
+
+
+def list_drafted(workspace: Workspace) -> set[str]:
+    """List what the drafts that are of use were made from: contexts of posts, and revisions of documents."""
+    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    # Each window keeps the drafts of the context that its post was written from.
+    return {*read_table(workspace.tables, "posts")["context_hash"], *documents["revision"]}
+
+
+def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
+    """List the keys of the vectors of all texts in the tables.
+
+    Args:
+        workspace: An open workspace.
+        spaces: Ids of the embedding spaces.
+    """
+    queries = read_table(workspace.tables, "window_chunks")["text"].unique()
+    chunks = read_table(workspace.tables, "document_chunks")
+    documents = embedding_texts(chunks, read_table(workspace.tables, "documents"))
+    keys: set[bytes] = set()
+    for space in spaces:
+        keys.update(embedding_key(space, "query", text) for text in queries)
+        keys.update(embedding_key(space, "document", text) for text in documents)
+    return keys

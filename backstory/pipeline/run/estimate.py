@@ -1,0 +1,224 @@
+"""What a run would embed and ask of models: tokens, time and price, before anything is sent or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.index.chunks import embedding_texts
+from backstory.models.embeddings.cache import embedding_key
+from backstory.models.embeddings.protocol import Task
+from backstory.models.embeddings.throughput import ON_THIS_MACHINE, Pace, predict_pace
+from backstory.models.rerankers.llm_scoring import MAX_OUTPUT_TOKENS
+from backstory.models.services.meter import Usage
+from backstory.pipeline.history.prices import estimate_cost, find_price
+from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.scratch_workspace import ScratchWorkspace, open_scratch
+from backstory.pipeline.stages.posts import PostsStage
+from backstory.pipeline.stages.search_index import SearchIndexStage
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import Settings
+from backstory.storage.tables.parquet import WHOLE
+
+_BEFORE_EMBEDDING: Final = ("messages", "windows", "window_chunks", "documents", "document_chunks")
+_SEARCHED: Final = ("hits", "decisions")
+_CHARACTERS_OF_A_TOKEN: Final = 4
+
+FindWanted = Callable[[Workspace], list[str]]
+
+
+@dataclass(frozen=True)
+class TextsToEmbed:
+    """The texts of one kind.
+
+    Attributes:
+        kind: ``documents`` or ``query chunks``.
+        texts: Distinct texts that the run needs.
+        cached: Those of them whose vectors are in the cache.
+        tokens: Tokens of the others.
+    """
+
+    kind: str
+    texts: int
+    cached: int
+    tokens: int
+
+    @property
+    def missing(self) -> int:
+        """Distinct texts that would be embedded."""
+        return self.texts - self.cached
+
+
+@dataclass(frozen=True)
+class CallsToMake:
+    """Calls of a paid model other than the embedder, at most.
+
+    Attributes:
+        purpose: ``rerank`` or ``writing``.
+        model: Name of the model.
+        calls: One for each window that may have changed, without retries.
+        tokens_in: Most tokens that are sent.
+        tokens_out: Most tokens that the model may write; 0 if that is not limited.
+        cost: Their price; None without a price.
+    """
+
+    purpose: str
+    model: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would use.
+
+    Attributes:
+        partitions: Keys of the wanted partitions.
+        embedder: Id of the embedding space.
+        embedding: The texts to embed, by kind.
+        pace: How long embedding takes, and how that is known.
+        is_paid: Whether the embedder is a paid service.
+        cost: Price of the embedding; None if a paid service has no price in the settings.
+        calls: Calls of other models, at most.
+        currency: Currency of all prices.
+    """
+
+    partitions: Sequence[str]
+    embedder: str
+    embedding: Sequence[TextsToEmbed]
+    pace: Pace
+    is_paid: bool
+    cost: float | None
+    calls: Sequence[CallsToMake]
+    currency: str
+
+
+def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
+    """Read the inputs as a run does, in a temporary copy of the tables, up to the texts that it would embed.
+
+    Posts that a run writes and then serves to later windows are not in it.
+
+    Args:
+        workspace: An open workspace, before or after its first run. Nothing in it is written.
+        find_wanted: Lists the keys of the wanted partitions.
+
+    Returns:
+        The estimate.
+
+    Raises:
+        BackstoryError: The run would fail before it embeds anything, with the same error.
+    """
+    with open_scratch(workspace) as scratch:
+        wanted = find_wanted(scratch)
+        resources = RunResources(scratch)
+        for stage in STAGES:
+            if stage.table in _BEFORE_EMBEDDING:
+                stage.make(resources, wanted)
+        documents_change = bool(SearchIndexStage.find_stale(scratch, []))
+        searched = _find_searched(scratch, wanted, documents_change=documents_change)
+        needed: dict[Task, list[str]] = {
+            "document": _list_document_texts(scratch) if documents_change else [],
+            "query": _list_query_texts(scratch, searched),
+        }
+        kinds: tuple[tuple[Task, str], ...] = (("document", "documents"), ("query", "query chunks"))
+        found = [_find_missing(scratch, task, kind, needed[task]) for task, kind in kinds]
+        calls = _list_calls(scratch, wanted, searched)
+    settings = workspace.settings
+    texts = [text for _, missing, _ in found for text in missing]
+    counts = np.concatenate([tokens for _, _, tokens in found])
+    pace = predict_pace(workspace.embedder, settings.embedding, texts, counts)
+    return Estimate(
+        partitions=wanted,
+        embedder=workspace.embedder.id,
+        embedding=[kind for kind, _, _ in found],
+        pace=pace,
+        is_paid=settings.embedding.provider not in ON_THIS_MACHINE,
+        cost=_price_embedding(settings, len(texts), int(counts.sum())),
+        calls=calls,
+        currency=settings.costs.currency,
+    )
+
+
+def _find_searched(scratch: ScratchWorkspace, wanted: Sequence[str], *, documents_change: bool) -> list[str]:
+    """List the partitions that the run would search again: all of them if the documents change."""
+    if not scratch.settings.rag.enabled:
+        return []
+    if documents_change:
+        return list(wanted)
+    stale = {key for stage in STAGES if stage.table in _SEARCHED for key in stage.find_stale(scratch, wanted)}
+    return [key for key in wanted if key in stale]
+
+
+def _list_document_texts(scratch: ScratchWorkspace) -> list[str]:
+    documents, chunks = (
+        read_table_rows(scratch, table, [WHOLE]) for table in ("documents", "document_chunks")
+    )
+    return embedding_texts(chunks, documents)
+
+
+def _list_query_texts(scratch: ScratchWorkspace, partitions: Sequence[str]) -> list[str]:
+    return read_table_rows(scratch, "window_chunks", partitions)["text"].to_list() if partitions else []
+
+
+def _find_missing(
+    scratch: ScratchWorkspace, task: Task, kind: str, texts: Sequence[str]
+) -> tuple[TextsToEmbed, list[str], NDArray[np.int64]]:
+    """Find the texts of one kind whose vectors are not in the cache, and the tokens of each."""
+    unique = list(dict.fromkeys(texts))
+    keys = [embedding_key(scratch.embedder.id, task, text) for text in unique]
+    known = scratch.embeddings.find_known(keys)
+    missing = [text for text, cached in zip(unique, known, strict=True) if not cached]
+    tokens = scratch.embedder.count_tokens(missing) if missing else np.zeros(0, np.int64)
+    return TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens.sum())), missing, tokens
+
+
+def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | None:
+    embedding = settings.embedding
+    if embedding.paid_model is None:
+        return 0.0
+    in_jobs = embedding.batch and texts >= embedding.batch_min_texts
+    used = Usage(texts=texts, tokens_in=tokens, batch=in_jobs)
+    return estimate_cost(find_price(settings.costs, embedding.paid_model), used)
+
+
+def _list_calls(
+    scratch: ScratchWorkspace, wanted: Sequence[str], searched: Sequence[str]
+) -> list[CallsToMake]:
+    settings, calls = scratch.settings, []
+    rerank, writers = settings.rerank, settings.writers
+    if rerank.paid_model is not None and searched:
+        windows = len(_read_windows(scratch, searched))
+        characters = rerank.query_characters + rerank.candidates * rerank.text_characters
+        shown = windows * characters // _CHARACTERS_OF_A_TOKEN
+        written = windows * MAX_OUTPUT_TOKENS
+        calls.append(_price_calls(settings, "rerank", rerank.paid_model, windows, shown, written))
+    if writers.paid_model is not None:
+        again = set(searched) | set(PostsStage.find_stale(scratch, wanted))
+        windows = len(_read_windows(scratch, [key for key in wanted if key in again]))
+        shown = sum(map(len, _list_query_texts(scratch, sorted(again)))) // _CHARACTERS_OF_A_TOKEN
+        tokens = windows * settings.context.max_tokens + shown
+        written = windows * writers.max_output_tokens
+        calls.append(_price_calls(settings, "writing", writers.paid_model, windows, tokens, written))
+    return calls
+
+
+def _read_windows(scratch: ScratchWorkspace, partitions: Sequence[str]) -> pl.DataFrame:
+    return read_table_rows(scratch, "windows", partitions)
+
+
+def _price_calls(
+    settings: Settings, purpose: str, model: str, calls: int, tokens_in: int, tokens_out: int
+) -> CallsToMake:
+    used = Usage(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out)
+    return CallsToMake(
+        purpose, model, calls, tokens_in, tokens_out, estimate_cost(find_price(settings.costs, model), used)
+    )

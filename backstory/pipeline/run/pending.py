@@ -1,0 +1,220 @@
+"""Which partitions a run would rebuild, and why: the question of whatever starts runs by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import digest
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES
+from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
+from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.incremental.partitions import split_by_partition
+from backstory.pipeline.incremental.visible_documents import name_earlier_documents, read_searched
+from backstory.pipeline.run.changes import fingerprint_chats
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.stages.messages import read_all_messages
+from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import hash_partitions, hash_rows, read_table
+from backstory.storage.tables.partitions import partition_key, partition_keys, previous_partition
+
+_SEARCHED: Final = ("hits", "decisions", "contexts", "window_contexts")
+_PARTITIONED: Final = tuple(stage for stage in STAGES if stage.partitioned)
+_OF_DOCUMENTS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a run would rebuild.
+
+    Attributes:
+        partitions: Key of each partition that has messages, or had some, and that a run would rebuild for another
+            reason than a newer snapshot; with a hash of its messages, of those that its windows overlap, and of the
+            settings.
+        outdated: Keys of the partitions that are complete, with contexts of an earlier snapshot, by the same hash.
+        documents: Whether documents, their chunks or the index would be rebuilt.
+        latest: The partitions that have messages, in order.
+    """
+
+    partitions: Mapping[str, str]
+    outdated: Mapping[str, str]
+    documents: bool
+    latest: Sequence[str]
+
+
+def hash_messages(workspace: Workspace) -> dict[str, str]:
+    """Read the exports, and hash the rows that each partition of ``messages`` must have.
+
+    Args:
+        workspace: An open workspace.
+
+    Returns:
+        The hash of the file of each partition that has messages, in order.
+
+    Raises:
+        InputError: A few messages are more than a year away from all other messages.
+        PrivacyError: A message still holds a real name.
+        WorkspaceError: The archive or the key of the pseudonyms cannot be used.
+    """
+    settings = workspace.settings.partitions
+    messages = read_all_messages(workspace).messages
+    if not settings.allow_timestamp_outliers:
+        require_no_timestamp_outliers(messages)
+    keyed = messages.with_columns(partition_keys(messages["timestamp"], settings.grain).alias("partition"))
+    keys = [str(key) for key in keyed["partition"].unique().sort()]
+    return {key: hash_rows(rows) for key, rows in split_by_partition(keyed, keys).items()}
+
+
+def find_stale_partitions(workspace: Workspace, messages: Mapping[str, str]) -> Pending:
+    """Compare the ledger and the files of the tables with what their inputs are now.
+
+    Partitions that have no messages and never had any are left out, although a run that is given them records them.
+
+    Args:
+        workspace: An open workspace.
+        messages: The result of :func:`hash_messages`.
+    """
+    entries = workspace.ledger.read_all()
+    recorded = {
+        key
+        for stage in _PARTITIONED
+        for key, entry in entries.get(stage.table, {}).items()
+        if entry.rows and _is_of_grain(workspace, key)
+    }
+    keys = sorted(recorded | messages.keys())
+    pending = set(_find_changed_messages(workspace, messages, keys))
+    for stage in _PARTITIONED:
+        if stage.table != "messages" and stage.table not in _SEARCHED:
+            pending.update(stage.find_stale(workspace, keys))
+    incomplete, outdated = _find_unsearched(workspace, [key for key in keys if key not in pending])
+    pending |= incomplete
+    sources = entries.get("sources", {}).get(EXPORT_SOURCES)
+    chats = fingerprint_chats(workspace)
+    inputs = _hash_inputs(workspace, messages, keys)
+    wanted = {key: inputs[key] for key in sorted(pending)}
+    if keys and not pending and (sources is None or sources.inputs != chats):
+        # The same messages in other files: the table of files is not up to date.
+        wanted = {keys[-1]: digest([inputs[keys[-1]], chats])}
+    return Pending(
+        partitions=wanted,
+        outdated={key: inputs[key] for key in sorted(outdated)},
+        documents=any(stage.find_stale(workspace, []) for stage in _OF_DOCUMENTS),
+        latest=sorted(messages),
+    )
+
+
+def find_outdated(workspace: Workspace) -> list[str]:
+    """List the partitions whose contexts name another snapshot than the published one, in order.
+
+    Where written posts are documents, a partition is up to date if it was searched in the documents before it.
+
+    Raises:
+        DamagedTableError: A file of the tables is damaged.
+    """
+    if workspace.feeds_back:
+        searched = read_searched(workspace)
+        now = name_earlier_documents(workspace, sorted(searched))
+        return sorted(key for key, earlier in now.items() if searched[key] != earlier)
+    current = current_version(workspace.index)
+    return sorted(key for key, version in _name_snapshots(workspace, None).items() if version != current)
+
+
+def hash_state(workspace: Workspace) -> str:
+    """Hash the ledger, the settings and the sizes and times of the tables' files.
+
+    Equal hashes mean that :func:`find_stale_partitions` would answer the same for the same exports and documents,
+    unless a file was damaged without a trace in its size and time.
+    """
+    entries = workspace.ledger.read_all()
+    parts = [hash_dependencies(workspace, stage.table) for stage in STAGES]
+    for table in ("sources", *(stage.table for stage in STAGES)):
+        for key, entry in sorted(entries.get(table, {}).items()):
+            parts += [table, key, entry.inputs, entry.content]
+        folder = workspace.tables / table
+        if folder.is_dir():
+            for path in sorted(folder.glob("*.parquet")):
+                status = path.stat()
+                parts += [path.name, str(status.st_size), str(status.st_mtime_ns)]
+    return digest(parts, length=16)
+
+
+def _is_of_grain(workspace: Workspace, key: str) -> bool:
+    """Check whether a key names a partition of the grain that is set; the next run drops those of another grain."""
+    return (
+        partition_key(datetime.fromisoformat(key).replace(tzinfo=UTC), workspace.settings.partitions.grain)
+        == key
+    )
+
+
+def _find_changed_messages(
+    workspace: Workspace, messages: Mapping[str, str], keys: Sequence[str]
+) -> Iterator[str]:
+    """Yield the partitions whose messages differ from the recorded ones, and the next one if windows overlap."""
+    entries = workspace.ledger.read("messages")
+    files = hash_partitions(workspace.tables, "messages")
+    changed = {
+        key
+        for key in keys
+        if key not in entries or not messages.get(key, "") == entries[key].content == files.get(key, "")
+    }
+    yield from changed
+    if workspace.settings.windows.overlap:
+        grain = workspace.settings.partitions.grain
+        yield from (key for key in messages if previous_partition(key, grain) in changed)
+
+
+def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Find the partitions that were not searched at all, and those that were searched in an earlier snapshot."""
+    windows = workspace.ledger.read("windows")
+    made = [workspace.ledger.read(table) for table in _SEARCHED]
+    incomplete = {key for key in keys if not all(key in entries for entries in made)}
+    # Without windows, every snapshot gives the same: nothing.
+    searched = [key for key in keys if key not in incomplete and windows[key].rows]
+    files = hash_partitions(workspace.tables, "window_contexts")
+    intact = [key for key in searched if files.get(key, "") == made[-1][key].content]
+    snapshots = _name_snapshots(workspace, intact)
+    if workspace.feeds_back:
+        known, now = read_searched(workspace), name_earlier_documents(workspace, intact)
+        # If an earlier post has changed, a partition is pending whatever `partitions.after_posts` says.
+        snapshots = {
+            key: known[key].version for key in intact if key in known and known[key].posts == now[key].posts
+        }
+    incomplete.update(key for key in searched if key not in snapshots)
+    outdated: set[str] = set()
+    for stage in STAGES:
+        if stage.table in _SEARCHED and issubclass(stage, RetrievalStage):
+            stale = stage.find_stale(workspace, list(snapshots))
+            incomplete.update(find_stale(workspace, stage, stale, snapshots))
+            outdated.update(stale)
+    return incomplete, outdated - incomplete
+
+
+def _name_snapshots(workspace: Workspace, keys: Collection[str] | None) -> dict[str, str]:
+    """Return the version of the snapshot that each partition names, for those that have rows."""
+    wanted = None if keys is None else sorted(keys)
+    windows = read_table(workspace.tables, "windows", wanted).select("window_id", "partition")
+    contexts = read_table(workspace.tables, "window_contexts", wanted).select("window_id", "index_version")
+    named = windows.join(contexts, on="window_id").group_by("partition").agg(pl.col("index_version").min())
+    return dict(named.iter_rows())
+
+
+def _hash_inputs(workspace: Workspace, messages: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    overlaps = bool(workspace.settings.windows.overlap)
+    grain = workspace.settings.partitions.grain
+    settings = [hash_dependencies(workspace, stage.table, snapshot="") for stage in STAGES]
+    return {
+        key: digest(
+            [
+                messages.get(key, ""),
+                messages.get(previous_partition(key, grain), "") if overlaps else "",
+                *settings,
+            ]
+        )
+        for key in keys
+    }

@@ -1,0 +1,52 @@
+"""The plan of a run: all stages in the order in which data flows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from backstory.pipeline.stages.contexts import ContextsStage
+from backstory.pipeline.stages.decisions import DecisionsStage
+from backstory.pipeline.stages.document_chunks import DocumentChunksStage
+from backstory.pipeline.stages.documents import DocumentsStage
+from backstory.pipeline.stages.hits import HitsStage
+from backstory.pipeline.stages.messages import MessagesStage
+from backstory.pipeline.stages.posts import PostsStage
+from backstory.pipeline.stages.search_index import InterimSearchIndexStage, SearchIndexStage
+from backstory.pipeline.stages.stage import Stage
+from backstory.pipeline.stages.window_chunks import WindowChunksStage
+from backstory.pipeline.stages.window_contexts import WindowContextsStage
+from backstory.pipeline.stages.windows import WindowsStage
+
+STAGES: Final[tuple[type[Stage], ...]] = (
+    MessagesStage,
+    WindowsStage,
+    WindowChunksStage,
+    DocumentsStage,
+    DocumentChunksStage,
+    SearchIndexStage,
+    HitsStage,
+    DecisionsStage,
+    ContextsStage,
+    WindowContextsStage,
+    PostsStage,
+)
+"""All stages, in the order in which data flows."""
+
+PARTITIONED: Final = frozenset(stage.table for stage in STAGES if stage.partitioned)
+"""Tables with calendar partitions."""
+
+CHATS: Final = STAGES[:3]
+"""Stages that read no document."""
+
+CORPUS: Final = STAGES[3:6]
+"""Stages of the documents and their index."""
+
+INTERIM_CORPUS: Final[tuple[type[Stage], ...]] = (
+    DocumentsStage,
+    DocumentChunksStage,
+    InterimSearchIndexStage,
+)
+"""The same, while the run will add further posts to the index."""
+
+ANSWERS: Final = STAGES[6:]
+"""Stages that search the documents for windows, and write posts."""

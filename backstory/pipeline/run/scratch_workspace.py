@@ -1,0 +1,157 @@
+"""A copy of a workspace's state in which stages can be tried: it reads the user's files and writes none of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from backstory.base.sqlite import DamagedDatabaseError, copy_database, is_database
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.protocol import Embedder
+from backstory.models.rerankers.protocol import Reranker
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import Settings
+from backstory.storage.tables.locks import running
+from backstory.writing.draft import Writer
+
+_NOT_COPIED = (
+    "embeddings.sqlite*",
+    "drafts.sqlite*",
+    "judgements.sqlite*",
+    "embedding_jobs.sqlite*",
+    "*.duckdb*",
+    "*.sqlite-wal",
+    "*.sqlite-shm",
+    "mirrors",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchWorkspace(Workspace):
+    """A workspace whose tables lie in another folder than the files that a user puts into it.
+
+    Paths below the root are those of the copy, so that whatever a stage writes, it writes there.
+
+    Attributes:
+        original: The workspace that is left alone.
+    """
+
+    original: Workspace
+
+    @property
+    def chats_dir(self) -> Path:
+        """Folder of the chat exports, in the original."""
+        return self.original.chats_dir
+
+    @property
+    def documents_dir(self) -> Path:
+        """Folder of the documents, in the original."""
+        return self.original.documents_dir
+
+    @property
+    def inputs_root(self) -> Path:
+        """Folder that relative paths of sources begin at, that of the original."""
+        return self.original.inputs_root
+
+    @property
+    def added_sources(self) -> Path:
+        """File of the list of sources that were added by command, in the original."""
+        return self.original.added_sources
+
+    @property
+    def mirrors(self) -> Path:
+        """Folder of the copies of sources that lie elsewhere, in the original."""
+        return self.original.mirrors
+
+    @property
+    def fetches(self) -> bool:
+        """Whether sources that lie elsewhere are asked for changes: no, since that would change the original."""
+        return False
+
+    @property
+    def posts_dir(self) -> Path:
+        """Folder of the written posts, in the original."""
+        return self.original.posts_dir
+
+    @property
+    def index(self) -> Path:
+        """Folder of the published snapshots, in the original."""
+        return self.original.index
+
+    @property
+    def forgotten(self) -> Path:
+        """File of the list of forgotten things, in the original."""
+        return self.original.forgotten
+
+    @property
+    def located_settings(self) -> Settings:
+        """The settings with the folders of models as absolute paths, in the original."""
+        return self.original.located_settings
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder of the original."""
+        return self.original.embedder
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The reranker of the original."""
+        return self.original.reranker
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """The writer of the original."""
+        return self.original.writer
+
+    @cached_property
+    def embeddings(self) -> EmbeddingCache:
+        """The cache of vectors of the original."""
+        return self.original.embeddings
+
+
+@contextmanager
+def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
+    """Copy the tables and the key of a workspace into a temporary folder that only this user can read.
+
+    Vectors, drafts and snapshots are not copied. If a run is under way, the copy is made when it has ended.
+
+    Args:
+        workspace: An open workspace, before or after its first run.
+
+    Yields:
+        The copy. Its folder is deleted at the end.
+    """
+    with TemporaryDirectory(prefix="backstory-") as folder:
+        root = Path(folder)
+        scratch = ScratchWorkspace(root, workspace.settings, workspace.accept_removals, original=workspace)
+        is_made = workspace.tables.is_dir()
+        with running(workspace.tables, "a copy for an estimate") if is_made else nullcontext():
+            for made, copy in (
+                (workspace.tables, scratch.tables),
+                (workspace.secret.parent, scratch.secret.parent),
+            ):
+                if made.is_dir():
+                    shutil.copytree(
+                        made,
+                        copy,
+                        ignore=shutil.ignore_patterns(*_NOT_COPIED),
+                        copy_function=_copy_settled,
+                    )
+        yield scratch
+
+
+def _copy_settled(made: str, copy: str) -> None:
+    """Copy a file, and of a database what it holds at this moment; a damaged one is copied as it is."""
+    if is_database(Path(made)):
+        try:
+            copy_database(Path(made), Path(copy))
+        except DamagedDatabaseError:
+            pass
+        else:
+            return
+    shutil.copy2(made, copy)

@@ -1,0 +1,1 @@
+"""The stages: each reads tables, calls the library and writes one table."""

@@ -1,0 +1,51 @@
+"""The stage of the table ``hits``: query chunks searched in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from backstory.pipeline.incremental.partitions import find_stale_partitions
+from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.incremental.visible_documents import name_earlier_documents, record_searched
+from backstory.pipeline.stages.batches import require_query_vectors
+from backstory.pipeline.stages.retrieval import RetrievalStage, split
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.schemas import Hits
+
+
+class HitsStage(RetrievalStage):
+    """Embeds the query chunks that are not cached, and searches for all chunks of a group at once."""
+
+    table = "hits"
+    reads = ("windows", "window_chunks", "search_index")
+    contents = ("windows", "window_chunks")
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Search for the query chunks of the partitions."""
+        windows, chunks = self.read(partitions)
+        if not self.workspace.settings.rag.enabled:
+            return dict.fromkeys(partitions, empty(Hits))
+        queries, stats = self.embed_queries(windows, chunks)
+        found = self.retrieval().find_hits(queries)
+        add_counts(self.counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+        add_counts(self.counts, stats.as_counts())
+        return split(found.frame, windows, partitions)
+
+    def build(self) -> StageResult:
+        """Build the table, and record which documents each partition could find.
+
+        Raises:
+            BatchesPendingError: Query chunks are in batch jobs that are not done.
+        """
+        workspace = self.workspace
+        earlier = name_earlier_documents(workspace, self.partitions) if workspace.feeds_back else None
+        if workspace.embedding_jobs is not None:
+            require_query_vectors(
+                workspace, self.partitions, find_stale_partitions(workspace, self.table, self.inputs)
+            )
+        report = super().build()
+        if earlier is not None:
+            record_searched(workspace, earlier)
+        return report

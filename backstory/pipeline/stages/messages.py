@@ -1,0 +1,310 @@
+"""The stage that reads the chat exports of a workspace into messages, quarantine and sources."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import BackstoryError, WorkspaceError
+from backstory.base.ids import digest
+from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.chats.export_files import ExportFile, find_exports
+from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
+from backstory.ingest.privacy.secret_file import load_secret
+from backstory.pipeline.chats.copies import clear_copies_of_messages
+from backstory.pipeline.chats.export_records import forget_changed, record_files
+from backstory.pipeline.chats.exports_reading import (
+    EXPORT_SOURCES,
+    Reading,
+    fingerprint_messages,
+    put_as_stored,
+    read_chats,
+)
+from backstory.pipeline.chats.leaks import record_opted_out
+from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
+from backstory.pipeline.chats.name_leaks import remove_former_names
+from backstory.pipeline.chats.removals import refuse_removals
+from backstory.pipeline.chats.stored_messages import drop_outside
+from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
+from backstory.pipeline.incremental.partitions import (
+    split_by_partition,
+    write_side_output,
+)
+from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
+from backstory.pipeline.stages.stage import TableStage
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.parquet import hash_partitions, list_partitions
+from backstory.storage.tables.partitions import partition_key, partition_keys, partition_range
+
+_EXTENT: Final = "extent"
+_EXPORTS: Final = "exports"
+
+logger = logging.getLogger(__name__)
+
+
+def find_partitions(workspace: Workspace) -> list[str]:
+    """List the partitions that the chat exports span, without gaps.
+
+    Args:
+        workspace: An open workspace.
+
+    Returns:
+        Keys from the first message's partition to the last one's.
+
+    Raises:
+        WorkspaceError: There is no message to read. The error gives the reason for each file.
+        InputError: A few messages are more than a year away from all other messages. The error names them.
+    """
+    workspace.ledger.set_aside_if_damaged()
+    settings = workspace.settings.partitions
+    fingerprint = _fingerprint_extent(workspace, find_exports(workspace.chats_dir))
+    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    if known is None or known.inputs != fingerprint:
+        read, files = read_chats(workspace)
+        # An archived message stands for one of an export only by its id, which stored messages have.
+        messages = (
+            read.messages
+            if read_archive(workspace.archive).is_empty()
+            else _keep_archived(workspace, read, files).messages
+        )
+        if not settings.allow_timestamp_outliers:
+            require_no_timestamp_outliers(messages)
+        keys = partition_keys(messages["timestamp"], settings.grain)
+        if keys.is_empty():
+            # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
+            if stored := list_partitions(workspace.tables, "messages"):
+                return stored
+            raise WorkspaceError(
+                _describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir
+            )
+        extent = " ".join(map(str, (keys.min(), keys.max())))
+        known = Entry(_fingerprint_extent(workspace, files), extent, len(messages))
+        workspace.ledger.record(_EXTENT, {_EXPORTS: known})
+    first, last = known.content.split(" ")
+    return partition_range(first, last, settings.grain)
+
+
+def known_first_partition(workspace: Workspace) -> str | None:
+    """Return the partition of the first message in the last run, or None before the first run."""
+    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    if known is None:
+        return None
+    # The last run may have had another grain.
+    moment = datetime.fromisoformat(known.content.split(" ")[0]).replace(tzinfo=UTC)
+    return partition_key(moment, workspace.settings.partitions.grain)
+
+
+def read_all_messages(workspace: Workspace) -> Reading:
+    """Read the exports as a run does, with the messages that only the archive holds, and without writing a table.
+
+    Raises:
+        PrivacyError: A message still holds a real name.
+        WorkspaceError: The archive or the key of the pseudonyms cannot be used.
+    """
+    return _keep_archived(workspace, *read_chats(workspace))
+
+
+def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[ExportFile]) -> Reading:
+    return keep_archived(workspace, put_as_stored(workspace, read), files)
+
+
+@dataclass
+class _AllMessages:
+    """All messages of a run, read once.
+
+    Attributes:
+        rows: The messages, with their ``partition``.
+        fingerprint: Hash of everything that the stage has read.
+        files: The exports with the hashes of what was read of them.
+        counts: Figures of the stage.
+    """
+
+    rows: pl.DataFrame
+    fingerprint: str
+    files: Sequence[ExportFile]
+    counts: dict[str, int | float | str] = field(default_factory=dict)
+
+
+class MessagesStage(TableStage):
+    """Reads the exports into ``messages``, unreadable lines into ``quarantine``, and every file into ``sources``."""
+
+    table = "messages"
+    side_outputs = ("quarantine", "sources")
+
+    @cached_property
+    def files(self) -> Sequence[ExportFile]:
+        """The exports as they are on the disk."""
+        return find_exports(self.workspace.chats_dir)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """Hash the exports and what else decides the messages; the archive must have been brought up to date before."""
+        return dict.fromkeys(self.partitions, fingerprint_messages(self.workspace, self.files))
+
+    def stale_partitions(self) -> list[str]:
+        """List the partitions that would be built: all of them if the key of the pseudonyms is unusable."""
+        fingerprint = fingerprint_messages(self.workspace, self.files)
+        is_known = _are_files_accounted_for(self.workspace, fingerprint) and _is_secret_known(self.workspace)
+        if not is_known or is_archive_stale(self.workspace, self.files):
+            return list(self.partitions)
+        return super().stale_partitions()
+
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:  # noqa: ARG002 - of all that was read
+        """Return the number of messages of each partition."""
+        return dict(self._all_messages.rows["partition"].value_counts().iter_rows())
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Return the messages of the partitions."""
+        rows = self._all_messages.rows
+        return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)
+
+    def inputs_after(self) -> Mapping[str, str]:
+        """Hash what was read, which may differ from what was on the disk before."""
+        return dict.fromkeys(self.partitions, self._all_messages.fingerprint)
+
+    def build(self) -> StageResult:
+        """Build the tables from the exports.
+
+        Raises:
+            WorkspaceError: There are files, but no message can be read. ``sources`` is written nevertheless.
+            PrivacyError: A message still holds a real name, or the key of the pseudonyms differs from the one used
+                before. Nothing is written.
+            RemovalError: The run would lose messages that an earlier run read. Nothing is written.
+        """
+        workspace = self.workspace
+        if workspace.settings.privacy.pseudonyms:
+            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
+        if not is_known or is_archive_stale(workspace, self.files):
+            # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
+            self._all_messages  # noqa: B018
+        report = super().build()
+        if "_all_messages" in vars(self) and self._all_messages.files == self.files:
+            record_files(workspace, self.files, self.partitions)
+        workspace.last_reading.release()
+        return report
+
+    @cached_property
+    def _all_messages(self) -> _AllMessages:
+        """All messages, read once; their figures are those of the stage."""
+        read = _read_and_write_side_outputs(self.workspace, self.partitions)
+        self.counts.update(read.counts)
+        return read
+
+
+def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]) -> _AllMessages:
+    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
+    read, files = read_chats(workspace)
+    reading = _keep_archived(workspace, read, files)
+    refuse_removals(workspace, reading, files, partitions)
+    messages, sources = reading.messages, reading.sources
+    held_messages = bool(list_partitions(workspace.tables, "messages"))
+    notice = remove_former_names(workspace, reading.names, partitions)
+    cleared = clear_copies_of_messages(workspace, messages, partitions)
+    store_archive(workspace, reading, files)
+    _store_opt_outs(workspace, read)
+    forget_changed(workspace, files)
+    _write_quarantine(workspace, reading.quarantine)
+    # Last, because its ledger entry also confirms the quarantine.
+    fingerprint = fingerprint_messages(workspace, files)
+    write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
+    log_unread(sources)
+    if messages.is_empty() and not held_messages and len(sources.filter(pl.col("status") != "ignored")):
+        raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir)
+    drop_outside(workspace, messages)
+    _warn_of_unused_entries(workspace, read)
+    record_opted_out(workspace, reading.opted_out)
+    keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain).alias("partition")
+    statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
+    return _AllMessages(
+        messages.with_columns(keys),
+        fingerprint,
+        files,
+        {
+            "messages": len(messages),
+            **({"opted_out": opted_out} if (opted_out := int(reading.opted_out["messages"].sum())) else {}),
+            "quarantined": len(reading.quarantine),
+            "sources": len(sources),
+            **statuses,
+            **({"notice": notice} if notice else {}),
+            **({CLEARED: cleared} if cleared else {}),
+        },
+    )
+
+
+def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
+    """Remember who opted out by a command, since later exports may have lost it."""
+    known = read_opt_outs(workspace.opt_outs)
+    now = known.update(read.commands)
+    if now.moments != known.moments:
+        write_opt_outs(workspace.opt_outs, now)
+
+
+def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
+    for entry in read.unused_overrides:
+        logger.warning(
+            "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
+            "theirs (a file's without its suffix)",
+            entry,
+            workspace.settings.conversations.folder,
+        )
+    for entry in read.unknown_people:
+        logger.warning(
+            "privacy.exclude: under the name of entry %d nobody wrote in the exports, so that it leaves out only what "
+            "earlier runs kept of a person of exactly this name; give a name as the exports write it, or a "
+            "pseudonym as the tables do",
+            entry,
+        )
+
+
+def _fingerprint_extent(workspace: Workspace, files: Sequence[ExportFile]) -> str:
+    admitted = str(workspace.settings.partitions.allow_timestamp_outliers)
+    return digest([fingerprint_messages(workspace, files), admitted])
+
+
+def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
+    files = read.sources.filter(pl.col("status") != "ignored").select("source", "status", "reason")
+    if files.is_empty():
+        return (
+            f"no message in {workspace.chats_dir}; put a chat export there (WhatsApp .txt or .zip, "
+            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL), or read documents alone by `backstory add`"
+        )
+    told = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
+    return f"no message could be read from the files in {workspace.chats_dir}:{told}"
+
+
+def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
+    groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
+    for key in list_partitions(workspace.tables, "quarantine"):
+        groups.setdefault(key, quarantine.clear())
+    # Its file names are hashes of sources. Entries of deleted exports are removed together with their files.
+    workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
+    write_side_output(workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "")
+
+
+def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
+    """Check whether ``sources`` and ``quarantine`` were written from these exports and are intact."""
+    entry = workspace.ledger.read("sources").get(EXPORT_SOURCES)
+    if entry is None or entry.inputs != fingerprint:
+        return False
+    if hash_partitions(workspace.tables, "sources").get(EXPORT_SOURCES, "") != entry.content:
+        return False
+    recorded = {key: one.content for key, one in workspace.ledger.read("quarantine").items() if one.rows}
+    return recorded == hash_partitions(workspace.tables, "quarantine")
+
+
+def _is_secret_known(workspace: Workspace) -> bool:
+    try:
+        if workspace.settings.privacy.pseudonyms:
+            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    except BackstoryError:
+        return False  # the stage raises the error with its reason
+    return True

@@ -1,0 +1,395 @@
+"""The stage of the posts: asks the writer about each window, and keeps the files of the posts in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.ids import WRITTEN_PREFIX, digest
+from backstory.base.wording import name_some
+from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.models.services.meter import Usage
+from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.history.prices import estimate_cost, find_price
+from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
+from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.incremental.partitions import (
+    content_of,
+    read_table_rows,
+)
+from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.stages.documents import DocumentsStage
+from backstory.pipeline.stages.stage import RunResources, TableStage
+from backstory.pipeline.stages.writer_material import TABLES_READ, read_material
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.costs import ModelPrice
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.parquet import scan_table
+from backstory.storage.tables.partitions import partition_range, previous_partition
+from backstory.storage.tables.schemas import Posts
+from backstory.text.leaks import FindLeaks
+from backstory.writing.draft import Writer
+from backstory.writing.model_writer import count_requests
+from backstory.writing.post_files import (
+    draft_path,
+    hash_file,
+    inspect_file,
+    make_slug,
+    place_post,
+    remove_post,
+)
+from backstory.writing.posts import (
+    PUBLISHED,
+    as_post,
+    count_unfinished,
+    make_wait,
+    tabulate,
+    write_post,
+    write_posts,
+)
+from backstory.writing.writer_calls import WriterCalls
+
+POSTS: Final = "posts"
+FILES: Final = "post_files"
+"""Name in the ledger of the files of the posts, by slug: partition and hash of the file."""
+
+WAITING: Final = "waiting_for_earlier_posts"
+"""Count of the windows that wait until the posts of earlier windows are documents."""
+
+_ASKED_AGAIN: Final = "posts_to_ask_again"
+_EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run resumes"
+_WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
+_BEING_WRITTEN: Final = "being written"
+_NAMED: Final = 3
+
+
+class PostsStage(TableStage):
+    """Writes a post for each window whose messages, context, prompt or writer have changed.
+
+    Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it. Where a
+    budget or a quota of the writer is used up, the windows that are left wait, and the report says so.
+    """
+
+    table = POSTS
+    reads = ("messages", "windows", "window_chunks", "contexts", "window_contexts")
+    reads_previous = ("messages",)
+    weighed_by = "window_chunks"
+
+    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
+        """Prepare an execution; see :class:`backstory.pipeline.stages.stage.Stage`."""
+        super().__init__(resources, partitions)
+        self._calls = WriterCalls()
+        self._notes: list[str] = []
+        self._left: list[str] = []
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """Hash the tables, the prompt and the writer."""
+        workspace = self.workspace
+        depends = hash_dependencies(workspace, POSTS)
+        if workspace.writer is None:
+            return dict.fromkeys(self.partitions, depends)
+        contents = [content_of(workspace, table, self.partitions) for table in TABLES_READ]
+        return {key: digest([*(content[key] for content in contents), depends]) for key in self.partitions}
+
+    def stale_partitions(self) -> list[str]:
+        """List the partitions of which a row or a file would be written."""
+        changed = set(_find_unfinished(self.workspace, self.partitions))
+        changed.update(super().stale_partitions())
+        return [key for key in self.partitions if key in changed]
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Write the posts of the partitions and their files."""
+        workspace, writer, calls = self.workspace, self.workspace.writer, self._calls
+        if writer is None:
+            return dict.fromkeys(partitions, empty(Posts))
+        open_leak_finder = cache(lambda: make_leak_finder(workspace))
+        requests = count_requests(writer)
+        ready = (
+            {}
+            if workspace.feeds_back
+            else _write_at_once(workspace, writer, partitions, open_leak_finder, calls)
+        )
+        written = {
+            key: _write(workspace, writer, key, open_leak_finder, ready, self._left, calls)
+            for key in partitions
+        }
+        for key, rows in written.items():
+            add_counts(self.counts, _count(rows))
+            _remember_unfinished(workspace, key, rows)
+        add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
+        self.counts.update(calls.counts)
+        self.stopped = calls.limit
+        self._note()
+        return written
+
+    def build(self) -> StageResult:
+        """Build the table, after files were removed whose windows are gone."""
+        workspace = self.workspace
+        workspace.ledger.forget(POSTS, _find_unfinished(workspace, self.partitions))
+        self._left += _remove_leftovers(workspace)
+        self._notes = [*_describe_other_files(workspace), *_describe_earlier(workspace, self.partitions)]
+        self._note()
+        return super().build()
+
+    def _note(self) -> None:
+        """Add what stays in the folder of the posts to the figures, as a sentence."""
+        if self._left or self._notes:
+            self.counts["notice"] = " ".join([*self._left, *self._notes])
+
+
+def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> None:
+    """Remove the files of posts whose windows are gone, before anything reads them as documents.
+
+    A file that a person has edited stays, as a document of that person. The stage of the posts names it.
+
+    Args:
+        workspace: A workspace with the windows of these partitions.
+        partitions: Keys of partitions.
+    """
+    files = workspace.ledger.read(FILES)
+    made = workspace.ledger.read("windows")
+    looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
+    windows = read_table_rows(workspace, "windows", sorted(looked_at))
+    columns = windows.select("conversation_id", "window_id", "started_at")
+    slugs = {make_slug(*window) for window in columns.iter_rows()}
+    gone = [
+        slug
+        for slug, entry in files.items()
+        if entry.inputs not in made or (entry.inputs in looked_at and slug not in slugs)
+    ]
+    workspace.ledger.forget(FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")])
+
+
+def list_files_of_people(workspace: Workspace) -> list[str]:
+    """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
+    known = workspace.ledger.read(FILES)
+    removed = [
+        f"{slug} is removed" for slug in sorted(known) if not (workspace.posts_dir / f"{slug}.md").exists()
+    ]
+    changed = [
+        f"{path.relative_to(workspace.posts_dir).as_posix()} {hash_file(path)}"
+        for path in sorted(workspace.posts_dir.rglob("*.md"))
+        if path.is_file()
+        and not path.name.endswith(DRAFT_SUFFIX)
+        and not (path.stem in known and inspect_file(path) == "ours")
+    ]
+    return [*removed, *changed]
+
+
+def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """List the partitions with a window to ask about again, or with a file that is not the one that was written."""
+    wanted = set(partitions)
+    changed = {
+        entry.inputs
+        for slug, entry in workspace.ledger.read(FILES).items()
+        if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content
+    }
+    if workspace.writer is None:
+        return sorted(changed)
+    return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
+
+
+def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFrame) -> None:
+    again = count_unfinished(rows)
+    if again:
+        workspace.ledger.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
+    else:
+        workspace.ledger.forget(_ASKED_AGAIN, [partition])
+
+
+def _write_at_once(
+    workspace: Workspace,
+    writer: Writer,
+    partitions: Sequence[str],
+    open_leak_finder: Callable[[], FindLeaks],
+    calls: WriterCalls,
+) -> dict[str, dict[str, Any]]:
+    """Make the rows of all windows, which do not wait for each other without feedback."""
+    material = [pair for partition in partitions for pair in read_material(workspace, partition)]
+    find_leaks = open_leak_finder()
+    return write_posts(material, writer, workspace.settings.writers, find_leaks, workspace.drafts, calls)
+
+
+def _write(
+    workspace: Workspace,
+    writer: Writer,
+    partition: str,
+    open_leak_finder: Callable[[], FindLeaks],
+    ready: Mapping[str, dict[str, Any]],
+    left: list[str],
+    calls: WriterCalls,
+) -> pl.DataFrame:
+    """Write the posts of a partition and their files, and remove the files of windows that are gone.
+
+    Sentences about files that stay are added to ``left``.
+    """
+    settings = workspace.settings.writers
+    served = _read_served_posts(workspace)
+    before = workspace.ledger.read(FILES)
+    # A post is in its place also if it cannot be a document, such as one that a person has made a draft.
+    all_read = cache(lambda: not DocumentsStage.find_stale(workspace, []))
+
+    def is_served(row: Mapping[str, Any]) -> bool:
+        if served is None or row["status"] == "failed":
+            return True
+        if row["status"] in _WITHOUT_FILE:
+            return row["slug"] not in before  # its earlier post is a document until the next round
+        file = placed.get(row["slug"])
+        if file is None:
+            return False
+        is_document = file.content.startswith(served.get(row["slug"], "none"))
+        return is_document or (before.get(row["slug"]) == file and all_read())
+
+    rows: list[dict[str, Any]] = []
+    placed: dict[str, Entry] = {}
+    # A window that ended before another began comes before it in this order.
+    material = sorted(
+        read_material(workspace, partition), key=lambda pair: (pair[0].started_at, pair[0].window_id)
+    )
+    for window, context in material:
+        if any(row["published_at"] < window.started_at and not is_served(row) for row in rows):
+            rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
+            continue
+        row = ready.get(window.window_id) or write_post(
+            window, context, writer, settings, open_leak_finder(), workspace.drafts, calls
+        )
+        if row["status"] in PUBLISHED:
+            row, placed[row["slug"]] = _place(workspace, partition, row)
+        rows.append(row)
+    known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
+    left += _remove_files(
+        workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
+    )
+    price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
+    return tabulate([row | {"cost": _estimate_cost(price, row)} for row in rows])
+
+
+def _estimate_cost(price: ModelPrice | None, row: Mapping[str, Any]) -> float | None:
+    return estimate_cost(price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"]))
+
+
+def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
+    """Return the revision of each written post that is a document, by its slug; None if posts are no documents."""
+    if not workspace.feeds_back:
+        return None
+    documents = scan_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    posts = (
+        documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX)).select("uri", "revision").collect()
+    )
+    return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
+
+
+def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[dict[str, Any], Entry]:
+    """Write the file of a post.
+
+    Returns:
+        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the ledger.
+    """
+    path = workspace.posts_dir / f"{row['slug']}.md"
+    # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
+    workspace.ledger.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
+    if not place_post(path, as_post(row)):
+        aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
+        row = row | {
+            "status": "edited",
+            "reason": f"a person has edited {row['path']}, which stays; a later draft is in {aside}",
+        }
+    entry = Entry(partition, hash_file(path), 1)
+    workspace.ledger.record(FILES, {row["slug"]: entry})
+    return row, entry
+
+
+def _count(rows: pl.DataFrame) -> dict[str, int]:
+    counts = {f"status_{status}": count for status, count in rows["status"].value_counts().iter_rows()}
+    sums = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out", "removed_citations")}
+    return counts | sums | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
+
+
+def _remove_leftovers(workspace: Workspace) -> list[str]:
+    """Remove the files of posts whose partition is gone.
+
+    Returns:
+        A sentence that names the posts that stay because a person has edited them.
+    """
+    made = workspace.ledger.read("windows")
+    return _remove_files(
+        workspace,
+        [slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs not in made],
+    )
+
+
+def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
+    """Remove the files of posts, but those that a person has edited.
+
+    Returns:
+        A sentence that names those that stay, if there are any.
+    """
+    kept = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
+    workspace.ledger.forget(FILES, slugs)
+    if not kept:
+        return []
+    sentence = (
+        f"{name_some(kept, _NAMED)} in {workspace.settings.writers.folder}/ stays though its window is gone, since a "
+        "person has edited it; remove it, or keep it as a document of yours."
+    )
+    return [sentence]
+
+
+def list_post_files(workspace: Workspace) -> list[str]:
+    """List the files of the posts of windows, edited ones too, relative to the workspace."""
+    folder = workspace.settings.writers.folder
+    return [f"{folder}/{slug}.md" for slug in sorted(workspace.ledger.read(FILES))]
+
+
+def _describe_other_files(workspace: Workspace) -> list[str]:
+    """Say which files of posts are not kept in step with the windows any more, and what to do.
+
+    They are those that were written before ``writers.provider`` was set to ``none``, and those in a folder that
+    ``writers.folder`` named before.
+    """
+    folder = workspace.settings.writers.folder
+    if workspace.writer is not None:
+        workspace.ledger.record(POST_FOLDERS, {folder: Entry("", "", 0)})
+    said = []
+    for name in sorted(workspace.ledger.read(POST_FOLDERS)):
+        count = sum(1 for _ in (workspace.root / name).glob("*.md"))
+        if name != folder and count:
+            said.append(
+                f"{count} files in {name}/, which writers.folder named before, are not posts any more; move those "
+                f"that a person has edited to {folder}/, and remove the others."
+            )
+    if workspace.writer is None and (files := workspace.ledger.read(FILES)):
+        use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
+        said.append(
+            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "
+            "if they are of no use."
+        )
+    return said
+
+
+def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Say which earlier partitions were left out, so that these partitions will be made again with their posts."""
+    written = workspace.ledger.read(POSTS)
+    if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
+        return []
+    before = previous_partition(partitions[0], workspace.settings.partitions.grain)
+    calendar = partition_range(min(written), before, workspace.settings.partitions.grain)
+    absent = [key for key in calendar if key not in written]
+    if not absent:
+        return []
+    sentence = (
+        f"{name_some(absent, _NAMED)} has no posts yet, so that the later windows are written without them; once they "
+        "are there, the later ones are made again. `backstory run` makes all in the order of time."
+    )
+    return [sentence]
+
+
+def is_made_in_turn(workspace: Workspace) -> bool:
+    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
+    return workspace.feeds_back and workspace.writer is not None

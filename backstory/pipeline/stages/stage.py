@@ -1,0 +1,232 @@
+"""A stage: reads tables, calls the library, and writes one table, only where its inputs have changed."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import ClassVar
+
+import polars as pl
+
+from backstory.base.files.disk_full import naming_full_disk
+from backstory.base.telemetry.scope import describe_range, observe
+from backstory.index.search import SearchIndex
+from backstory.index.snapshot.opening import open_index
+from backstory.pipeline.incremental.partitions import (
+    count_rows,
+    drop_other_grain,
+    find_stale_partitions,
+    group_partitions,
+    record_maker,
+    write_group,
+)
+from backstory.pipeline.incremental.report import StageResult, log_report
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import WHOLE
+
+_PREVIEW_ROWS = 5
+_CHANGED = "changed while it was read"
+
+
+class RunResources:
+    """What the stages of one run share.
+
+    Attributes:
+        workspace: The open workspace.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Share nothing yet; the search index is opened when a stage first needs it."""
+        self.workspace = workspace
+        self._index: Callable[[], SearchIndex] | None = None
+
+    @contextmanager
+    def sharing_index(self) -> Iterator[None]:
+        """Let stages use one open index. Nothing may publish another snapshot meanwhile."""
+        with self._opening() as index:
+            self._index = index
+            try:
+                yield
+            finally:
+                self._index = None
+
+    @contextmanager
+    def index(self) -> Iterator[Callable[[], SearchIndex]]:
+        """Yield a function that opens the index on first use: that which stages share, or else one of its own."""
+        if self._index is not None:
+            yield self._index
+            return
+        with self._opening() as index:
+            yield index
+
+    @contextmanager
+    def _opening(self) -> Iterator[Callable[[], SearchIndex]]:
+        with ExitStack() as stack:
+            opened: list[SearchIndex] = []
+
+            def open_once() -> SearchIndex:
+                if not opened:
+                    index = open_index(self.workspace.index, embedder_id=self.workspace.embedder.id)
+                    opened.append(stack.enter_context(index))
+                return opened[0]
+
+            yield open_once
+
+
+class Stage(ABC):
+    """One execution of a stage for some partitions. The classes are the stages; their attributes describe them.
+
+    Attributes:
+        table: The table that it writes, or ``search_index``.
+        reads: The tables that it reads, including those of :attr:`reads_previous`.
+        partitioned: Whether the table has the calendar partitions of the workspace.
+        reads_previous: Tables of which it also reads the previous partition.
+        side_outputs: Secondary tables that it also writes; they have no calendar partitions.
+        counts: Figures of this execution.
+    """
+
+    table: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ()
+    partitioned: ClassVar[bool] = True
+    reads_previous: ClassVar[tuple[str, ...]] = ()
+    side_outputs: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
+        """Prepare an execution; nothing is read yet.
+
+        Args:
+            resources: What the stages of the run share.
+            partitions: Keys of the wanted partitions; ignored for a table without partitions.
+        """
+        self.resources = resources
+        self.workspace = resources.workspace
+        self.partitions = list(partitions) if self.partitioned else [WHOLE]
+        self.counts: dict[str, int | float | str] = {}
+
+    @classmethod
+    def make(cls, resources: RunResources, partitions: Sequence[str]) -> StageResult:
+        """Build the table for some partitions; log and trace it.
+
+        A damaged ledger is replaced first. A full disk is named in the error.
+
+        Args:
+            resources: What the stages of the run share.
+            partitions: Keys of the wanted partitions.
+
+        Returns:
+            What was done.
+        """
+        with observe("stage", stage=cls.table, **describe_range(partitions)) as work:
+            with naming_full_disk(resources.workspace.root):
+                resources.workspace.ledger.set_aside_if_damaged()
+                report = cls(resources, partitions).build()
+            # Counts may be texts that name files; those stay out of traces.
+            work.add(**{name: value for name, value in report.figures.items() if not isinstance(value, str)})
+            return report
+
+    @classmethod
+    def find_stale(cls, workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+        """List the partitions that :meth:`make` would rebuild, of a table without partitions ``["all"]``."""
+        return cls(RunResources(workspace), partitions).stale_partitions()
+
+    @abstractmethod
+    def stale_partitions(self) -> list[str]:
+        """List the partitions that :meth:`build` would rebuild."""
+
+    @abstractmethod
+    def build(self) -> StageResult:
+        """Rebuild what is stale, and return what was done."""
+
+
+class TableStage(Stage):
+    """A stage whose output is a table of rows.
+
+    A subclass says what it reads (:attr:`inputs`) and makes the rows (:meth:`compute`). A table is rebuilt partition
+    by partition where the inputs differ from the recorded ones, or the file from the one that was written.
+
+    Attributes:
+        weighed_by: The table whose rows limit how many partitions are built at once; None to build all at once.
+        stopped: Which budget or limit left rows that wait for a later run; None if none did. Set by :meth:`compute`.
+    """
+
+    weighed_by: ClassVar[str | None] = None
+    stopped: str | None = None
+
+    @cached_property
+    @abstractmethod
+    def inputs(self) -> Mapping[str, str]:
+        """Hash of everything that each wanted partition is made from, by its key."""
+
+    @abstractmethod
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Return the rows of the given partitions."""
+
+    def stale_partitions(self) -> list[str]:
+        """List the partitions whose inputs have changed, or whose file differs from the one that was written."""
+        return find_stale_partitions(self.workspace, self.table, self.inputs)
+
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
+        """Return the input rows of each partition, by which the setting ``partitions.rows_at_once`` cuts groups."""
+        return {} if self.weighed_by is None else count_rows(self.workspace, self.weighed_by, partitions)
+
+    def inputs_after(self) -> Mapping[str, str]:
+        """Return :attr:`inputs` after the rows were made, for inputs that may change while they are read."""
+        return self.inputs
+
+    def build(self) -> StageResult:
+        """Rebuild the partitions that are stale.
+
+        Neighbouring partitions are built in groups. Each group is written and recorded before the next one starts, so
+        that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
+        do not depend on its group.
+
+        Returns:
+            What was done.
+
+        Raises:
+            StoppedError: A budget or a limit was reached; the groups before it are written and recorded.
+        """
+        started = time.perf_counter()
+        workspace, inputs = self.workspace, self.inputs
+        drop_other_grain(workspace, self.table, inputs)
+        pending = find_stale_partitions(workspace, self.table, inputs)
+        preview = pl.DataFrame()
+        weights = self.weigh(pending) if pending else {}
+        finished = 0
+        for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
+            workspace.runs.advance(self.table, group[0], finished, len(pending))
+            with (
+                observe("partitions", **describe_range(group), count=len(group)),
+                workspace.runs.pricing(self.counts),
+            ):
+                frames = self.compute(group)
+            # A partition whose inputs changed while they were read is written, and rebuilt by the next run.
+            after = self.inputs_after()
+            read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
+            write_group(workspace, self.table, {key: frames[key] for key in group}, read)
+            finished += len(group)
+            if preview.is_empty():
+                preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
+        record_maker(workspace, self.table)
+        known = workspace.ledger.read(self.table)
+        report = StageResult(
+            table=self.table,
+            rows=sum(known[key].rows for key in inputs),
+            partitions=len(inputs),
+            computed=len(pending),
+            seconds=time.perf_counter() - started,
+            counts=dict(self.counts),
+            preview=preview,
+            stopped=self.stopped,
+        )
+        log_report(report)
+        return report
+
+
+def _copy_head(frame: pl.DataFrame) -> pl.DataFrame:
+    """Copy the first rows: a slice of a frame keeps all of it in memory."""
+    head = frame.head(_PREVIEW_ROWS)
+    return pl.DataFrame(head.rows(), schema=head.schema, orient="row")

@@ -1,0 +1,66 @@
+"""The stage of the table ``window_contexts``: one row for each window, with its verdict and its prompt text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from backstory.base.ids import digest_json
+from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.incremental.fingerprints import read_by_serving
+from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.stages.retrieval import RetrievalStage, split
+from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.contexts import make_window_contexts
+
+
+class WindowContextsStage(RetrievalStage):
+    """Summarizes each window's context. The verdict is about what people wrote, whichever posts are beside it."""
+
+    table = "window_contexts"
+    reads = ("windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
+    contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Summarize the windows of the partitions."""
+        workspace, settings = self.workspace, self.workspace.settings
+        windows, chunks, hits, decisions, contexts = self.read(partitions)
+        index = self.open_index
+        posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
+        by_people = ~pl.col("chunk_id").is_in(posts or [])
+        assessments = evaluate_retrieval(
+            windows,
+            chunks,
+            decisions.filter(by_people),
+            contexts.filter(by_people),
+            terms_of=lambda texts: index().terms_of(texts),
+            min_similarity=workspace.min_similarity,
+            settings=settings.rag,
+            searchable=(index().rows_by_people if workspace.feeds_back else index().rows) > 0,
+            embedder_id=workspace.embedder.id,
+            known_languages=workspace.embedder.languages,
+        )
+        summary = make_window_contexts(
+            windows,
+            chunks,
+            decisions,
+            contexts,
+            assessments,
+            settings=settings.context,
+            enabled=settings.rag.enabled,
+            embedder_id=workspace.embedder.id,
+            hits=hits,
+            index_version=self.version,
+            settings_hash=digest_json(read_by_serving(workspace), length=16),
+            posts=posts,
+        )
+        for column in ("status", "verdict", "language"):
+            values = summary[column].value_counts()
+            add_counts(self.counts, {f"{column}_{key or 'unclear'}": n for key, n in values.iter_rows()})
+        return split(summary, windows, partitions)
+
+    def build(self) -> StageResult:
+        """Build the table for the snapshot that is published now."""
+        self.version = current_version(self.workspace.index)
+        return super().build()

@@ -1,0 +1,82 @@
+"""Reads what a writer is shown of the windows of a partition from the tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.ingest.documents.written import locate
+from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.partitions import previous_partition
+from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
+
+TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
+"""Tables of which a writer is shown something, besides ``messages``."""
+
+
+def read_material(
+    workspace: Workspace, partition: str, wanted: Collection[str] | None = None
+) -> list[tuple[WindowMaterial, ContextMaterial]]:
+    """Read what a writer is shown of the windows of a partition.
+
+    Args:
+        workspace: A workspace whose tables of this partition are made.
+        partition: Key of the partition.
+        wanted: Ids of the windows; None for all. While a run is under way, others may not have a context yet.
+
+    Raises:
+        WorkspaceError: A table of the partition was never built.
+    """
+    windows, chunks, contexts, summaries = (
+        read_table_rows(workspace, table, [partition]) for table in TABLES_READ
+    )
+    if wanted is not None:
+        windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
+    gathered = gather_windows(windows, _read_messages(workspace, partition), summaries)
+    statuses = dict(summaries.select("window_id", "status").iter_rows())
+    rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in contexts.sort("window_id", "rank").iter_rows(named=True):
+        rows_of_window[row["window_id"]].append(
+            {**row, "path": locate(row["uri"], workspace.settings.documents.folder)}
+        )
+    ids = dict(windows.select("window_id", "message_ids").iter_rows())
+    spans = {
+        key: (first, last)
+        for key, first, last in chunks.select("chunk_id", "first_message", "last_message").iter_rows()
+    }
+    material = []
+    for window in gathered:
+        rows = rows_of_window[window.window_id]
+        places = {message: place for place, message in enumerate(window.message_ids)}
+        served = {row["chunk_id"]: _find_served(row, ids[window.window_id], places, spans) for row in rows}
+        material.append((window, gather_context(statuses[window.window_id], rows, served)))
+    return material
+
+
+def _find_served(
+    row: Mapping[str, Any],
+    message_ids: Sequence[str],
+    places: Mapping[str, int],
+    spans: Mapping[str, tuple[int, int]],
+) -> tuple[int, ...]:
+    """Give the positions of the messages whose query chunks found a stored chunk."""
+    found = {
+        message_ids[place]
+        for chunk_id in row["matched_query_chunks"]
+        if chunk_id in spans
+        for place in range(spans[chunk_id][0], spans[chunk_id][1] + 1)
+    }
+    return tuple(sorted(places[message] for message in found if message in places))
+
+
+def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
+    """Read the messages of a partition and, since windows may overlap, of the one before."""
+    before = previous_partition(partition, workspace.settings.partitions.grain)
+    made = workspace.ledger.read("messages")
+    return read_table_rows(
+        workspace, "messages", [key for key in (before, partition) if key in made or key == partition]
+    )

@@ -1,0 +1,257 @@
+"""A workspace: the folder that holds settings, chats, posts, tables and the search index."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backstory.base.environment import SETTINGS_FILE, find_workspace
+from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
+from backstory.models.embeddings.batch_job_store import BatchJobStore
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.protocol import Embedder
+from backstory.settings.models import RAGSettings, Settings
+from backstory.settings.paths import WorkspacePaths
+from backstory.settings.yaml_file import read_settings
+from backstory.storage.rendered_pages import REPORTS_FOLDER, SITE_FOLDER
+from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
+
+# What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
+if TYPE_CHECKING:
+    from backstory.ingest.chats.last_reading import LastReading
+    from backstory.models.embeddings.batch_jobs import EmbeddingJobs
+    from backstory.models.rerankers.judgement_cache import JudgementCache
+    from backstory.models.rerankers.protocol import Reranker
+    from backstory.pipeline.history.history import RunHistory
+    from backstory.writing.draft import Writer
+    from backstory.writing.draft_cache import DraftCache
+    from backstory.writing.summaries.request import Summarizer
+
+
+@dataclass(frozen=True)
+class Workspace(WorkspacePaths):
+    """Paths and settings of one workspace, and the resources that all stages share."""
+
+    @property
+    def has_chats(self) -> bool:
+        """Whether it has a folder of chats, or messages that a run read; otherwise it holds documents alone."""
+        from backstory.storage.tables.parquet import list_partitions
+
+        return self.chats_dir.is_dir() or bool(list_partitions(self.tables, "messages"))
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether written posts are documents for later windows."""
+        return self.settings.writers.feedback == "on"
+
+    @property
+    def rag(self) -> RAGSettings:
+        """The settings of the retrieval for windows.
+
+        Where posts are documents, windows are searched exactly. A graph over all posts would lead a window past other
+        chunks once posts of later windows are in it, and would have to be built for each window with a post.
+        """
+        rag = self.settings.rag
+        return rag.model_copy(update={"mode": "exact"}) if self.feeds_back else rag
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of which inputs each partition was built from."""
+        return Ledger(self.tables / LEDGER_FILE)
+
+    @cached_property
+    def last_reading(self) -> LastReading:
+        """The exports as this process read them last."""
+        from backstory.ingest.chats.last_reading import LastReading
+
+        return LastReading()
+
+    @cached_property
+    def runs(self) -> RunHistory:
+        """The history of runs, with the budgets that they share."""
+        from backstory.pipeline.history.history import RunHistory
+
+        return RunHistory(self.secret.parent, self.tables, self.settings)
+
+    @property
+    def located_settings(self) -> Settings:
+        """The settings with the folders of models as absolute paths.
+
+        The folders are relative to the workspace, because the current folder differs under Dagster and cron.
+        """
+        embedding, rerank = self.settings.embedding, self.settings.rerank
+        return self.settings.model_copy(
+            update={
+                "embedding": embedding.model_copy(update={"model_dir": self._locate(embedding.model_dir)}),
+                "rerank": rerank.model_copy(update={"model_dir": self._locate(rerank.model_dir)}),
+            }
+        )
+
+    def list_other_parts(self) -> list[Path]:
+        """List the paths that are not documents, even if the workspace itself is the folder of documents."""
+        made = (self.posts_dir, self.tables, self.index, self.secret.parent, self.dagster_home)
+        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER, self.dumps)
+        return [self.root / SETTINGS_FILE, *pages, self.chats_dir, *made]
+
+    def _locate(self, folder: str | None) -> str | None:
+        return None if folder is None else str(self.root / Path(folder).expanduser())
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder of the settings, opened once."""
+        settings = self.located_settings.embedding
+        if settings.paid_model is None:
+            return make_embedder(settings)
+        from backstory.pipeline.history.record import EMBEDDING
+
+        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model))
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The reranker of the settings, opened once; None if none is configured."""
+        from backstory.models.rerankers.choice import make_reranker
+        from backstory.pipeline.history.record import RERANKING
+
+        settings = self.located_settings.rerank
+        if settings.paid_model is None:
+            return make_reranker(settings)
+        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model))
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """The writer of the settings, made once; None if no posts are written."""
+        from backstory.pipeline.history.record import WRITING
+        from backstory.writing.choice import make_writer
+
+        settings = self.settings.writers
+        if settings.paid_model is None:
+            return make_writer(settings, self.root)
+        return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
+
+    @cached_property
+    def summarizer(self) -> Summarizer:
+        """The summarizer of the settings, made once."""
+        from backstory.pipeline.history.record import SUMMARIZING
+        from backstory.writing.summaries.choice import make_summarizer
+
+        settings = self.settings.summaries
+        if settings.paid_model is None:
+            return make_summarizer(settings, self.drafts)
+        return make_summarizer(settings, self.drafts, self.runs.meter(SUMMARIZING, settings.paid_model))
+
+    @cached_property
+    def judgements(self) -> JudgementCache:
+        """The judgements that rerankers have given."""
+        from backstory.models.rerankers.judgement_cache import JudgementCache
+
+        return JudgementCache(self.tables / "judgements.sqlite")
+
+    @cached_property
+    def drafts(self) -> DraftCache:
+        """The drafts that writers have made, and the summaries by models."""
+        from backstory.writing.draft_cache import DraftCache
+
+        return DraftCache(self.tables / "drafts.sqlite")
+
+    @property
+    def min_similarity(self) -> float:
+        """The effective threshold: the setting, or else that of the published snapshot or of the embedder."""
+        return find_threshold(self.settings.rag, self.embedder, self.calibration)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The effective constants of the embedding space: the settings, or else those of the published snapshot.
+
+        Without a snapshot in the embedder's space that can be read, they are the defaults.
+        """
+        from backstory.index.snapshot.manifest import read_manifest
+        from backstory.index.snapshot.publication import current_version
+
+        found = DEFAULT_CALIBRATION
+        version = current_version(self.index)
+        # The examination of the index tells that a manifest is damaged, and the next run makes it again.
+        with suppress(SearchIndexError):
+            manifest = read_manifest(self.index / version) if version else None
+            if manifest is not None and manifest.embedder_id == self.embedder.id:
+                found = manifest.calibration
+        return found.overridden_by(self.settings.rag)
+
+    @cached_property
+    def embeddings(self) -> EmbeddingCache:
+        """The cache of vectors that all stages share."""
+        return EmbeddingCache(self.tables / "embeddings.sqlite")
+
+    @cached_property
+    def batch_job_store(self) -> BatchJobStore:
+        """The record of the batch jobs that embed texts."""
+        return BatchJobStore(self.tables / "embedding_jobs.sqlite")
+
+    @cached_property
+    def embedding_jobs(self) -> EmbeddingJobs | None:
+        """The batch mode of the embedder; None for an embedder without one."""
+        if self.settings.embedding.provider != "gemini":
+            return None
+        from backstory.models.embeddings.batch_jobs import EmbeddingJobs
+        from backstory.models.embeddings.gemini import GeminiEmbedder
+        from backstory.models.embeddings.gemini_jobs import GeminiJobs
+
+        if not isinstance(self.embedder, GeminiEmbedder):
+            return None
+        settings = self.settings.embedding
+        return EmbeddingJobs(
+            GeminiJobs(self.embedder),
+            self.batch_job_store,
+            self.embeddings,
+            submits=settings.batch,
+            min_texts=settings.batch_min_texts,
+        )
+
+
+def open_workspace(given: Path | None = None, *, accept_removals: bool = False) -> Workspace:
+    """Open the workspace named by the caller, the environment or the current folder.
+
+    Args:
+        given: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+        accept_removals: Whether a run may drop messages or documents that earlier runs read.
+
+    Returns:
+        The workspace.
+
+    Raises:
+        WorkspaceError: The folder is not a workspace, or its path cannot be used.
+        SettingsError: The settings are invalid, or make the same files both chats and documents.
+    """
+    root = find_workspace(given)
+    _require_usable_path(root)
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
+    _require_folders_apart(workspace)
+    return workspace
+
+
+def _require_usable_path(root: Path) -> None:
+    """Raise if DuckDB cannot write below the folder: it takes a question mark in a path for the start of options."""
+    if "?" in str(root):
+        raise WorkspaceError(
+            f"{root} holds a question mark, below which DuckDB cannot write; rename the folder",
+            code="unusable_path",
+            path=root,
+        )
+
+
+def _require_folders_apart(workspace: Workspace) -> None:
+    """Raise if the documents are inside the folder of exports. The reverse is fine: exports are skipped there."""
+    if workspace.documents_dir.resolve().is_relative_to(workspace.chats_dir.resolve()):
+        chats, posts = workspace.settings.conversations.folder, workspace.settings.documents.folder
+        raise SettingsError(
+            f"{workspace.root / SETTINGS_FILE}: documents.folder ({posts}) is conversations.folder ({chats}) or lies "
+            "in it, and every document would be read as a chat, too; name another folder for one of them, such "
+            "as chats and posts",
+            code="nested_folders",
+            path=workspace.root / SETTINGS_FILE,
+            setting="documents.folder",
+        )

@@ -1,0 +1,1 @@
+"""A window -> query chunks -> hits -> decisions -> the context of its writer."""

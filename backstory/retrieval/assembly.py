@@ -1,0 +1,218 @@
+"""Windows, their query chunks and an index -> hits, decisions and contexts, in memory.
+
+This is the only module that assembles the steps. The stages of the pipeline run one step at a time, with the tables of
+a workspace between them. Everything else runs all steps at once, by :meth:`Retrieval.run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+import polars as pl
+
+from backstory.index.calibration import find_threshold
+from backstory.index.search import SearchIndex
+from backstory.models.embeddings.protocol import Embedder, Vectors
+from backstory.models.rerankers.choice import make_reranker
+from backstory.models.rerankers.judgement_cache import JudgementCache
+from backstory.models.rerankers.protocol import Reranker
+from backstory.models.rerankers.reranking import Reranking
+from backstory.retrieval.contexts import make_contexts
+from backstory.retrieval.hits import FoundHits, Queries, find_hits, plan_queries
+from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
+from backstory.retrieval.selection.strategies import FindVectors, VectorSources
+from backstory.retrieval.selection.title_match import match_titles
+from backstory.settings.models import ContextSettings, RAGSettings, RerankSettings, Settings
+from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.prompts.entries import entry_budget, make_entry_counter
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The decisions on the hits of a batch of windows.
+
+    Attributes:
+        frame: Table ``decisions``, one row per hit, in the order of the hits.
+        counts: Those of :class:`backstory.models.rerankers.reranking.Reranking`; empty without a reranker.
+    """
+
+    frame: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """The tables of a batch of windows.
+
+    Attributes:
+        hits: Table ``hits``.
+        decisions: Table ``decisions``.
+        contexts: Table ``contexts``.
+    """
+
+    hits: pl.DataFrame
+    decisions: pl.DataFrame
+    contexts: pl.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """An index, with the settings of a search for windows.
+
+    Attributes:
+        index: An open snapshot in the embedding space of the queries.
+        rag: Settings of queries and of decisions.
+        context: Format of the entries, on which their number of tokens depends.
+        min_similarity: Threshold; hits with a lower cosine are dropped.
+        reranker: Judges the candidates; None for no reranking.
+        rerank: How much of a window and of each chunk the reranker sees.
+        find_leaks: Finds the labels of topics that hold a real name of an author.
+        judgements: Judgements of earlier runs; None keeps none.
+        separate_posts: Whether the index may hold posts that Backstory wrote. They are searched by themselves and have
+            places of their own, so that nothing of what people wrote gives way to them.
+    """
+
+    index: SearchIndex
+    rag: RAGSettings
+    context: ContextSettings
+    min_similarity: float
+    reranker: Reranker | None = None
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    find_leaks: FindLeaks = find_no_leaks
+    judgements: JudgementCache | None = None
+    separate_posts: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
+        """Configure a retrieval by the settings.
+
+        Args:
+            settings: Settings with absolute paths of models.
+            embedder: Gives the threshold if the settings and the index have none.
+            index: An open snapshot in the embedder's space.
+
+        Raises:
+            ModelFileError: The reranker's model is not in the folder of the settings.
+        """
+        return cls(
+            index=index,
+            rag=settings.rag,
+            context=settings.context,
+            min_similarity=find_threshold(settings.rag, embedder, index.calibration),
+            reranker=make_reranker(settings.rerank),
+            rerank=settings.rerank,
+        )
+
+    def run(self, windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors) -> Retrieved:
+        """Find the contexts of windows.
+
+        Args:
+            windows: Table ``windows``.
+            window_chunks: Table ``window_chunks`` of these windows.
+            vectors: Unit vectors of the query chunks, shape ``(len(window_chunks), dimension)``.
+
+        Raises:
+            ModelError: The reranker could not be used.
+        """
+        queries = plan_queries(windows, window_chunks, vectors, self.rag)
+        hits = self.find_hits(queries).frame
+        decisions = self.judge(hits, window_chunks, queries.vectors_of).frame
+        return Retrieved(hits, decisions, self.gather(decisions, window_chunks))
+
+    def find_hits(self, queries: Queries) -> FoundHits:
+        """Search for all queries of :func:`backstory.retrieval.hits.plan_queries` at once."""
+        return find_hits(queries, self.index, self.rag, separate_posts=self.separate_posts)
+
+    def judge(
+        self,
+        hits: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        query_vectors: FindVectors,
+        *,
+        max_tokens: int | None = None,
+    ) -> Judgement:
+        """Decide which hits are kept. Chunks and documents of the hits are read from the index.
+
+        Args:
+            hits: Table ``hits``.
+            window_chunks: Table ``window_chunks`` of the same windows.
+            query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``. It is called
+                only if the strategy compares them.
+            max_tokens: Token budget of one context; None for the budget of the settings minus the heading.
+
+        Raises:
+            InputError: A hit is not of this index, or not of these queries.
+            ModelError: The reranker could not be used.
+        """
+        reranking = self._start_reranking(window_chunks)
+        found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
+        judge = partial(
+            select_hits,
+            min_similarity=self.min_similarity,
+            temperature=self.index.calibration.overridden_by(self.rag).temperature,
+            vectors=VectorSources(query_vectors, self.index.vectors_of),
+            entry_tokens=make_entry_counter(found, self.context),
+        )
+        posts = self.index.list_posts(found["chunk_id"]) if self.separate_posts else []
+        of_people = hits.filter(~pl.col("chunk_id").is_in(posts)) if posts else hits
+        decisions = judge(
+            of_people,
+            self.rag,
+            max_tokens=entry_budget(self.context.max_tokens) if max_tokens is None else max_tokens,
+            named=self._find_named_titles(of_people, window_chunks, found),
+            reranking=reranking,
+        )
+        if posts:
+            found_posts = hits.filter(pl.col("chunk_id").is_in(posts))
+            of_posts = judge(
+                found_posts,
+                self.rag.model_copy(update={"top_k": self.rag.posts_top_k}),
+                max_tokens=entry_budget(self.context.posts_max_tokens),
+                named=None,  # a post is a mixture of topics, and its title names only some of them
+                shown=list_kept(decisions),
+            )
+            decisions = append_decisions(hits, decisions, of_posts)
+        return Judgement(decisions, reranking.counts if reranking else {})
+
+    def gather(self, decisions: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
+        """Make table ``contexts`` from the kept hits of table ``decisions``.
+
+        Args:
+            decisions: Table ``decisions``.
+            window_chunks: Table ``window_chunks`` of the same windows.
+
+        Raises:
+            InputError: A kept chunk is not of this index.
+        """
+        kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+        return make_contexts(
+            decisions,
+            self.index.describe(kept),
+            window_chunks,
+            around=self.index.read_around(kept),
+            terms_of=self.index.terms_of,
+            settings=self.context,
+        )
+
+    def _find_named_titles(
+        self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame
+    ) -> pl.Series | None:
+        """Say for each hit whether its title is named, if the strategy asks."""
+        if self.rag.strategy != "coverage":
+            return None
+        return match_titles(hits, window_chunks, found, self.index.terms_of)
+
+    def _start_reranking(self, window_chunks: pl.DataFrame) -> Reranking | None:
+        if self.reranker is None:
+            return None
+        return Reranking(
+            self.reranker,
+            self.rerank,
+            window_chunks=window_chunks,
+            describe=self.index.describe,
+            find_leaks=self.find_leaks,
+            cache=self.judgements,
+        )

@@ -1,0 +1,221 @@
+"""Decisions -> contexts: the kept chunks as rows for writer jobs, and a summary of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.retrieval.passages.passages import TermsOf, make_passages
+from backstory.retrieval.passages.provenance import describe_provenance
+from backstory.settings.models import ContextSettings
+from backstory.storage.tables import schemas
+from backstory.storage.tables.contracts import conform
+from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.languages import english_name
+from backstory.text.prompts.formats import cite_documents, format_context
+
+
+def make_contexts(
+    decisions: pl.DataFrame,
+    chunks: pl.DataFrame,
+    window_chunks: pl.DataFrame,
+    *,
+    around: pl.DataFrame,
+    terms_of: TermsOf,
+    settings: ContextSettings,
+) -> pl.DataFrame:
+    """Gather the kept chunks of each window, best first, with the passages that serve it.
+
+    Args:
+        decisions: Table ``decisions``.
+        chunks: The kept chunks, with the columns of ``document_chunks`` and their document's ``title``, ``slug``,
+            ``published_at`` and ``tags``.
+        window_chunks: Table ``window_chunks`` of the same windows.
+        around: The kept chunks and those beside them, :meth:`backstory.index.search.SearchIndex.read_around`.
+        terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
+        settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
+
+    Returns:
+        Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk, and
+        ``matched_query_chunks`` lists these query chunks, best first.
+    """
+    kept = (
+        decisions.filter("kept")
+        .sort(["window_id", "rank", "similarity", "query_chunk_id"], descending=[False, False, True, False])
+        .group_by("window_id", "rank", "chunk_id", "document_id", maintain_order=True)
+        .agg(
+            pl.col("similarity").max(),
+            pl.col("score").max(),
+            matched_query_chunks=pl.col("query_chunk_id"),
+        )
+    )
+    rows = kept.join(
+        chunks.drop("document_id").rename({"text": "content"}),
+        on="chunk_id",
+        how="inner",
+        maintain_order="left",
+    )
+    first = pl.col("rank").min().over("window_id", "document_id")
+    rows = rows.with_columns(citation=first.rank("dense").over("window_id").cast(pl.Int64))
+    rows = rows.with_columns(serves=describe_provenance(rows, window_chunks))
+
+    def choose_passages(part: pl.DataFrame, budget: ContextSettings) -> pl.DataFrame:
+        return make_passages(part, _count_served(decisions, part), around, window_chunks, terms_of, budget)
+
+    is_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    made = choose_passages(rows.filter(~is_post), settings)
+    if (posts := rows.filter(is_post)).height:
+        budget = settings.model_copy(update={"max_tokens": settings.posts_max_tokens})
+        made = pl.concat([made, choose_passages(posts, budget)]).sort("window_id", "rank")
+    return conform(made, schemas.Contexts)
+
+
+def _count_served(decisions: pl.DataFrame, rows: pl.DataFrame) -> dict[tuple[str, str], int]:
+    """Count the query chunks for which each kept chunk is the best of some rows, by window and chunk."""
+    best = (
+        decisions.filter("kept")
+        .join(rows, on=["window_id", "chunk_id"], how="semi", maintain_order="left")
+        .sort(["window_id", "query_chunk_id", "score", "rank"], descending=[False, False, True, False])
+        .group_by("window_id", "query_chunk_id", maintain_order=True)
+        .agg(pl.col("chunk_id").first())
+    )
+    counted = best.group_by("window_id", "chunk_id").len()
+    return {(window_id, chunk_id): count for window_id, chunk_id, count in counted.iter_rows()}
+
+
+def make_window_contexts(
+    windows: pl.DataFrame,
+    window_chunks: pl.DataFrame,
+    decisions: pl.DataFrame,
+    contexts: pl.DataFrame,
+    assessments: pl.DataFrame,
+    *,
+    settings: ContextSettings,
+    enabled: bool,
+    hits: pl.DataFrame,
+    embedder_id: str,
+    index_version: str,
+    settings_hash: str,
+    posts: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """Summarize each window: its text for the prompt, and its number of rows after each stage.
+
+    Args:
+        windows: Table ``windows``; every one gets a row.
+        window_chunks: Table ``window_chunks``.
+        decisions: Table ``decisions``.
+        contexts: Table ``contexts``.
+        assessments: From :func:`backstory.retrieval.assessment.evaluate_retrieval`.
+        settings: The format of the text.
+        enabled: Whether retrieval is switched on.
+        hits: Table ``hits``, which names the engine and snapshot of each window.
+        embedder_id: The embedding space that was searched.
+        index_version: The snapshot to name for windows without hits.
+        settings_hash: Hash of the settings that the rows depend on.
+        posts: Chunks of posts that Backstory wrote, among those of the decisions; None if posts are no documents.
+
+    Returns:
+        Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded``,
+        with the reason in ``error``, if the embedder does not know the window's language, the reranker's answer was not
+        usable, or no document fits the budget.
+    """
+    by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
+    whole = settings if posts is None else add_budget_of_posts(settings)
+    texts = {window_id: format_context(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
+    cited = {window_id: cite_documents(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
+    counts = (
+        windows.select("window_id")
+        .join(
+            window_chunks.group_by("window_id").agg(query_chunk_count=pl.len()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
+        .join(_count_decisions(decisions, posts or ()), on="window_id", how="left", maintain_order="left")
+        .join(
+            hits.group_by("window_id").agg(pl.col("engine", "index_version").first()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
+        .join(
+            contexts.group_by("window_id").agg(kept_count=pl.len()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
+        .join(
+            decisions.group_by("window_id").agg(pl.col("rerank_note", "uncovered_topics").first()),
+            on="window_id",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.col("^.*_count$").fill_null(0))
+        .join(assessments, on="window_id", how="left", maintain_order="left")
+    )
+    foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown") & ~pl.col("language_known")
+    starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
+    status = (
+        pl.when(pl.lit(not enabled))
+        .then(pl.lit("disabled"))
+        .when(foreign | starved)
+        .then(pl.lit("degraded"))
+        .when(pl.col("kept_count") == 0)
+        .then(pl.lit("no_hits"))
+        .when(pl.col("rerank_note").is_not_null())
+        .then(pl.lit("degraded"))
+    )
+    reasons = (
+        pl.when(foreign).then(
+            pl.format(
+                "the window is in {}, which {} does not know; set embedding.model to multilingual, or "
+                "embedding.provider to a service that does",
+                english_name(pl.col("language")),
+                pl.lit(embedder_id),
+            )
+        ),
+        pl.when(starved).then(
+            pl.lit(f"context.max_tokens {settings.max_tokens} is too small for the first document; raise it")
+        ),
+        pl.format("the reranker's answer was {}; the order of the selection was kept", "rerank_note"),
+    )
+    error = pl.concat_str(reasons, separator="; ", ignore_nulls=True)
+    table = counts.with_columns(
+        status=status.otherwise(pl.lit("ok")),
+        error=pl.when(error != "").then(error),
+        text=pl.col("window_id").replace_strict(texts, default="", return_dtype=pl.String),
+        token_count=pl.col("window_id").replace_strict(_count(texts), default=0, return_dtype=pl.Int64),
+        cited_text=pl.col("window_id").replace_strict(cited, default="", return_dtype=pl.String),
+        cited_token_count=pl.col("window_id").replace_strict(_count(cited), default=0, return_dtype=pl.Int64),
+        max_tokens=pl.lit(whole.max_tokens),
+        coverage="served_share",
+        embedder_id=pl.lit(embedder_id),
+        engine=pl.col("engine").fill_null("none"),
+        index_version=pl.col("index_version").fill_null(index_version),
+        settings_hash=pl.lit(settings_hash),
+    )
+    return conform(table, schemas.WindowContexts)
+
+
+def add_budget_of_posts(settings: ContextSettings) -> ContextSettings:
+    """Give the settings of a context in which posts that Backstory wrote stand beside what people wrote."""
+    return settings.model_copy(update={"max_tokens": settings.max_tokens + settings.posts_max_tokens})
+
+
+def _count(texts: Mapping[Any, str]) -> dict[Any, int]:
+    """Estimate the tokens of texts by window."""
+    return dict(zip(texts, estimate_tokens(list(texts.values())).tolist(), strict=True)) if texts else {}
+
+
+def _count_decisions(decisions: pl.DataFrame, posts: Sequence[str]) -> pl.DataFrame:
+    is_over_budget = (pl.col("cause") == "over_budget") & ~pl.col("chunk_id").is_in(posts)
+    above = pl.col("cause") != "below_threshold"
+    return decisions.group_by("window_id").agg(
+        hit_count=pl.len(),
+        above_threshold_count=above.sum(),
+        after_dedup_count=(above & (pl.col("cause") != "duplicate_document")).sum(),
+        over_budget_count=is_over_budget.sum(),
+    )

@@ -1,0 +1,214 @@
+"""Query chunks x index -> hits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from backstory.base.errors import InputError
+from backstory.base.ids import WHOLE_WINDOW
+from backstory.index.request import SearchRequest
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import RAGSettings
+from backstory.storage.tables import schemas
+from backstory.storage.tables.contracts import conform
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The queries of a batch of windows, one row per query.
+
+    Attributes:
+        frame: ``query_chunk_id``, ``window_id``, ``text`` and ``as_of`` of each query.
+        vectors: Unit vectors of the queries, shape ``(queries, dimension)``, float32.
+    """
+
+    frame: pl.DataFrame
+    vectors: Vectors
+
+    def vectors_of(self, query_chunk_ids: Sequence[str]) -> Vectors:
+        """Give the vectors of queries in the order of their ids, shape ``(len(ids), dimension)``.
+
+        Raises:
+            InputError: An id belongs to no query of this plan.
+        """
+        try:
+            return self.vectors[[self._rows[query_chunk_id] for query_chunk_id in query_chunk_ids]]
+        except KeyError as error:
+            raise InputError(
+                f"query chunk {error} is no query under these settings, so the hits were found with other "
+                "settings; materialize `hits` first",
+                code="unknown_query",
+                query_chunk_id=error.args[0],
+            ) from error
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {query_chunk_id: row for row, query_chunk_id in enumerate(self.frame["query_chunk_id"])}
+
+
+@dataclass(frozen=True)
+class FoundHits:
+    """The hits of a batch of windows.
+
+    Attributes:
+        frame: Table ``hits``.
+        engine: Engine that searched.
+        reason: Why this engine searched.
+        queries: Number of queries.
+    """
+
+    frame: pl.DataFrame
+    engine: str
+    reason: str
+    queries: int
+
+
+def plan_queries(
+    windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors, settings: RAGSettings
+) -> Queries:
+    """Choose the queries for each window.
+
+    The plan ``chunked`` makes each query chunk a query. ``hybrid`` adds a query for the whole window, whose vector
+    is the mean of its query chunks' vectors. ``adaptive`` makes one query of a whole window that has at most
+    ``adaptive_max_messages`` messages, and queries of the chunks of longer windows.
+
+    Args:
+        windows: Table ``windows``.
+        window_chunks: Table ``window_chunks``.
+        vectors: Unit vectors of the query chunks, in the order of ``window_chunks``.
+        settings: The ``rag`` settings.
+
+    Returns:
+        The queries, window by window.
+    """
+    chunks = window_chunks.select("chunk_id", "window_id", "text").with_row_index("row")
+    starts = windows.select("window_id", "started_at", "message_count")
+    asked = chunks.join(starts, on="window_id", how="inner", maintain_order="left")
+    if settings.plan == "chunked":
+        return _queries(asked, vectors)
+    whole, whole_vectors = _whole_windows(asked, vectors)
+    if settings.plan == "adaptive":
+        small = pl.col("message_count") <= settings.adaptive_max_messages
+        whole_rows = whole.with_row_index("row")
+        kept = whole_rows.filter(small)
+        whole, whole_vectors = kept.drop("row"), whole_vectors[kept["row"].to_numpy()]
+        asked = asked.filter(~small)
+    parts = [_queries(asked, vectors), Queries(_columns(whole), whole_vectors)]
+    return Queries(pl.concat([part.frame for part in parts]), np.vstack([part.vectors for part in parts]))
+
+
+def _queries(asked: pl.DataFrame, vectors: Vectors) -> Queries:
+    return Queries(_columns(asked), vectors[asked["row"].to_numpy()])
+
+
+def _columns(asked: pl.DataFrame) -> pl.DataFrame:
+    return asked.select("window_id", "text", query_chunk_id="chunk_id", as_of="started_at")
+
+
+def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]:
+    """Average the vectors of each key.
+
+    Args:
+        keys: One key per vector.
+        vectors: Unit rows, shape ``(len(keys), dimension)``.
+
+    Returns:
+        The distinct keys in the order of their first appearance, and one unit vector per key. A zero mean stays
+        zero.
+    """
+    distinct = keys.unique(maintain_order=True)
+    places = (
+        keys.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64).to_numpy().astype(np.int64)
+    )
+    sums = np.zeros((len(distinct), vectors.shape[1]), dtype=np.float32)
+    np.add.at(sums, places, vectors)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return distinct, np.divide(sums, lengths, out=sums, where=lengths > 0)
+
+
+def _whole_windows(asked: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame, Vectors]:
+    frame = (
+        asked.group_by("window_id", "started_at", "message_count", maintain_order=True)
+        .agg(text=pl.col("text").str.join("\n\n"))
+        .with_columns(chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}")
+    )
+    return frame, mean_vectors(asked["window_id"], vectors[asked["row"].to_numpy()])[1]
+
+
+def find_hits(
+    queries: Queries, index: SearchIndex, settings: RAGSettings, *, separate_posts: bool = False
+) -> FoundHits:
+    """Search for all queries of a batch at once.
+
+    No threshold is applied here: :mod:`backstory.retrieval.selection.decisions` records each hit below it as dropped.
+
+    Args:
+        queries: Queries from :func:`plan_queries`.
+        index: An open snapshot of the same embedding space.
+        settings: The ``rag`` settings; ``chunks_per_query`` is the number of hits per query.
+        separate_posts: Whether to search the posts that Backstory wrote by themselves, after what people wrote. A query
+            then has as many hits again, of posts, unless ``posts_top_k`` is 0. Their ranks go on after the others.
+
+    Returns:
+        The hits, query by query, best first.
+    """
+    frame = queries.frame
+    as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
+    texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
+
+    def search(by_people: bool | None) -> SearchResult:
+        request = SearchRequest.from_settings(
+            settings,
+            top_k=settings.chunks_per_query,
+            calibration=index.calibration,
+            as_of=as_of,
+            by_people=by_people,
+        )
+        return index.search(queries.vectors, request, texts=texts)
+
+    result = search(True if separate_posts else None)
+    found = result.hits
+    if separate_posts and settings.posts_top_k:
+        found = _append(found, search(by_people=False).hits)
+    asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
+    hits = asked.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
+        engine=pl.lit(result.engine), index_version=pl.lit(index.version)
+    )
+    logger.info(
+        "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
+    )
+    return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def _append(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Append the hits of each query to those of another search, with the ranks after theirs."""
+    counted = first.group_by("query").agg(before=pl.len().cast(pl.Int64))
+    later = (
+        second.join(counted, on="query", how="left", maintain_order="left")
+        .with_columns(rank=pl.col("rank") + pl.col("before").fill_null(0))
+        .drop("before")
+    )
+    return pl.concat([first, later]).sort("query", "rank")
+
+
+def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:
+    """Give the texts for the keyword search.
+
+    BM25 grows with the number of words, so a whole window would beat its own chunks by length alone. In ``hybrid``
+    ranking, a whole window is therefore compared by its vector only.
+    """
+    whole = pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}")
+    if settings.ranking == "keyword":
+        return queries["text"].to_list()
+    return queries.select(pl.when(whole).then(pl.lit("")).otherwise("text").alias("text"))["text"].to_list()

@@ -1,0 +1,1 @@
+"""Passages: the sentences of a chosen chunk, or of the chunks beside it, that the parts of a window ask for."""

@@ -1,0 +1,50 @@
+"""Why a document is in a context: the messages of the window that it serves, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import WHOLE_WINDOW
+from backstory.text.prompts.entries import cut_line, name_messages
+
+_QUOTED_CHARACTERS: Final = 80
+_QUOTE: Final = r'(?s), such as "(.*)"$'
+
+
+def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
+    """Say for each kept chunk which messages of its window it serves.
+
+    Args:
+        rows: ``window_id`` and ``matched_query_chunks``, best first.
+        window_chunks: Table ``window_chunks`` of these windows.
+
+    Returns:
+        Texts such as ``messages 3 to 9 and 12, such as "Did the frost crack it?"``. Messages count from 1.
+    """
+    chunks = {
+        chunk_id: (first, last, text)
+        for chunk_id, first, last, text in window_chunks.select(
+            "chunk_id", "first_message", "last_message", "text"
+        ).iter_rows()
+    }
+    told = []
+    for window_id, matched in rows.select("window_id", "matched_query_chunks").iter_rows():
+        parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
+        if not parts:
+            told.append("the whole window")
+            continue
+        places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
+        told.append(f'{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
+    return pl.Series("serves", told, dtype=pl.String)
+
+
+def quote_chunk(text: str) -> str:
+    """Give the beginning of a query chunk's text in one line, as :func:`describe_provenance` quotes it."""
+    return cut_line(text, _QUOTED_CHARACTERS)
+
+
+def find_quotes(told: pl.Series) -> pl.Series:
+    """Give what each text of :func:`describe_provenance` quotes; null for one without a quote."""
+    return told.str.extract(_QUOTE)

@@ -1,0 +1,1 @@
+"""Selects from the hits of a window, with a reason for each."""

@@ -1,0 +1,98 @@
+"""The paths of a workspace: the folder that holds settings, chats, documents, tables and the search index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from backstory.settings.models import Settings
+
+
+@dataclass(frozen=True)
+class WorkspacePaths:
+    """The paths of one workspace, and its settings.
+
+    Attributes:
+        root: Absolute path of the folder.
+        settings: Its settings.
+        accept_removals: Whether a run may drop messages or documents that earlier runs read.
+    """
+
+    root: Path
+    settings: Settings
+    accept_removals: bool = False
+
+    @property
+    def chats_dir(self) -> Path:
+        """Folder of the chat exports."""
+        return self.root / self.settings.conversations.folder
+
+    @property
+    def documents_dir(self) -> Path:
+        """Folder of the documents."""
+        return self.root / self.settings.documents.folder
+
+    @property
+    def inputs_root(self) -> Path:
+        """Folder that relative paths of sources begin at."""
+        return self.root
+
+    @property
+    def added_sources(self) -> Path:
+        """File of the list of sources that were added by command."""
+        return self.root / ".backstory" / "sources.json"
+
+    @property
+    def mirrors(self) -> Path:
+        """Folder of the copies of sources that lie elsewhere."""
+        return self.root / ".backstory" / "mirrors"
+
+    @property
+    def fetches(self) -> bool:
+        """Whether sources that lie elsewhere are asked for changes."""
+        return True
+
+    @property
+    def posts_dir(self) -> Path:
+        """Folder of the written posts."""
+        return self.root / self.settings.writers.folder
+
+    @property
+    def dumps(self) -> Path:
+        """Folder of the texts of documents that tools of agents write out."""
+        return self.root / "dumps"
+
+    @property
+    def tables(self) -> Path:
+        """Folder of the tables."""
+        return self.root / "data"
+
+    @property
+    def index(self) -> Path:
+        """Folder of the published snapshots."""
+        return self.root / "index"
+
+    @property
+    def secret(self) -> Path:
+        """File of the key of the pseudonyms."""
+        return self.root / ".backstory" / "secret.key"
+
+    @property
+    def archive(self) -> Path:
+        """Folder of the archive: messages that are kept after the exports lost them."""
+        return self.root / ".backstory" / "archive"
+
+    @property
+    def forgotten(self) -> Path:
+        """File of the list of forgotten things."""
+        return self.root / ".backstory" / "forgotten.json"
+
+    @property
+    def opt_outs(self) -> Path:
+        """File of the list of people who opted out by a command in a chat."""
+        return self.root / ".backstory" / "opt_outs.json"
+
+    @property
+    def dagster_home(self) -> Path:
+        """Folder of Dagster's instance."""
+        return self.root / ".dagster"

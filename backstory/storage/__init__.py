@@ -1,0 +1,1 @@
+"""Parquet tables with their schemas, the ledger of their inputs, and caches."""

@@ -1,0 +1,243 @@
+"""Files of caches: rows by key, each with a checksum, in one database that runs and processes share.
+
+A cache holds nothing that cannot be had again, so damage never stops a run. A damaged file, or one of another format,
+is moved aside and a damaged row is deleted; both are said in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from backstory.base.errors import CacheFileError
+from backstory.base.sqlite import Database, Session
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheKind:
+    """What one cache holds, and what becomes of it.
+
+    Attributes:
+        name: What messages call it, such as ``embedding cache``.
+        table: Its table, named for what it holds, such as ``vectors``. It has a column ``checksum``.
+        key: Column that identifies a row.
+        hashed: Columns that the checksum covers.
+        separator: Bytes between the columns when they are hashed; none are needed after a key of fixed width.
+        again: How a lost row is replaced, such as ``computed again``.
+        paid: Whether rows may have been paid for, so that a power failure must not take a finished one.
+        application_id: Tells the file from every other database.
+        format: Format of the file.
+        schema: Makes the tables of an empty file.
+    """
+
+    name: str
+    table: str
+    key: str
+    hashed: tuple[str, ...]
+    separator: bytes
+    again: str
+    paid: bool
+    application_id: int
+    format: int
+    schema: str
+
+    def checksum(self, *columns: str | bytes) -> bytes:
+        """Hash the columns ``hashed`` of a row: 8 bytes of BLAKE2b."""
+        parts = (part.encode() if isinstance(part, str) else part for part in columns)
+        return hashlib.blake2b(self.separator.join(parts), digest_size=8).digest()
+
+
+class CacheFile:
+    """The file of a cache; threads may share an object, and it survives a fork.
+
+    Attributes:
+        path: The file.
+        kind: What it holds.
+    """
+
+    def __init__(self, path: Path, kind: CacheKind) -> None:
+        """Set the path. The first :meth:`write` creates the file."""
+        self.path = path
+        self.kind = kind
+        self._database = Database(
+            path,
+            kind.schema,
+            name=f"the {kind.name}",
+            remedy=f"the next run moves it aside, and its {kind.table} are {kind.again}",
+            error=CacheFileError,
+            application_id=kind.application_id,
+            version=kind.format,
+            synchronous="full" if kind.paid else "normal",
+            replaces_bad_text=True,
+        )
+
+    def connected(self) -> AbstractContextManager[None]:
+        """Keep the file open from now on; see :meth:`backstory.base.sqlite.Database.connected`."""
+        return self._database.connected()
+
+    def read(self, act: Callable[[Session], Result]) -> Result:
+        """Read from the file; if it is damaged or of another format, it is moved aside, and nothing is found.
+
+        Args:
+            act: What to read. It is done again if the file was moved aside.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._database.mend(lambda: self.look(act))
+
+    def write(self, act: Callable[[Session], Result]) -> Result:
+        """Act on the file in a transaction, after it was made if there is none, or if it is damaged.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+
+        def attempt() -> Result:
+            with self._database.writing() as session:
+                return act(session)
+
+        return self._database.mend(attempt)
+
+    def look(self, act: Callable[[Session], Result]) -> Result:
+        """Read from the file, and leave it in its place if it is damaged.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+        with self._database.reading() as session:
+            return act(session)
+
+    def count(self) -> int:
+        """Count the rows.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+        query = f"SELECT count(*) FROM {self.kind.table}"  # noqa: S608 - a name of this library
+        return self.look(lambda session: int(session.execute(query).fetchone()[0]))
+
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every row is read.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        if damage := self._database.find_damage():
+            return damage
+        wrong = self.look(self._count_wrong)
+        if not wrong:
+            return None
+        return (
+            f"the {self.kind.name} {self.path} is damaged: {wrong} {self.kind.table} differ from their checksums; the "
+            f"next run deletes them, and they are {self.kind.again}"
+        )
+
+    def drop_damaged(self, rows: Sequence[tuple[str | bytes | int, bytes | None]]) -> None:
+        """Delete rows that differ from their checksums, and say so in the log.
+
+        Args:
+            rows: Key and checksum of each, as they were read. A row that was replaced meanwhile stays.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        if not rows:
+            return
+        kind = self.kind
+        delete = f"DELETE FROM {kind.table} WHERE {kind.key} = ? AND checksum IS ?"  # noqa: S608 - names of this library
+        self.write(lambda session: session.executemany(delete, rows))
+        logger.warning(
+            "%s that differ from their checksums and are %s: %d in %s",
+            kind.table,
+            kind.again,
+            len(rows),
+            self.path,
+        )
+
+    def keep_only(self, column: str, values: Collection[str] | Collection[bytes]) -> int:
+        """Delete all rows but some, leaving nothing of the others on the disk, nor in a file that was moved aside.
+
+        Args:
+            column: A column of the table.
+            values: Its values in the rows that stay.
+
+        Returns:
+            Number of deleted rows.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        others = f"DELETE FROM {self.kind.table} WHERE {column} NOT IN (SELECT value FROM kept)"  # noqa: S608 - names
+
+        def delete(session: Session) -> int:
+            session.execute("CREATE TEMP TABLE kept (value PRIMARY KEY)")
+            session.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((value,) for value in values))
+            deleted = session.execute(others).rowcount
+            session.execute("DROP TABLE kept")
+            return deleted
+
+        deleted = self.write(delete) if self.path.exists() else 0
+        self._database.compact()
+        return deleted
+
+    def _count_wrong(self, session: Session) -> int:
+        hashed = ", ".join(f"CAST({name} AS BLOB)" for name in self.kind.hashed)
+        rows = session.execute(f"SELECT checksum, {hashed} FROM {self.kind.table}")  # noqa: S608 - names of this library
+        return sum(checksum != self.kind.checksum(*columns) for checksum, *columns in rows)
+
+
+class KeptAnswers:
+    """A cache of answers, of which each belongs to something that may be forgotten.
+
+    Attributes:
+        path: The SQLite file.
+    """
+
+    def __init__(self, path: Path, kind: CacheKind, *, owner: str) -> None:
+        """Set the path. The first write creates the file.
+
+        Args:
+            path: The SQLite file.
+            kind: What it holds.
+            owner: The column that names what an answer belongs to.
+        """
+        self.path = path
+        self._file = CacheFile(path, kind)
+        self._owner = owner
+
+    def find_damage(self) -> str | None:
+        """Say what is wrong with the file, or None; every row is read.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.find_damage()
+
+    def count(self) -> int:
+        """Return the number of answers.
+
+        Raises:
+            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+        """
+        return self._file.count()
+
+    def keep_only(self, owners: Collection[str]) -> int:
+        """Delete all answers but those that belong to some owners, leaving nothing of the others on the disk.
+
+        Returns:
+            Number of deleted answers.
+
+        Raises:
+            CacheFileError: The file cannot be used, or was made by a later release.
+        """
+        return self._file.keep_only(self._owner, owners)

@@ -1,0 +1,179 @@
+"""Records which inputs each partition was built from, so that unchanged partitions are skipped.
+
+A database, because several processes materialize different partitions at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from backstory.base.errors import LedgerError
+from backstory.base.ids import digest
+from backstory.base.sqlite import Database
+
+LEDGER_FILE: Final = "ledger.sqlite"
+"""Name of the ledger in the folder of the tables."""
+
+_SCHEMA = """
+CREATE TABLE entries (
+    table_name TEXT NOT NULL,
+    partition TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    content TEXT NOT NULL,
+    rows INTEGER NOT NULL,
+    checksum TEXT NOT NULL,
+    PRIMARY KEY (table_name, partition)
+) WITHOUT ROWID;
+"""
+_READ = "SELECT table_name, partition, inputs, content, rows, checksum FROM entries"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One materialized partition.
+
+    Attributes:
+        inputs: Hash of everything that the partition was built from.
+        content: Hash of the file that was written; empty for no rows.
+        rows: Number of rows.
+    """
+
+    inputs: str
+    content: str
+    rows: int
+
+
+class Ledger:
+    """Reads and writes the entries of one workspace.
+
+    An entry is removed before the file of its partition is written, and recorded after the file is in place. If a
+    process is killed between the two, the next run rebuilds the partition, even if its inputs were restored meanwhile.
+    Every entry carries a checksum, and an entry with a wrong checksum is an error.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # A power failure may lose the last entries, in order; the next run makes their partitions again.
+        self._database = Database(
+            path,
+            _SCHEMA,
+            name="the ledger",
+            remedy="`backstory run` makes it and every table again",
+            error=LedgerError,
+        )
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Use one connection for a run, from any thread, after a damaged ledger was moved aside.
+
+        Opening the file takes longer than reading an entry.
+        """
+        if not self._database.is_kept_open:
+            self.set_aside_if_damaged()
+        with self._database.connected():
+            yield
+
+    def read(self, table: str) -> dict[str, Entry]:
+        """Return the entries of a table by partition.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        return self._read(f"{_READ} WHERE table_name = ?", (table,)).get(table, {})
+
+    def read_all(self) -> dict[str, dict[str, Entry]]:
+        """Return all entries by table and partition.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        return self._read(_READ, ())
+
+    def record(self, table: str, entries: Mapping[str, Entry]) -> None:
+        """Write the entries of partitions whose files are in place.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        rows = [
+            (table, key, entry.inputs, entry.content, entry.rows, _checksum(table, key, entry))
+            for key, entry in entries.items()
+        ]
+        with self._database.writing() as session:
+            session.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def forget(self, table: str, partitions: Iterable[str]) -> None:
+        """Remove the entries of partitions, so that the next run rebuilds them.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        if not self._database.path.is_file():
+            return
+        with self._database.writing() as session:
+            session.executemany(
+                "DELETE FROM entries WHERE table_name = ? AND partition = ?",
+                [(table, key) for key in partitions],
+            )
+
+    def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
+        """List the partitions that must be rebuilt.
+
+        Args:
+            table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
+            inputs: Hash of the current inputs of each wanted partition.
+            contents: Hash of the current file of each partition that has one.
+
+        Returns:
+            The wanted partitions whose inputs changed, or whose file differs from the one written, in the order
+            of ``inputs``.
+
+        Raises:
+            LedgerError: The ledger is damaged.
+        """
+        known = self.read(table)
+        return [
+            key
+            for key, value in inputs.items()
+            if not _is_current(known.get(key), value, contents.get(key, ""))
+        ]
+
+    def find_damage(self) -> str | None:
+        """Read the whole file, and return what is wrong with it, or None."""
+        if damage := self._database.find_damage():
+            return damage
+        try:
+            self.read_all()
+        except LedgerError as error:
+            return str(error)
+        return None
+
+    def set_aside_if_damaged(self) -> None:
+        """Move a damaged ledger aside and log it, so that everything is rebuilt."""
+        self._database.set_aside_if_damaged(self.find_damage)
+
+    def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
+        with self._database.reading() as session:
+            rows = session.execute(query, parameters).fetchall()
+        found: dict[str, dict[str, Entry]] = {}
+        for table, key, inputs, content, count, checksum in rows:
+            entry = Entry(inputs, content, count)
+            if checksum != _checksum(table, key, entry):
+                what = f"damaged (the entry of {table} {key} differs from its checksum)"
+                raise LedgerError(self._database.describe(what))
+            found.setdefault(table, {})[key] = entry
+        return found
+
+
+@lru_cache(maxsize=16384)
+def _checksum(table: str, key: str, entry: Entry) -> str:
+    # Damage can turn a text into bytes.
+    return digest(map(str, (table, key, entry.inputs, entry.content, entry.rows)), length=16)
+
+
+def _is_current(entry: Entry | None, inputs: str, content: str) -> bool:
+    return entry is not None and entry.inputs == inputs and entry.content == content

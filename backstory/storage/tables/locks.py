@@ -1,0 +1,117 @@
+"""Locks of the folder of the tables, for runs in several processes. A lock ends with the process that holds it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from backstory.base.files.atomic import lock
+from backstory.base.telemetry.scope import current_run
+
+_RUN = ".run.lock"
+_TABLE = ".lock"
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def running(
+    root: Path,
+    by: str,
+    while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
+) -> Iterator[None]:
+    """Let one run over all tables of a workspace go on at a time; the others wait, and say for whom.
+
+    Two runs over the same days would find each other's tables half replaced, and their checks would fail.
+
+    Args:
+        root: Folder of the tables; made if absent.
+        by: What runs, for those that wait for it.
+        while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
+    """
+    with _open_lock(root / _RUN) as file:
+        if not lock(file, wait=False):
+            holder = _read_holder(file)
+            logger.warning("waiting for %s: one run of a workspace goes on at a time", holder)
+            with while_waiting(holder):
+                lock(file)
+            logger.info("the wait for %s has ended", holder)
+        with _naming_holder(file, by):
+            yield
+
+
+@contextmanager
+def running_if_free(root: Path, by: str) -> Iterator[bool]:
+    """Do what :func:`running` does if no run is under way; give whether that is so.
+
+    Args:
+        root: Folder of the tables; made if absent.
+        by: What runs, for those that wait for it.
+    """
+    with _open_lock(root / _RUN) as file:
+        if not lock(file, wait=False):
+            yield False
+            return
+        with _naming_holder(file, by):
+            yield True
+
+
+def is_running(root: Path) -> bool:
+    """Say whether a run over the tables of a workspace is under way.
+
+    Args:
+        root: Folder of the tables.
+    """
+    try:
+        with (root / _RUN).open("ab") as file:
+            return not lock(file, wait=False)
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def writing_table(root: Path, table: str) -> Iterator[None]:
+    """Let one process at a time replace files of a table together with their entries in the ledger.
+
+    Args:
+        root: Folder of the tables.
+        table: Name of the table.
+    """
+    with _open_lock(root / table / _TABLE) as file:
+        lock(file)
+        yield
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a+b")
+
+
+@contextmanager
+def _naming_holder(file: IO[bytes], by: str) -> Iterator[None]:
+    """Say in the file of a lock who holds it. A killed holder leaves its name, but not the lock."""
+    since = datetime.now(UTC).isoformat(" ", "seconds")
+    holder = {"by": by, "run_id": current_run(), "process": os.getpid(), "since": since}
+    file.truncate(0)
+    file.write(json.dumps(holder).encode())
+    file.flush()
+    try:
+        yield
+    finally:
+        file.truncate(0)
+
+
+def _read_holder(file: IO[bytes]) -> str:
+    file.seek(0)
+    try:
+        holder = json.loads(file.read())
+    except ValueError:
+        return "another run"  # it has just begun or ended
+    name = holder["by"] if holder["run_id"] is None else f"run {holder['run_id'][:8]} ({holder['by']})"
+    return f"{name}, process {holder['process']}, since {holder['since']}"

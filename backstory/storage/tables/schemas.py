@@ -1,0 +1,549 @@
+"""Contracts of the tables, in the order in which data flows.
+
+Each model is a pandera schema over Polars frames; :mod:`backstory.storage.tables.contracts` applies them. Timestamps
+are UTC with microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import pandera.polars as pa
+import polars as pl
+
+from backstory.base.chunker_names import ChunkerName
+
+UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
+StringList = Annotated[pl.List, pl.String()]
+NumberList = Annotated[pl.List, pl.Int64()]
+ShareList = Annotated[pl.List, pl.Float64()]
+Reactions = Annotated[pl.List, pl.Struct({"emoji": pl.String(), "count": pl.Int64()})]
+
+
+class Table(pa.DataFrameModel):
+    """Base of all tables: exactly the declared columns, in the declared order."""
+
+    class Config:
+        strict = True
+        ordered = True
+
+
+DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
+CHUNKERS = get_args(ChunkerName)
+
+
+class Documents(Table):
+    """One row is one revision of a document.
+
+    ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
+    ``superseded`` for an earlier revision, and ``deleted`` for the tombstone of a document whose file is gone or has
+    become a draft.
+    """
+
+    document_id: str = pa.Field(description="Id of the document, stable across edits: a hash of its uri.")
+    revision: str = pa.Field(description="Id of this content of the document.")
+    uri: str = pa.Field(
+        description="Path in the folder of documents; of a further source, its name, `://` and the path below it."
+    )
+    title: str = pa.Field(description="Title: front matter, else first heading, else slug.")
+    slug: str = pa.Field(description="Slug: front matter, else file name.")
+    published_at: UtcDatetime = pa.Field(
+        nullable=True,
+        description="Date that the document states, UTC (docs/reference/document-formats.md); null if it states none.",
+    )
+    tags: StringList = pa.Field(description="Tags.")
+    kind: str = pa.Field(description="Kind, such as post.")
+    tenant: str = pa.Field(description="Owner of the document.")
+    format: str = pa.Field(description="Reader of its format, such as markdown.")
+    size: int = pa.Field(
+        nullable=True, ge=0, description="Bytes of the file; null if it could not be opened."
+    )
+    encoding: str = pa.Field(nullable=True, description="Encoding of the file; null if binary or not read.")
+    page_starts: NumberList = pa.Field(
+        description="Character of the text at which each page begins; empty without pages. Slides and sheets are pages."
+    )
+    confidences: ShareList = pa.Field(
+        description="Per page the confidence, 0 to 1, with which its text was recognised in an image, null for a page "
+        "that held text; empty if no page was recognised."
+    )
+    chunker: str = pa.Field(
+        nullable=True,
+        isin=CHUNKERS,
+        description="How its reader has it cut, unless `chunks.chunkers` says otherwise; null if it was not read.",
+    )
+    text: str = pa.Field(
+        description="Body without front matter, newlines as \\n; empty for all revisions of a deleted document."
+    )
+    content_hash: str = pa.Field(description="Hash of the file.")
+    status: str = pa.Field(isin=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
+    error: str = pa.Field(nullable=True, description="Why the file could not be read, for status error.")
+    unread: str = pa.Field(
+        nullable=True, description="What of the file was not read, and what to do; null if all was read."
+    )
+
+    class Config:
+        unique = ["document_id", "revision"]
+
+
+class DocumentChunks(Table):
+    """One row is one stored chunk: characters ``char_start`` to ``char_end`` of its document's text."""
+
+    chunk_id: str = pa.Field(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision that was cut.")
+    chunk_index: int = pa.Field(ge=0, description="Position in the document, from 0.")
+    page_start: int = pa.Field(nullable=True, description="First page, from 1; null without pages.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null without pages.")
+    line_start: int = pa.Field(
+        ge=1, description="First line in the document's text, from 1, counted through all pages."
+    )
+    line_end: int = pa.Field(ge=1, description="Last line in the document's text, inclusive.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    heading: str = pa.Field(
+        description='Headings above it, outermost first, joined by " > "; definition of code; header of rows.'
+    )
+    confidence: float = pa.Field(
+        nullable=True,
+        ge=0,
+        le=1,
+        description="Least confidence of its pages whose text was recognised in an image; null if none was.",
+    )
+    text: str = pa.Field(description="Characters char_start to char_end of the document's text.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+MESSAGE_KINDS = ("message", "system", "media")
+CAUSES = (
+    "kept",
+    "below_threshold",
+    "duplicate_document",
+    "near_duplicate",
+    "below_rating",
+    "not_selected",
+    "over_budget",
+)
+SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
+VERDICTS = ("sufficient", "insufficient", "unknown")
+CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
+POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
+
+
+class Messages(Table):
+    """One row is one message of a conversation."""
+
+    message_id: str = pa.Field(description="Id, the same in every run and across overlapping exports.")
+    conversation_id: str = pa.Field(
+        description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
+    )
+    timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
+    seq: int = pa.Field(description="Position among the messages of its source with the same timestamp.")
+    author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
+    text: str = pa.Field(
+        nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."
+    )
+    kind: str = pa.Field(isin=MESSAGE_KINDS, description="message, system or media.")
+    source: str = pa.Field(description="Export that holds it, relative to the folder of exports.")
+    reply_to: str = pa.Field(
+        nullable=True,
+        description="Message that it answers, or that began its thread; null if there is none in this table.",
+    )
+    reactions: Reactions = pa.Field(
+        description="Emoji (`:name:` for a custom one) and how many people chose it; empty without reactions."
+    )
+    edited: bool = pa.Field(
+        description="Whether the text was changed after sending, as far as the export says."
+    )
+
+    class Config:
+        unique = ["message_id"]
+
+
+class Quarantine(Table):
+    """One row is a line or record of an export that could not be read."""
+
+    source: str = pa.Field(description="Export, relative to the folder of exports.")
+    line: int = pa.Field(description="Line or record, from 1; 0 for the file as a whole.")
+    reason: str = pa.Field(description="Why it could not be read.")
+
+
+class Sources(Table):
+    """One row is one file in the folders of exports and documents, whether it was read or not.
+
+    ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``needs_ocr`` if its text is in
+    images and cannot be recognised here, ``unsupported`` if no reader knows its format, ``set_aside`` if it waits for a
+    person's answer, ``failed`` if it could not be read, and ``ignored`` if a rule excludes it.
+    """
+
+    source: str = pa.Field(description="Path relative to the workspace; names of people as pseudonyms.")
+    folder: str = pa.Field(isin=("conversations", "documents"), description="conversations or documents.")
+    status: str = pa.Field(
+        isin=SOURCE_STATUSES, description="read, empty, needs_ocr, unsupported, set_aside, failed or ignored."
+    )
+    format: str = pa.Field(nullable=True, description="Reader that knows the file; null if none does.")
+    reason: str = pa.Field(
+        nullable=True,
+        description="Why it was not read completely, what it lacks or was merged with, and what to do; null otherwise.",
+    )
+    rows: int = pa.Field(ge=0, description="Messages of an export; 1 for a document that was read.")
+    unread: int = pa.Field(ge=0, description="Lines or records of the file that could not be read.")
+    first: UtcDatetime = pa.Field(
+        nullable=True, description="Time of the first message, or date of the document."
+    )
+    last: UtcDatetime = pa.Field(
+        nullable=True, description="Time of the last message, or date of the document."
+    )
+    encoding: str = pa.Field(nullable=True, description="Encoding of the text; null if binary.")
+    date_order: str = pa.Field(nullable=True, description="Order of day, month and year in its dates.")
+    timezone: str = pa.Field(
+        nullable=True, description="Time zone assumed for its timestamps; null if it states one."
+    )
+    language: str = pa.Field(
+        nullable=True, description="Main language, ISO 639-1; null if it cannot be detected."
+    )
+
+    class Config:
+        unique = ["source"]
+
+
+class Windows(Table):
+    """One row is one window of a conversation."""
+
+    window_id: str = pa.Field(description="Id, the same for the same messages and settings.")
+    conversation_id: str = pa.Field(description="Conversation.")
+    partition: str = pa.Field(description="Partition that the window belongs to.")
+    started_at: UtcDatetime = pa.Field(description="Time of the first message, UTC.")
+    ended_at: UtcDatetime = pa.Field(description="Time of the last message, UTC.")
+    message_count: int = pa.Field(ge=1, description="Number of messages, overlap included.")
+    token_count: int = pa.Field(ge=0, description="Sum of the messages' tokens, by the embedder's tokenizer.")
+    message_ids: StringList = pa.Field(description="Messages in order, overlap first.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+class WindowChunks(Table):
+    """One row is one query chunk: a run of messages of a window at one granularity.
+
+    ``first_message`` and ``last_message`` are positions in the window's ``message_ids``, from 0, inclusive.
+    """
+
+    chunk_id: str = pa.Field(description="Id of the query chunk.")
+    window_id: str = pa.Field(description="Window that it is part of.")
+    granularity: str = pa.Field(description="How it was cut: messages:N or packed.")
+    chunk_index: int = pa.Field(
+        ge=0, description="Position among the window's chunks of this granularity, from 0."
+    )
+    text: str = pa.Field(description="Embedded text: the texts of its messages, joined by blank lines.")
+    token_count: int = pa.Field(ge=0, description="Tokens by the embedder's tokenizer.")
+    first_message: int = pa.Field(ge=0, description="Position of its first message in message_ids.")
+    last_message: int = pa.Field(ge=0, description="Position of its last message in message_ids, inclusive.")
+
+    class Config:
+        unique = ["chunk_id"]
+
+
+class Hits(Table):
+    """One row is a stored chunk that one query chunk found."""
+
+    window_id: str = pa.Field(description="Window of the query chunk.")
+    query_chunk_id: str = pa.Field(description="Query chunk that found the stored chunk.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Document of the stored chunk.")
+    similarity: float = pa.Field(description="Cosine similarity, exact.")
+    keyword_score: float = pa.Field(
+        nullable=True, description="BM25 score; null if keywords did not find it."
+    )
+    score: float = pa.Field(description="Score that the ranking orders by.")
+    rank: int = pa.Field(ge=1, description="Rank among the hits of the query chunk, from 1.")
+    engine: str = pa.Field(description="Engine that searched: exact, vss or bm25.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Decisions(Table):
+    """One row is one hit, judged: kept, or dropped with its cause.
+
+    ``rank`` is the rank of a kept chunk in its window's context, from 1. ``because_of`` is the better chunk for which
+    a duplicate was dropped.
+    """
+
+    window_id: str = pa.Field(description="Window.")
+    query_chunk_id: str = pa.Field(description="Query chunk that found the stored chunk.")
+    chunk_id: str = pa.Field(description="Stored chunk that was found.")
+    document_id: str = pa.Field(description="Document of the stored chunk.")
+    similarity: float = pa.Field(description="Cosine similarity.")
+    score: float = pa.Field(description="Score that the ranking orders by.")
+    kept: bool = pa.Field(description="Whether the chunk is in the context.")
+    rank: int = pa.Field(nullable=True, description="Rank in the context, from 1; null if dropped.")
+    cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
+    because_of: str = pa.Field(
+        nullable=True, description="Better chunk for which a duplicate was dropped; null otherwise."
+    )
+    rerank_note: str = pa.Field(
+        nullable=True,
+        description="Why the old order of this window's chunks was kept; null if the reranker judged them, or if "
+        "there is no reranker.",
+    )
+    uncovered_topics: StringList = pa.Field(
+        nullable=True,
+        description="Topics of this window that no candidate serves, as a language model judged; null without such "
+        "judgements.",
+    )
+
+    class Config:
+        unique = ["query_chunk_id", "chunk_id"]
+
+
+class Contexts(Table):
+    """One row is one chunk in a window's context, traceable to its document's revision and characters."""
+
+    window_id: str = pa.Field(description="Window.")
+    rank: int = pa.Field(ge=1, description="Rank in the context, from 1.")
+    document_id: str = pa.Field(description="Document.")
+    revision: str = pa.Field(description="Revision of the document.")
+    chunk_id: str = pa.Field(description="Stored chunk.")
+    title: str = pa.Field(description="Title of the document.")
+    slug: str = pa.Field(description="Slug of the document.")
+    uri: str = pa.Field(description="Uri of the document, as in `documents`.")
+    published_at: UtcDatetime = pa.Field(nullable=True, description="Date of publication, UTC.")
+    tags: StringList = pa.Field(description="Tags of the document.")
+    page_start: int = pa.Field(nullable=True, description="First page; null without pages.")
+    page_end: int = pa.Field(nullable=True, description="Last page, inclusive; null without pages.")
+    char_start: int = pa.Field(ge=0, description="First character in the document's text.")
+    char_end: int = pa.Field(ge=0, description="Character after the last one.")
+    content: str = pa.Field(description="Whole text of the chunk.")
+    passage: str = pa.Field(
+        description="Sentences of the chunk, or of those beside it, that serve this window; … where some are left out."
+    )
+    passage_start: int = pa.Field(ge=0, description="First character of the passage in the document's text.")
+    passage_end: int = pa.Field(
+        ge=0, description="Character after the last one of the passage in the document's text."
+    )
+    citation: int = pa.Field(ge=1, description="Number of the document in this window, for [1] and so on.")
+    serves: str = pa.Field(
+        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them."
+    )
+    similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
+    score: float = pa.Field(description="Best score over the query chunks that found it.")
+    matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
+
+    class Config:
+        unique = ["window_id", "rank"]
+
+
+class WindowContexts(Table):
+    """One row is one window: its context as prompt text, and the counts of every stage."""
+
+    window_id: str = pa.Field(description="Window.")
+    status: str = pa.Field(
+        isin=CONTEXT_STATUSES,
+        description="ok, no_hits, disabled, or degraded: the model does not know the language, not reranked as set, "
+        "or no document fits the budget.",
+    )
+    language: str = pa.Field(
+        nullable=True, description="Main language of the window, ISO 639-1; null if it cannot be detected."
+    )
+    text: str = pa.Field(description="Prompt text; empty without documents.")
+    token_count: int = pa.Field(ge=0, description="Estimated tokens of the text.")
+    cited_text: str = pa.Field(
+        description="Prompt text with quoted passages and numbers to cite; empty without documents."
+    )
+    cited_token_count: int = pa.Field(ge=0, description="Estimated tokens of cited_text.")
+    max_tokens: int = pa.Field(ge=1, description="Budget of each of the two texts, context.max_tokens.")
+    query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
+    hit_count: int = pa.Field(ge=0, description="Hits of all query chunks.")
+    above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")
+    after_dedup_count: int = pa.Field(
+        ge=0, description="Hits at or above the threshold whose chunk remained after deduplication."
+    )
+    kept_count: int = pa.Field(ge=0, description="Chunks in the context.")
+    coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the queries that found a kept chunk above the threshold.",
+    )
+    term_coverage: float = pa.Field(
+        ge=0,
+        le=1,
+        description="Share of the window's words, weighted by rarity, that occur in its context; only words that occur "
+        "in the corpus count.",
+    )
+    score_margin: float = pa.Field(
+        ge=0,
+        description="Mean margin, in cosine, by which a query's best document in the context exceeds the threshold.",
+    )
+    verdict: str = pa.Field(
+        isin=VERDICTS,
+        description="sufficient (confidence 0.5 or more), insufficient (less), or unknown (the model does not know the "
+        "window's language, or no confidence was fitted for it).",
+    )
+    confidence: float = pa.Field(
+        ge=0,
+        le=1,
+        nullable=True,
+        description="Estimated probability that the context covers at least half of the window's topics; null for "
+        "verdict unknown.",
+    )
+    recommendation: str = pa.Field(description="What to do to cover more of the window.")
+    uncovered_topics: StringList = pa.Field(
+        nullable=True,
+        description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "
+        "from 1; null without such judgements.",
+    )
+    embedder_id: str = pa.Field(description="Embedding space that was searched.")
+    engine: str = pa.Field(description="Engine that searched.")
+    index_version: str = pa.Field(description="Snapshot that was searched.")
+    settings_hash: str = pa.Field(description="Hash of the settings that decided the window's context.")
+    error: str = pa.Field(nullable=True, description="What failed, for status degraded.")
+
+    class Config:
+        unique = ["window_id"]
+
+
+class Posts(Table):
+    """One row is one window and the post that a writer made of it, or the reason why there is none.
+
+    ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, so that this draft
+    lies beside it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the
+    draft failed a check or the model withheld it, ``failed`` if the writer could not be asked, and ``waiting`` if a
+    budget or quota was used up. The next run asks again for the windows that failed or wait. A window is rejected after
+    ``writers.max_attempts_per_window`` drafts, and is asked about again when its inputs change.
+    """
+
+    window_id: str = pa.Field(description="Window.")
+    slug: str = pa.Field(description="Slug of the post, the same for the window in every run.")
+    path: str = pa.Field(description="File of the post, relative to the workspace.")
+    title: str = pa.Field(description="Title; empty without a post.")
+    published_at: UtcDatetime = pa.Field(description="End of the window, UTC.")
+    tags: StringList = pa.Field(description="Tags.")
+    text: str = pa.Field(
+        description="Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else "
+        "empty."
+    )
+    status: str = pa.Field(
+        isin=POST_STATUSES,
+        description="written, edited, no_messages, no_context, rejected, failed or waiting.",
+    )
+    reason: str = pa.Field(
+        nullable=True, description="Why there is no post, and what to do; null for written."
+    )
+    writer: str = pa.Field(description="Writer and its version.")
+    model: str = pa.Field(nullable=True, description="Model that wrote; null for a writer without a model.")
+    prompt_hash: str = pa.Field(description="Hash of the prompt, or of the code of a writer without one.")
+    context_hash: str = pa.Field(
+        description="Hash of what the writer was shown of the window and its context."
+    )
+    attempts: int = pa.Field(
+        ge=0, description="Drafts that were made of this input, the rejected ones included."
+    )
+    tokens_in: int = pa.Field(
+        ge=0, description="Tokens that the model read for all attempts; 0 without a model."
+    )
+    tokens_out: int = pa.Field(
+        ge=0, description="Tokens that the model wrote for all attempts; 0 without a model."
+    )
+    cost: float = pa.Field(nullable=True, description="Estimated cost; null if no price is known.")
+    cited_documents: StringList = pa.Field(description="Documents that the post cites, in order of citation.")
+    removed_citations: int = pa.Field(
+        ge=0,
+        description="Links and citations that were removed, since the writer was not shown their document.",
+    )
+
+    class Config:
+        unique = ["window_id"]
+
+
+TABLES: dict[str, type[Table]] = {
+    "messages": Messages,
+    "quarantine": Quarantine,
+    "sources": Sources,
+    "windows": Windows,
+    "window_chunks": WindowChunks,
+    "documents": Documents,
+    "document_chunks": DocumentChunks,
+    "hits": Hits,
+    "decisions": Decisions,
+    "contexts": Contexts,
+    "window_contexts": WindowContexts,
+    "posts": Posts,
+}
+"""The tables that follow from the inputs of a workspace."""
+
+
+RUN_STATUSES = ("running", "succeeded", "failed", "stopped", "waiting", "lost")
+
+
+class Runs(Table):
+    """One row is one run of the library or of Dagster; a run that found nothing changed has none.
+
+    ``status`` is ``running``, ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order),
+    ``waiting`` (it ended in order, and a later run goes on when batch jobs are done) or ``lost`` (its process was
+    killed; the next run writes that). Costs are estimates: tokens times the prices of ``costs``. The files are
+    partitioned by the month of ``started_at``. A running run is written every half a minute;
+    ``backstory status --runs`` shows it as it is now.
+    """
+
+    run_id: str = pa.Field(description="Id of the run.")
+    by: str = pa.Field(
+        description="What ran: backstory run, dagster, library (documents only), or run_pipeline (a script)."
+    )
+    dagster_run_id: str = pa.Field(nullable=True, description="Id in Dagster; null for other runs.")
+    started_at: UtcDatetime = pa.Field(description="Start.")
+    ended_at: UtcDatetime = pa.Field(nullable=True, description="End; for a lost run its last progress.")
+    heartbeat_at: UtcDatetime = pa.Field(description="Last progress.")
+    status: str = pa.Field(isin=RUN_STATUSES, description="How it stands or ended, see above.")
+    seconds: float = pa.Field(ge=0, description="Wall-clock time from the start to the end or last progress.")
+    first_partition: str = pa.Field(nullable=True, description="First wanted partition; null for none.")
+    last_partition: str = pa.Field(nullable=True, description="Last wanted partition; null for none.")
+    partitions: int = pa.Field(ge=0, description="Number of wanted partitions.")
+    stage: str = pa.Field(nullable=True, description="Table that it makes, or made last.")
+    partition: str = pa.Field(nullable=True, description="Partition that it makes, or made last.")
+    done: int = pa.Field(ge=0, description="Finished partitions of those that the stage makes again.")
+    total: int = pa.Field(ge=0, description="Partitions that the stage makes again.")
+    failures: int = pa.Field(ge=0, description="Number of failures.")
+    failure: str = pa.Field(
+        nullable=True, description="Why it failed, stopped or waits, without names of people and files."
+    )
+    embedding_model: str = pa.Field(
+        nullable=True, description="Model that embedded; null if none was needed."
+    )
+    embedding_calls: int = pa.Field(ge=0, description="Calls of the embedding service, retries included.")
+    embedding_texts: int = pa.Field(ge=0, description="Texts that were embedded.")
+    embedding_tokens: int = pa.Field(ge=0, description="Tokens of these texts.")
+    embedding_cached: int = pa.Field(ge=0, description="Texts whose vectors were in the cache.")
+    embedding_cost: float = pa.Field(ge=0, nullable=True, description="Its cost; null without a price.")
+    rerank_model: str = pa.Field(nullable=True, description="Paid model that reranked; null if none did.")
+    rerank_calls: int = pa.Field(ge=0, description="Calls of the reranking service, retries included.")
+    rerank_windows: int = pa.Field(ge=0, description="Windows that were reranked.")
+    rerank_tokens_in: int = pa.Field(ge=0, description="Tokens that were sent.")
+    rerank_tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote, thoughts included.")
+    rerank_cost: float = pa.Field(ge=0, nullable=True, description="Its cost; null without a price.")
+    writing_model: str = pa.Field(nullable=True, description="Paid model that wrote posts; null if none did.")
+    writing_calls: int = pa.Field(ge=0, description="Calls of the writing service, retries included.")
+    writing_tokens_in: int = pa.Field(ge=0, description="Tokens that were sent.")
+    writing_tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote, thoughts included.")
+    writing_cost: float = pa.Field(ge=0, nullable=True, description="Its cost; null without a price.")
+    cost: float = pa.Field(
+        ge=0, nullable=True, description="Cost of all calls; null if a price is not known."
+    )
+    currency: str = pa.Field(description="Currency of the costs.")
+    budget_left: str = pa.Field(
+        nullable=True, description="What was left of the budgets at the end; null without a budget."
+    )
+
+    class Config:
+        unique = ["run_id"]
+
+
+HISTORY_TABLES: dict[str, type[Table]] = {"runs": Runs}
+"""The tables that tell what happened. They do not follow from the inputs, and the ledger does not record them."""
+
+
+SERVED_TABLES = {**TABLES, **HISTORY_TABLES}
+"""All tables that are read as Parquet, as views and through Ibis."""

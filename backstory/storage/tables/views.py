@@ -1,0 +1,323 @@
+"""The tables as views over their files, and views over these, for readers in SQL or through Ibis."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+import polars as pl
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.extras import require_extra
+from backstory.base.files.atomic import exclusive_temporary, publish
+from backstory.base.ids import digest
+from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
+from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
+from backstory.storage.tables.parquet import encode_rows, replace_file
+from backstory.storage.tables.schemas import SERVED_TABLES
+from backstory.storage.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs
+
+if TYPE_CHECKING:
+    import ibis
+
+
+DOCUMENT_CATALOG: Final = "document_catalog"
+
+
+CATALOG_COLUMNS: Final = MappingProxyType(
+    {
+        "document_id": "Document.",
+        "uri": "Path relative to the folder of documents.",
+        "title": "Title.",
+        "kind": "Kind, such as post.",
+        "format": "Reader of its format, such as markdown.",
+        "pages": "Number of pages, slides or sheets; null without.",
+        "chunks": "Number of stored chunks of this revision; 0 if it is not searched.",
+        "size": "Bytes of the file; null if it could not be opened.",
+        "revision": "Id of this content of the document.",
+        "published_at": "Date that the document states, UTC; null if it states none.",
+        "status": "ok, error or deleted.",
+        "error": "Why the file could not be read, for status error; null otherwise.",
+        "unread": "What of the file was not read, and what to do; null if all was read.",
+    }
+)
+"""The columns in order, with what each holds."""
+
+
+_SELECT: Final = """\
+SELECT
+    d.document_id, d.uri, d.title, d.kind, d.format,
+    nullif(len(d.page_starts), 0) AS pages,
+    coalesce(c.chunks, 0) AS chunks,
+    d.size, d.revision, d.published_at, d.status, d.error, d.unread
+FROM documents d
+LEFT JOIN (
+    SELECT document_id, revision, count(*) AS chunks FROM document_chunks GROUP BY document_id, revision
+) c USING (document_id, revision)
+WHERE d.status <> 'superseded'
+ORDER BY d.uri, d.status"""
+
+
+def select_document_catalog() -> str:
+    """Write the query of the view, over tables or views named as the tables are."""
+    return _SELECT
+
+
+VIEWS_FILE = "backstory.duckdb"
+_RECORDED = "views"
+_ATTEMPTS = 50
+
+# DuckDB's `*.parquet` matches it, so that a view always finds a file. Other tools skip it as hidden.
+_SCHEMA_FILE = ".schema.parquet"
+
+
+def connect(root: Path) -> ibis.BaseBackend:
+    """Open the tables through Ibis: an in-memory DuckDB with one view per table, and those over them.
+
+    DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
+    with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        An Ibis backend; ``connect(root).table("windows")`` is a table expression.
+
+    Raises:
+        MissingExtraError: Ibis is not installed.
+    """
+    require_extra(
+        "ibis",
+        "Opening the tables through Ibis",
+        "read them with backstory.storage.tables.parquet.read_table",
+    )
+    import ibis
+
+    backend = ibis.duckdb.connect()
+    for view in _list_views(root).values():
+        backend.con.execute(view)
+    return backend
+
+
+def query_views(root: Path, sql: str) -> pl.DataFrame:
+    """Run a query over the views, and again if a run replaced a file of a table meanwhile.
+
+    DuckDB opens a file more than once in a query, so that a replacement can make a query fail or mix two files. An
+    answer counts only if no file of any table changed between its beginning and its end.
+
+    Args:
+        root: Folder of the tables.
+        sql: One statement that reads.
+
+    Returns:
+        Its rows.
+
+    Raises:
+        WorkspaceError: The views were never written, or files kept changing in each of the attempts.
+        duckdb.Error: The statement is wrong, or a file is damaged.
+    """
+    path = root / VIEWS_FILE
+    if not path.is_file():
+        raise WorkspaceError(
+            f"{path} does not exist; `backstory run`, or without chats `backstory add`, writes it",
+            code="no_views",
+            path=path,
+        )
+    for _ in range(_ATTEMPTS):
+        before = _list_files(root)
+        try:
+            with closing(duckdb.connect(path, read_only=True)) as connection:
+                rows = fetch_frame(connection, sql)
+        except duckdb.Error:
+            if _list_files(root) == before:
+                raise
+        else:
+            if _list_files(root) == before:
+                return rows
+    raise WorkspaceError(
+        f"the tables changed during each of {_ATTEMPTS} attempts; query them when the run has ended",
+        code="changing_tables",
+        attempts=_ATTEMPTS,
+    )
+
+
+def read_writer_inputs(root: Path) -> pl.DataFrame:
+    """Read what a writer job needs: one row per window, by time.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.writer_inputs.COLUMNS`.
+
+    Raises:
+        WorkspaceError: The views were never written, or a run changes the tables all the time.
+    """
+    rows = query_views(root, f"FROM {WRITER_INPUTS}")
+    return rows.with_columns(pl.col("started_at", "ended_at").dt.convert_time_zone("UTC"))
+
+
+def read_document_catalog(root: Path) -> pl.DataFrame:
+    """Read the catalog of documents: one row per document, by path.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        The view ``document_catalog``, with the columns of
+        :data:`backstory.storage.tables.views.CATALOG_COLUMNS`.
+
+    Raises:
+        WorkspaceError: The views were never written, or by an earlier version, or a run changes the tables all the
+            time.
+    """
+    try:
+        rows = query_views(root, f"FROM {DOCUMENT_CATALOG}")
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        raise WorkspaceError(
+            f"{root / VIEWS_FILE} was written by an earlier version of Backstory; `backstory run` writes it again",
+            code="other_format",
+            path=root / VIEWS_FILE,
+        ) from error
+    return rows.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+
+
+def _list_files(root: Path) -> set[tuple[str, int, int]]:
+    """Identify the file of each partition, and of the views: a replaced one has another number on the disk."""
+    found = set()
+    for path in [root / VIEWS_FILE, *root.glob("[!.]*/[!.]*.parquet")]:
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((str(path), status.st_ino, status.st_ctime_ns))
+    return found
+
+
+def write_views(root: Path) -> Path:
+    """Write a database file that holds only views: one per table, ``writer_inputs`` and ``document_catalog``.
+
+    The views name the files by absolute path and glob, so that the database can be opened from any folder
+    and sees partitions written later. Call this again after the folder was moved. The file is replaced by
+    renaming, so that a process that has it open blocks nobody. As with :func:`connect`, a query can fail if one of
+    its files is replaced meanwhile; run it again.
+
+    Args:
+        root: Folder of the tables; created if absent.
+
+    Returns:
+        Path of the database file, which is not touched if it is intact and its views are correct.
+
+    Raises:
+        OSError: The disk is full.
+        LedgerError: The ledger is damaged.
+    """
+    for table in SERVED_TABLES:
+        if _read_if_there(root / table / _SCHEMA_FILE) != _encode_schema(table):
+            replace_file(root / table / _SCHEMA_FILE, _make_empty(table))
+    path = root / VIEWS_FILE
+    building = path.with_name(f".{path.name}.building")
+    with exclusive_temporary(path):
+        views = list(_list_views(root).values())
+        inputs = digest([duckdb.__version__, *views])
+        ledger = Ledger(root / LEDGER_FILE)
+        known = ledger.read(_RECORDED).get(VIEWS_FILE)
+        if known is not None and (known.inputs, known.content) == (inputs, _hash_file(path)):
+            return path
+        ledger.forget(_RECORDED, [VIEWS_FILE])
+        _remove_leftovers(building)
+        try:
+            with closing(duckdb.connect(building)) as connection:
+                for view in views:
+                    connection.execute(view)
+            _require_views(building)
+            publish(building, path)
+        finally:
+            _remove_leftovers(building)
+        ledger.record(_RECORDED, {VIEWS_FILE: Entry(inputs, _hash_file(path), len(views))})
+    return path
+
+
+def _make_empty(table: str) -> pl.DataFrame:
+    return polars_schema(SERVED_TABLES[table]).to_frame()
+
+
+@cache
+def _encode_schema(table: str) -> bytes:
+    return encode_rows(_make_empty(table))
+
+
+def _read_if_there(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _remove_leftovers(building: Path) -> None:
+    for leftover in (building, Path(f"{building}.wal")):
+        leftover.unlink(missing_ok=True)
+
+
+def find_views_damage(root: Path) -> str | None:
+    """Check the file of the views.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        What is wrong and what to do, or None if the file is intact.
+
+    Raises:
+        LedgerError: The ledger is damaged.
+    """
+    known = Ledger(root / LEDGER_FILE).read(_RECORDED).get(VIEWS_FILE)
+    path = root / VIEWS_FILE
+    if known is None or known.content == _hash_file(path):
+        return None
+    what = "is not the file that was written" if path.is_file() else "is gone"
+    return f"{path} {what}; `backstory run` writes it again"
+
+
+def _list_views(root: Path) -> dict[str, str]:
+    """Write the statements that create the views, by name, each after those that it reads."""
+    views = {table: _view_sql(root, table) for table in SERVED_TABLES}
+    derived = {WRITER_INPUTS: select_writer_inputs(), DOCUMENT_CATALOG: select_document_catalog()}
+    return {**views, **{name: f"CREATE VIEW {name} AS {query}" for name, query in derived.items()}}
+
+
+def _view_sql(root: Path, table: str) -> str:
+    folder = (root / table).resolve()
+    if any(folder.glob("*.parquet")):
+        files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
+        return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
+    with closing(duckdb.connect(":memory:")) as connection:
+        register_frame(connection, "absent", _make_empty(table))
+        columns = connection.execute("DESCRIBE absent").fetchall()
+    nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
+    return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
+
+
+def _require_views(path: Path) -> None:
+    """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
+    with closing(duckdb.connect(path, read_only=True)) as connection:
+        found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    expected = {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
+    if {name for (name,) in found} != expected:
+        raise OSError(
+            errno.ENOSPC, f"{len(found)} of {len(expected)} views were written; is the disk full?", path
+        )
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""

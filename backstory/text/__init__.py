@@ -1,0 +1,1 @@
+"""Functions of strings: encodings, languages, chunking, the formats of prompts."""

@@ -1,0 +1,132 @@
+"""Dividing Markdown or plain text into sentences, list items, rows of tables, blocks of code and headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
+from backstory.text.chunking.units import Range, join_wrapped, split_graphemes, split_sentences
+
+Form = Literal["sentence", "item", "row", "table_head", "code", "heading"]
+
+
+_LONGEST_CODE: Final = 1500
+"""Characters; a longer block of code, or one that a chunk cuts, is divided at its lines."""
+
+
+_LONGEST_SENTENCE: Final = 800
+"""Characters; a longer sentence is divided at its clauses."""
+
+
+_LONGEST_PART: Final = 400
+
+
+_ITEM = re.compile(r"(?:[-+*•]|\d{1,9}[.)])\s")
+
+
+_TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?=\n|\Z)")
+
+
+_CODE = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*\n[ \t]*\1[`~]*", re.DOTALL)
+
+
+_CLAUSE_END = re.compile(r"(?:[;,:—–](?=\s)|[、，；：])\s*")
+
+
+_MARKUP = re.compile(r"^[#\s]+|[#\s]+$|[*_`]")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a text.
+
+    Attributes:
+        start: First character.
+        end: Character after the last one.
+        form: What it is; the line below the head of a table belongs to the head.
+        goes_on: Whether it is a part of a very long sentence that goes on in the next piece.
+    """
+
+    start: int
+    end: int
+    form: Form
+    goes_on: bool = False
+
+
+def divide_text(text: str, title: str) -> list[Piece]:
+    """Divide a text into pieces, in order.
+
+    Args:
+        text: Markdown or plain text; may begin and end anywhere.
+        title: Title of the document. A line that repeats it, and lines without a letter or digit, are no pieces.
+    """
+    outline = outline_markdown(text)
+    headings = set(outline.heading_starts)
+    blocks = _find_code(outline)
+    ranges: list[Range] = []
+    last = 0
+    for start, end in [*blocks, (len(text), len(text))]:
+        ranges += join_wrapped(text, split_sentences(text, last, start))
+        ranges += [(start, end)] if start < end else []
+        last = end
+    bare = _bare(title)
+    pieces: list[Piece] = []
+    for start, end in ranges:
+        line = text[start:end]
+        if (bare and _bare(line) == bare) or not any(character.isalnum() for character in line):
+            continue
+        if (start, end) in blocks:
+            pieces.append(Piece(start, end, "code"))
+        elif start in headings:
+            pieces.append(Piece(start, end, "heading"))
+        else:
+            pieces += _shape(text, start, end, pieces)
+    return pieces
+
+
+def _find_code(outline: MarkdownOutline) -> list[Range]:
+    """Find the whole blocks of fenced code that are not too long to be shown."""
+    found = []
+    for first, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
+        start = first + len(outline.text[first:end]) - len(outline.text[first:end].lstrip())
+        if end - start <= _LONGEST_CODE and _CODE.fullmatch(outline.text, start, end):
+            found.append((start, end))
+    return found
+
+
+def _shape(text: str, start: int, end: int, before: Sequence[Piece]) -> Iterator[Piece]:
+    if text[start] == "|":
+        rule = _TABLE_RULE.match(text, end)
+        yield Piece(start, rule.end() if rule else end, "table_head" if rule else "row")
+        return
+    goes_with_item = before and before[-1].form == "item" and "\n" not in text[before[-1].end : start]
+    form: Form = "item" if goes_with_item or _ITEM.match(text, start) else "sentence"
+    parts = [Piece(*part, form, goes_on=True) for part in _divide_long(text, start, end)]
+    yield from parts[:-1]
+    yield replace(parts[-1], goes_on=False)
+
+
+def _divide_long(text: str, start: int, end: int) -> Iterator[Range]:
+    """Divide a very long sentence after its clauses, or else at spaces or between characters."""
+    if end - start <= _LONGEST_SENTENCE:
+        yield start, end
+        return
+    while end - start > _LONGEST_PART:
+        least, most = start + _LONGEST_PART // 2, start + _LONGEST_PART
+        clauses = [match.end() for match in _CLAUSE_END.finditer(text, least, most)]
+        space = max(text.rfind(" ", least, most), text.rfind("\n", least, most)) + 1
+        cut = clauses[-1] if clauses else space
+        if not cut:
+            (_, cut), *_ = split_graphemes(text, start, min(end, start + 2 * _LONGEST_PART), 2)
+        yield start, start + len(text[start:cut].rstrip())
+        # Stripping the remainder would copy all of it for each part.
+        start = next((place for place in range(cut, end) if not text[place].isspace()), end)
+    yield start, end
+
+
+def _bare(line: str) -> str:
+    """Return the words of a heading line, without the marks of a heading or of emphasis."""
+    return " ".join(_MARKUP.sub("", line.strip()).casefold().split())

@@ -1,0 +1,256 @@
+"""Detecting the encoding of a text file from its bytes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from typing import Final
+
+from charset_normalizer import from_bytes
+
+_SWITCH: Final = re.compile(rb"\x1b(?:\$[@AB]|\$\([CDOPQ]|\([IJ])")
+"""Escape sequences that switch to other letters. Terminals use others, such as ``ESC ( B``."""
+
+
+_ISO_2022: Final = ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2004", "iso2022_jp_2")
+"""From the usual one to those that know more letters."""
+
+
+_UTF7: Final = "utf-7"
+
+
+_RUN: Final = re.compile(rb"\+(?P<units>[A-Za-z0-9+/]*)(?P<end>-?)")
+
+
+_FEWEST_RUNS: Final = 3
+
+
+_WORD: Final = re.compile(rb"[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*s?|[0-9]+")
+"""What stands behind a ``+`` in ordinary texts: ``UI+API-tests``, ``mysql+aiomysql``, ``AM4``, ``+100``."""
+
+
+_NEAR: Final = re.compile(r"[\u00a0-\u017f\u0370-\u06ff]+")
+"""Letters and marks of Latin, Greek, Cyrillic, Armenian, Hebrew and Arabic texts."""
+
+
+def find_seven_bit_encoding(content: bytes) -> str | None:
+    """Detect ISO-2022-JP or UTF-7 in a text of ASCII alone.
+
+    A text counts as ISO-2022-JP if it switches to other letters, even if it is damaged, so that it is not taken for
+    ASCII. It counts as UTF-7 if every ``+`` in it begins letters as UTF-7 writes them, and if three different ones do
+    not look like a word or a number, or one of these ends with ``-`` and is in an alphabet of Europe or the Near East.
+    What looks like a word counts among the three if it is in such an alphabet and continues a word in small letters,
+    as in ``v+AOQ-g``. One ``+`` of another meaning makes the text ASCII.
+
+    Args:
+        content: All bytes of the file, or enough of its beginning.
+
+    Returns:
+        Python's name of the encoding; None if the text is in none of them.
+    """
+    if not content.isascii():
+        return None
+    return find_iso_2022(content) or (_UTF7 if b"+" in content and _is_utf7(content) else None)
+
+
+def find_iso_2022(content: bytes) -> str | None:
+    """Detect ISO-2022-JP; see :func:`find_seven_bit_encoding`."""
+    if b"\x1b" not in content or not content.isascii() or _SWITCH.search(content) is None:
+        return None
+    return next((name for name in _ISO_2022 if _is_valid(content, name)), _ISO_2022[0])
+
+
+def _is_valid(content: bytes, encoding: str) -> bool:
+    """Say whether bytes are text in an encoding, or its beginning."""
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(content)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_utf7(content: bytes) -> bool:
+    found: set[bytes] = set()
+    is_near = False
+    for run in _RUN.finditer(content):
+        units = run["units"]
+        if not units:
+            if not run["end"]:
+                return False
+            continue
+        letters = _decode_run(units)
+        if letters is None and run.end() == len(content):
+            break  # the end of the text cuts it off
+        if letters is None:
+            return False
+        is_word, in_near = _WORD.fullmatch(units) is not None, _NEAR.fullmatch(letters) is not None
+        if not is_word or (in_near and content[run.start() - 1 : run.start()].islower()):
+            found.add(units)
+        is_near = is_near or (in_near and not is_word and bool(run["end"]))
+    return is_near or len(found) >= _FEWEST_RUNS
+
+
+def _decode_run(units: bytes) -> str | None:
+    """Decode what stands between ``+`` and ``-``; None if no program writes it so."""
+    try:
+        letters = (b"+" + units + b"-").decode(_UTF7)
+    except UnicodeDecodeError:
+        return None
+    is_written = letters and not any(_is_unlikely(letter) for letter in letters)
+    return letters if is_written else None
+
+
+def _is_unlikely(letter: str) -> bool:
+    """Say whether UTF-7 leaves a letter as it is, or no text holds it."""
+    return (letter.isascii() and letter.isalnum()) or unicodedata.category(letter) in ("Cn", "Co", "Cs", "Cc")
+
+
+UTF8: Final = "utf-8"
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # checked before UTF-16, whose mark is a prefix of this one
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CERTAIN: Final = frozenset([*(name for _, name in _MARKS), "utf-16-le", "utf-16-be"])
+_ALPHABETS: Final = {
+    "cp1254": ("çğıi̇öşüâîû",),
+    "cp1252": (
+        "äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "àáâãçéêíóôõú", "àèéìòù", "áéëïóöü", "åäöé", "æøåé", "áðéíóúýþæö",
+        "àçèéíïòóúü",
+    ),
+    "cp1250": (
+        "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "ąćęłńóśźż", "áéíóöőúüű", "čćđšž", "ăâîşţ", "äöüß",
+    ),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
+}  # fmt: skip
+"""Letters besides a to z of the languages that each Latin code page of Windows was made for.
+
+The statistics of charset-normalizer distinguish scripts, but not these code pages, which differ in a few letters only.
+If two fit equally well, the first one is used: Turkish is likelier than Icelandic.
+"""
+
+_USUAL: Final = "cp1252"
+_PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
+_MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
+_OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r")
+
+_CALM: Final = 0.05
+_MULTIBYTE_BONUS: Final = 0.2  # single-byte text is rarely valid in a multi-byte encoding
+_MIXED: Final = 0.9
+_LEAST_FIT: Final = 0.8
+_MOST_FOREIGN_IN_LATIN: Final = 0.45
+_SAMPLE_BYTES: Final = 65_536
+_LEAST_SHARE_OF_NULLS: Final = 0.2
+_LINES_OF_CHANCE: Final = 20
+
+
+def find_encoding(content: bytes) -> str:
+    """Detect the encoding of a text by a mark, by the positions of null bytes, by escape sequences, or by its letters.
+
+    A text with some lines that are not valid UTF-8 still counts as UTF-8 if other lines contain non-ASCII letters in
+    valid UTF-8: the invalid lines are damaged. Another encoding is chosen if hardly any line contains such letters
+    and if the text makes sense in that encoding.
+
+    Args:
+        content: All bytes of the file, or enough of its beginning.
+
+    Returns:
+        Python's name of the encoding; ``utf-8`` if no other encoding is likely.
+    """
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return name
+    sample = content[:_SAMPLE_BYTES]
+    if b"\0" in sample:
+        return _find_wide_encoding(sample)
+    if (escaped := find_seven_bit_encoding(content)) is not None:
+        return escaped
+    foreign: list[bytes] = []
+    in_utf8 = 0
+    for line in content.split(b"\n"):
+        if line.isascii():
+            continue
+        try:
+            line.decode(UTF8)
+            in_utf8 += 1
+        except UnicodeDecodeError:
+            foreign.append(line)
+    if not foreign or in_utf8 * _LINES_OF_CHANCE > len(foreign):
+        return UTF8
+    return _guess_encoding(b"\n".join(foreign)[:_SAMPLE_BYTES])
+
+
+def describe_encoding(encoding: str | None) -> str | None:
+    """Say that a file is in an encoding other than Unicode's, and what to do if that is wrong.
+
+    Args:
+        encoding: From :func:`find_encoding`, or None for a binary file.
+
+    Returns:
+        One sentence; None for the Unicode encodings, which are certain.
+    """
+    if encoding is None or encoding in _CERTAIN:
+        return None
+    return f"it is not UTF-8 and was read as {encoding}; save it as UTF-8 if names or texts look wrong"
+
+
+def _find_wide_encoding(sample: bytes) -> str:
+    """Detect UTF-16 without a mark: digits and punctuation have one null byte each, always on the same side."""
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    least = _LEAST_SHARE_OF_NULLS * len(sample) / 2
+    if odd >= least and odd > 10 * even:
+        return "utf-16-le"
+    return "utf-16-be" if even >= least and even > 10 * odd else UTF8
+
+
+def _guess_encoding(sample: bytes) -> str:
+    """Detect a code page by the letters; UTF-8 if none makes sense, so that the lines are reported as damaged."""
+    foreign = sum(byte >= 0x80 for byte in sample)
+    if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
+        shares = {name: _share_in_alphabet(sample, name) for name in _ALPHABETS}
+        best = max(shares, key=lambda name: shares[name])
+        if shares[best] < _LEAST_FIT:
+            return UTF8
+        return next(name for name in (_USUAL, best) if _reads_alike(sample, name, best))
+    matches = list(from_bytes(sample, cp_isolation=[*_MULTIBYTE, *_OTHERS], enable_fallback=False))
+    calm = min((match.chaos for match in matches), default=0.0) + _CALM
+    likely: dict[str, float] = {}
+    for match in matches:
+        for name in {match.encoding, *match.could_be_from_charset} & {*_MULTIBYTE, *_OTHERS}:
+            bonus = _MULTIBYTE_BONUS if name in _MULTIBYTE else 0.0
+            likely[name] = match.coherence + bonus if match.chaos <= calm else 0.0
+    return max((*_MULTIBYTE, *_OTHERS), key=lambda name: likely.get(name, -1.0)) if likely else UTF8
+
+
+def _reads_alike(sample: bytes, encoding: str, other: str) -> bool:
+    return sample.decode(encoding, "replace") == sample.decode(other, "replace")
+
+
+def _share_in_alphabet(sample: bytes, encoding: str) -> float:
+    """Return the share of letters besides a to z that belong to the best fitting language of the code page.
+
+    Texts mix languages, mostly in names: the share for all languages together counts almost as much.
+    """
+    try:
+        text = f" {sample.decode(encoding)} "
+    except UnicodeDecodeError:
+        return 0.0
+    letters = [
+        letter.lower()
+        for before, letter, after in zip(text, text[1:], text[2:], strict=False)
+        if not letter.isascii() and letter.isalpha() and (letter.islower() or _begins_word(before, after))
+    ]
+    marks = sum(character in _PUNCTUATION for character in text)
+    number = max(1, sum(not character.isascii() and not character.isspace() for character in text))
+    alphabets = _ALPHABETS[encoding]
+    best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
+    together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
+    return (max(best, _MIXED * together) + marks) / number
+
+
+def _begins_word(before: str, after: str) -> bool:
+    return before.isupper() or (not before.isalpha() and after.isalpha())

@@ -1,0 +1,194 @@
+"""Language detection for texts, windows, conversations and documents."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from backstory.base.language_names import LANGUAGE_NAMES
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+
+# Languages so similar in writing that the detector often splits a chat between them. Each group counts as one.
+_ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozenset({"nn", "no"}))
+
+# The detector's label for numbers, markup and other text that is in no language.
+_NO_LANGUAGE: Final = "zxx"
+
+# Text that is the same in every language, or that nobody typed. An address is sought only where a word begins: from
+# each letter of a text without blanks, such as a Chinese one, the search would read the whole text.
+_FOREIGN_MATTER: Final = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`"  # code
+    r"|<[^<>\n]{1,200}>"  # tags, and placeholders of media
+    r"|(?:https?://|www\.)\S+|(?<!\S)[^\s@]+@\S+\.\w+|@\S+"  # addresses and mentions
+    r"|\bmember-[0-9a-f]{10}\b",  # pseudonyms
+    re.DOTALL,
+)
+
+# The detector often errs on a single short message, but rarely on a run of this many bytes. The unit is bytes of
+# UTF-8, since a Japanese character carries about as much as three Latin letters.
+_RUN_BYTES: Final = 80
+# Characters of a run in which no blank is. No paragraph is as long, even in a language that is written without blanks.
+_LONGEST_WORD: Final = 10_000
+# More of a long text would cost time without changing the result.
+_MOST_TEXTS: Final = 2000
+_MOST_RUNS: Final = 250
+# Below one half, no language is the main one. Made-up words reach a share of .44 of a window; real chats begin at .83.
+_LEAST_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True)
+class LanguageShare:
+    """The main language of some texts, and its share of them.
+
+    Attributes:
+        language: ISO 639-1 code. None if the language cannot be detected: too little text, no language with a share
+            of one half, or nothing but addresses, numbers and emoji.
+        share: Share of the text in this language or a similar one, 0 to 1, weighted by bytes and the detector's
+            certainty. If ``language`` is None, the share of the most probable language.
+    """
+
+    language: str | None
+    share: float
+
+
+def measure_language(texts: Iterable[str | None]) -> LanguageShare:
+    """Find the main language of texts that belong together.
+
+    Addresses, mentions, code, tags and media placeholders are skipped. Of long texts, an evenly spaced sample is
+    read. The same texts always give the same result.
+
+    Args:
+        texts: The messages of a window or a conversation in order, or the parts of a document; nulls are skipped.
+
+    Returns:
+        The language and its share.
+    """
+    weights: Counter[str] = Counter()
+    total = 0
+    detector = _load_detector()
+    for run in _thin(list(_cut_runs(texts)), _MOST_RUNS):
+        ranked = detector.rank(run)
+        if ranked[0][0] != _NO_LANGUAGE:
+            size = _count_bytes(run)
+            total += size
+            for language, certainty in ranked:
+                weights[language] += size * certainty
+    if not total:
+        return LanguageShare(None, 0.0)
+    together = {code: sum(weights[each] for each in _alike(code)) for code in LANGUAGE_NAMES}
+    main = max(LANGUAGE_NAMES, key=lambda code: (together[code], weights[code]))
+    share = together[main] / total
+    return LanguageShare(main if share >= _LEAST_SHARE else None, share)
+
+
+def detect_language(texts: Iterable[str | None]) -> str | None:
+    """Find the main language of texts that belong together, by :func:`measure_language`.
+
+    Returns:
+        The ISO 639-1 code, or None if the language cannot be detected.
+    """
+    return measure_language(texts).language
+
+
+def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
+    """Find the main language of each group of rows, such as each window, conversation, export or document.
+
+    Args:
+        rows: One text per row; nulls are skipped.
+        by: Column whose values make the groups.
+        text: Column of the texts.
+
+    Returns:
+        One row per group, in the order of their first rows: the column ``by``, ``language`` and ``share`` as
+        in :class:`LanguageShare`.
+    """
+    groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
+    found = [measure_language(texts) for texts in groups[text]]
+    return groups.select(
+        by,
+        language=pl.Series([each.language for each in found], dtype=pl.String),
+        share=pl.Series([each.share for each in found], dtype=pl.Float64),
+    )
+
+
+def is_known(language: str | None, known: Collection[str] | None) -> bool:
+    """Say whether a model knows a language.
+
+    Args:
+        language: ISO 639-1 code, or None if the language could not be detected.
+        known: The languages that the model knows, :attr:`backstory.models.embeddings.protocol.Embedder.languages`.
+
+    Returns:
+        False only if the language was detected, the model states its languages, and neither this language nor a
+        similar one is among them.
+    """
+    return language is None or known is None or not _alike(language).isdisjoint(known)
+
+
+def name_language(code: str) -> str:
+    """Give the English name of a language, or the code itself if the name is not known."""
+    return LANGUAGE_NAMES.get(code, code)
+
+
+def name_languages(codes: Collection[str]) -> str:
+    """List the English names of languages, in alphabetical order."""
+    return ", ".join(sorted(map(name_language, codes)))
+
+
+def english_name(code: pl.Expr) -> pl.Expr:
+    """Give the English names of a column of codes; null for an unknown code."""
+    return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)
+
+
+@cache
+def _load_detector() -> LanguageIdentifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    # Probabilities are normalised by the length of the text, so that one threshold fits all lengths.
+    detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    detector.set_languages([*LANGUAGE_NAMES, _NO_LANGUAGE])
+    return detector
+
+
+def _alike(code: str) -> frozenset[str]:
+    """Give the group of similar languages that this language belongs to, itself included."""
+    return next((group for group in _ALIKE if code in group), frozenset({code}))
+
+
+def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
+    """Cut texts at white space into runs of about eighty bytes, across messages; the remainder is a run as well."""
+    words: list[str] = []
+    size = 0
+    for text in _thin([text for text in texts if text], _MOST_TEXTS):
+        for word in _cut_long(_FOREIGN_MATTER.sub(" ", text).split()):
+            words.append(word)
+            size += _count_bytes(word)
+            if size >= _RUN_BYTES:
+                yield " ".join(words)
+                words, size = [], 0
+    if words:
+        yield " ".join(words)
+
+
+def _cut_long(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        for start in range(0, len(word), _LONGEST_WORD):
+            yield word[start : start + _LONGEST_WORD]
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def _thin(items: list[str], most: int) -> list[str]:
+    """Keep at most ``most`` items of a list, evenly spaced."""
+    return items[:: -(-len(items) // most)] if items else items

@@ -1,0 +1,1 @@
+"""Entries of a prompt: their text, their escaping and the formats of contexts."""

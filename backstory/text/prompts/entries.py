@@ -1,0 +1,185 @@
+"""The text for prompts: the entries of a context, and the text of a window.
+
+Document text is shortened at word boundaries, and escaped so that it cannot imitate the structure of the prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.settings.models import ContextSettings
+from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.prompts.escaping import escape_block, escape_line
+
+HEADING = (
+    "\n\n## Related Previous Posts (for continuity and linking):\n"
+    "You can reference these posts in your writing to maintain conversation continuity.\n\n"
+)
+
+_MOST_RUNS: Final = 4
+
+
+def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
+    """Write one chosen chunk as it appears in a prompt.
+
+    Args:
+        record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
+            ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and
+            ``page_end`` if its document has pages.
+        settings: Which part of a chunk is shown, and most characters of its beginning.
+
+    Returns:
+        Heading, snippet, tags and similarity, followed by a blank line.
+    """
+    title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
+    published = record.get("published_at") or record.get("post_date")
+    tags = ", ".join(escape_line(str(tag)) for tag in record.get("tags") or []) or "none"
+    snippet = escape_block(
+        str(record["passage"])
+        if settings.excerpt == "passage"
+        else cut_snippet(str(record["content"]), settings.snippet_characters)
+    )
+    similarity = float(record.get("similarity") or 0.0)
+    pages = name_pages(record)
+    heading = f"### [{title}] {pages} " if pages else f"### [{title}] "
+    return (
+        f"{heading}({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
+    )
+
+
+def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:
+    """Write the records of one window as a block of a prompt; empty without records."""
+    entries = [format_entry(record, settings) for record in records]
+    return HEADING + "".join(entries) if entries else ""
+
+
+def entry_budget(max_tokens: int) -> int:
+    """Give the most tokens for the entries of a context: the budget minus the heading."""
+    return max_tokens - int(estimate_tokens([HEADING])[0])
+
+
+def make_entry_counter(
+    chunks: pl.DataFrame, settings: ContextSettings
+) -> Callable[[Sequence[str]], NDArray[np.int64]]:
+    """Make a function that counts the tokens of stored chunks as entries of a context.
+
+    Args:
+        chunks: Rows of :meth:`backstory.index.search.SearchIndex.describe`.
+        settings: The format of the entries; the beginning of each chunk is counted.
+
+    Returns:
+        A function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of a
+        model's tokenizer.
+    """
+    fields = chunks.select(
+        "title", "published_at", "tags", "page_start", "page_end", content="text", similarity=pl.lit(0.0)
+    )
+    # Passages are chosen later, to fill what the beginnings of the chosen chunks leave of the budget.
+    settings = settings.model_copy(update={"excerpt": "head"})
+    places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
+    counts: dict[str, int] = {}
+
+    def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
+        # Only few of the stored chunks are needed, and writing an entry is expensive.
+        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
+        if new:
+            rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
+            tokens = estimate_tokens([format_entry(row, settings) for row in rows])
+            counts.update(zip(new, tokens.tolist(), strict=True))
+        return np.array([counts[chunk_id] for chunk_id in chunk_ids], dtype=np.int64)
+
+    return count
+
+
+def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
+    """Shorten the parts of one text to a budget.
+
+    If they are over it, the longest parts are shortened to one common length, so that every part is still present.
+
+    Args:
+        texts: At least one part.
+        characters: Most characters of all parts together, without ellipses.
+
+    Returns:
+        The parts in their order.
+    """
+    limit = _longest_within([len(text) for text in texts], characters)
+    return [cut_snippet(text, limit) if limit else "" for text in texts]
+
+
+def _longest_within(lengths: Sequence[int], total: int) -> int:
+    """Give the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
+    ascending = np.sort(np.asarray(lengths, np.int64))
+    before = np.cumsum(ascending) - ascending
+    limits = (total - before) // np.arange(len(ascending), 0, -1)
+    over = np.flatnonzero(limits < ascending)
+    return int(max(limits[over[0]], 0)) if len(over) else int(ascending[-1])
+
+
+def cut_snippet(text: str, characters: int) -> str:
+    """Shorten a text at a word boundary.
+
+    Args:
+        text: Any text.
+        characters: Longest result, without the ellipsis.
+
+    Returns:
+        The unchanged text if it is short enough; otherwise its beginning up to the end of a word, and an ellipsis. A
+        single word that is longer than the limit is cut.
+    """
+    stripped = text.strip()
+    if len(stripped) <= characters:
+        return stripped
+    head = stripped[:characters]
+    if not stripped[characters].isspace():
+        shorter = re.sub(r"\S+\Z", "", head).rstrip()
+        head = shorter or head
+    return head.rstrip() + "…"
+
+
+def cut_line(text: str, characters: int) -> str:
+    """Put a text on one line, and cut it after a whole word.
+
+    Args:
+        text: Any text.
+        characters: Longest result, without the ellipsis.
+    """
+    return cut_snippet(" ".join(text.split()), characters)
+
+
+def name_pages(record: Mapping[str, Any]) -> str:
+    """Name the pages of a chunk, such as ``p. 3`` or ``pages 3-4``; empty for a document without pages."""
+    first, last = record.get("page_start"), record.get("page_end")
+    if first is None or last is None:
+        return ""
+    return f"p. {first}" if first == last else f"pages {first}-{last}"
+
+
+def name_messages(places: Iterable[int]) -> str:
+    """Name messages by their places in a window, such as ``messages 3 to 9 and 12``; at most four runs of them."""
+    runs: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if runs and runs[-1][1] == place - 1:
+            runs[-1] = (runs[-1][0], place)
+        else:
+            runs.append((place, place))
+    names = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
+    if len(runs) > _MOST_RUNS:
+        names.append("others")
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{'message' if listed.isdigit() else 'messages'} {listed}"
+
+
+def _format_date(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return escape_line(str(value)) if value else "undated"

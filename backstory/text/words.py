@@ -1,0 +1,170 @@
+"""Texts split into the terms of keyword search: words, numbers, and identifiers both whole and in parts.
+
+This is the only definition of a word: keyword search, the assessment, the choice of passages and the digest writer
+all use it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
+from typing import Protocol
+
+import regex
+import Stemmer
+
+from backstory.base.errors import SettingsError
+from backstory.text.stemmers import NO_LANGUAGE, list_stop_words
+
+# Scripts that put no space between words, and Korean, whose words carry particles. Script extensions are asked, since
+# the Japanese sign for a long vowel belongs to two scripts.
+_UNSPACED = (
+    r"[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{M}\p{N}]]"
+)
+
+
+_SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{_UNSPACED}]"
+
+
+# The letters, marks, digits and inner points of a word are those of Unicode's word boundaries (UAX #29). A hyphen
+# joins, too, which UAX #29 leaves to the application: identifiers such as EIP-1559 are words.
+_WORDS = regex.compile(
+    rf"(?P<unspaced>{_UNSPACED}+)|(?P<spaced>{_SPACED}+(?:['.·״׳\-]{_SPACED}+)*)", regex.VERSION1
+)
+
+
+# Finds the same as _WORDS in folded ASCII, with the faster module.
+_ASCII_WORDS = re.compile(r"[a-z0-9_]+(?:['.\-][a-z0-9_]+)*")
+
+
+_PARTS = re.compile(r"[^_.\-]+")
+
+
+_IDENTIFYING = re.compile(r"[\d_.\-]")
+
+
+_HAN = regex.compile(r"\p{Han}")
+
+
+_CLUSTER = regex.compile(r"\X")
+
+
+# Invisible signs inside of words, such as soft hyphens. A space of no width separates words.
+_INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}--\u200B]+", regex.VERSION1)
+
+
+_LIKE_ASCII = str.maketrans({"’": "'", "‐": "-"})
+
+
+_ACCENTED = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
+
+
+def find_words(text: str) -> list[str]:
+    """Find the words of a text, in order, folded by compatibility and case (NFKC_Casefold).
+
+    Runs of scripts without spaces yield pairs of neighbouring characters. Each Han character is a word, too, and so is
+    a character that stands alone.
+    """
+    if text.isascii():
+        # An index has many words, so no Python loop runs over them.
+        return _ASCII_WORDS.findall(text.lower())
+    return list(_find_words(_fold(text)))
+
+
+def list_parts(word: str) -> list[str]:
+    """List a word of :func:`find_words` and its parts, or its one part.
+
+    A word with an inner dot, hyphen or underscore (``v1.2.3``, ``CVE-2024-1234``, ``snake_case``) has parts.
+    """
+    parts = _PARTS.findall(word)
+    return [word, *parts] if len(parts) > 1 else parts
+
+
+class _Terms(dict[str, list[str]]):
+    """A cache of the terms of each word.
+
+    Args:
+        find: Finds the terms of a word that is not cached.
+    """
+
+    def __init__(self, find: Callable[[str], list[str]]) -> None:
+        self._find = find
+
+    def __missing__(self, word: str) -> list[str]:
+        terms = self[word] = self._find(word)
+        return terms
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
+
+
+class Words:
+    """Splits texts into the terms of one language.
+
+    Words with a digit, and words that have parts, are never stemmed. Accents of Latin and Greek letters are removed
+    from the stem, since chats often leave them out.
+
+    Args:
+        language: Name of a Snowball stemmer, or ``none`` for neither stemming nor stop words.
+
+    Raises:
+        SettingsError: There is no stemmer of that name.
+    """
+
+    def __init__(self, language: str) -> None:
+        known = Stemmer.algorithms()
+        if language != NO_LANGUAGE and language not in known:
+            raise SettingsError(
+                f"index.language {language!r} is not known; use one of {', '.join(known)}, or {NO_LANGUAGE}",
+                code="unknown_language",
+                language=language,
+            )
+        self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
+        self._stop_words = list_stop_words(language)
+        self._terms = _Terms(self._find_terms)
+
+    def split(self, text: str) -> list[str]:
+        """Split a text into normalised words, in order, repeated ones included."""
+        return list(chain.from_iterable(map(self._terms.__getitem__, find_words(text))))
+
+    def find_term(self, part: str) -> str | None:
+        """Give the term of a word or part of :func:`list_parts`; None for a stop word."""
+        if part in self._stop_words:
+            return None
+        if self._stemmer is None or _IDENTIFYING.search(part):
+            return _strip_accents(part)
+        return _strip_accents(self._stemmer.stemWord(part))
+
+    def _find_terms(self, word: str) -> list[str]:
+        return [term for part in list_parts(word) if (term := self.find_term(part)) is not None]
+
+
+def _fold(text: str) -> str:
+    folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFKC", folded).translate(_LIKE_ASCII)
+
+
+def _find_words(text: str) -> Iterator[str]:
+    for unspaced, spaced in _WORDS.findall(text):
+        if spaced:
+            yield spaced
+        else:
+            yield from _pair_characters(_CLUSTER.findall(unspaced))
+
+
+def _pair_characters(characters: list[str]) -> Iterator[str]:
+    if len(characters) == 1:
+        yield from characters
+        return
+    yield from filter(_HAN.match, characters)
+    yield from map("".join, pairwise(characters))
+
+
+def _strip_accents(term: str) -> str:
+    if term.isascii():
+        return term
+    return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", term)))

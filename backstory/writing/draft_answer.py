@@ -1,0 +1,52 @@
+"""Reads the draft of a post out of the answer of a chat model."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from backstory.base.wording import shorten
+from backstory.models.chat.model import Answer, AnswerForm, parse_answer
+from backstory.writing.draft import Draft
+
+ANSWER_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "text": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["title", "text", "tags"],
+    "additionalProperties": False,
+}
+"""JSON schema of an answer."""
+
+_SHOWN_CHARACTERS: Final = 200
+
+
+def make_post_form(max_output_tokens: int) -> AnswerForm:
+    """Make the form of a post, of at most so many tokens, the model's thoughts included."""
+    advice = "raise writers.max_output_tokens, or ask for less in the prompt"
+    return AnswerForm("post", ANSWER_SCHEMA, max_output_tokens, advice)
+
+
+def read_draft(answer: Answer) -> Draft:
+    """Read the draft from an answer; one that is withheld or not of the schema gives a draft without a text."""
+    if answer.withheld is not None:
+        return _withhold(answer, str(answer.withheld))
+    if not answer.text.strip():
+        return _withhold(answer, "empty: the model wrote nothing")
+    try:
+        content = parse_answer(answer.text)
+    except ValueError:
+        said = shorten(" ".join(answer.text.split()), _SHOWN_CHARACTERS)
+        return _withhold(answer, f"not JSON: the model answered {said!r}")
+    fields = content if isinstance(content, dict) else {}
+    title, text, tags = (fields.get(name) for name in ("title", "text", "tags"))
+    if not isinstance(title, str) or not isinstance(text, str):
+        return _withhold(answer, "not of the schema: the answer holds no title or no text")
+    named = tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
+    return Draft(title, text, named, answer.model, answer.tokens_in, answer.tokens_out)
+
+
+def _withhold(answer: Answer, reason: str) -> Draft:
+    return Draft("", "", (), answer.model, answer.tokens_in, answer.tokens_out, reason)

@@ -1,0 +1,36 @@
+"""The summarizer that the settings name."""
+
+from __future__ import annotations
+
+from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.settings.writers import SummarySettings
+from backstory.writing.draft_cache import DraftCache
+from backstory.writing.summaries.extraction import ExtractiveSummarizer
+from backstory.writing.summaries.request import Summarizer
+
+
+def make_summarizer(
+    settings: SummarySettings,
+    drafts: DraftCache,
+    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+) -> Summarizer:
+    """Make the summarizer of the settings.
+
+    Args:
+        settings: The provider, its model and its limits.
+        drafts: Keeps what a model writes.
+        meter: Counts what calls of a service use, within budgets.
+
+    Raises:
+        MissingExtraError: The packages of the provider are not installed.
+    """
+    if settings.provider == "extractive":
+        return ExtractiveSummarizer()
+    from backstory.models.chat.choice import make_chat_model
+    from backstory.models.services.connection import SUMMARIES
+    from backstory.writing.summaries.model_summarizer import ModelSummarizer
+    from backstory.writing.summaries.prompt import make_summary_form
+
+    model = make_chat_model(settings, SUMMARIES, meter)
+    form = make_summary_form(settings.max_output_tokens)
+    return ModelSummarizer(model, form, drafts, threads=settings.threads)

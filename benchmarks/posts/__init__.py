@@ -1,0 +1,1 @@
+"""The posts of the digest writer, measured on labelled sets with three kinds of context."""

@@ -1,0 +1,1 @@
+"""All that rests on private names of Dagster: the README of this folder says why, and what tests it."""

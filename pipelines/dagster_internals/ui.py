@@ -1,0 +1,171 @@
+"""Runs the Dagster UI of a workspace: a code server, the daemon and the webserver."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+import dagster as dg
+import uvicorn
+from dagster import __version__ as dagster_version
+from dagster._cli.proxy_server_manager import ProxyServerManager
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
+from dagster_shared.ipc import get_ipc_shutdown_pipe, open_ipc_subprocess, send_ipc_shutdown_message
+
+from assets.tables import name_pool
+from backstory.base.errors import InputError, WorkspaceError
+from backstory.pipeline.workspace import Workspace
+from pipelines.dagster_internals.instance import (
+    describe_lack_of_pools,
+    end_lost_runs,
+    open_instance,
+    prepare_home,
+)
+from pipelines.dagster_internals.public_api import uses_public_api
+from pipelines.dagster_internals.webserver import GuardedWebserver, list_authorities
+from pipelines.definitions import SHOWN_VARIABLE
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_CODE = ModuleTarget("pipelines.definitions", None, str(_ROOT), "backstory")
+_LOG_LEVEL = "warning"
+_STOP_SECONDS = 60
+_CONNECTIONS = {"statement_timeout": 15_000, "pool_recycle": 3600, "max_overflow": 20}
+
+
+def start_ui(
+    workspace: Workspace,
+    port: int,
+    host: str = "127.0.0.1",
+    allowed_hosts: Sequence[str] = (),
+    locations: Path | None = None,
+) -> None:
+    """Run the UI, the scheduler and the code locations until interrupted.
+
+    Args:
+        workspace: An open workspace.
+        port: Port of the UI.
+        host: Address to bind.
+        allowed_hosts: Further names under which a browser may reach the UI, such as that of a proxy.
+        locations: Dagster's file ``workspace.yaml`` with the code locations to serve; None for Backstory's own.
+
+    Raises:
+        InputError: The port is in use, or the file of the locations is not there.
+        WorkspaceError: The daemon ended; its messages are printed above.
+    """
+    if locations is not None and not locations.is_file():
+        raise InputError(
+            f"{locations} does not exist; --locations names a file such as workspace.yaml",
+            code="absent_file",
+            path=locations,
+        )
+    end_lost_runs(workspace)
+    _require_free(host, port)
+    os.environ[SHOWN_VARIABLE] = "1"
+    # The processes import the storage that dagster.yaml names.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    if uses_public_api():
+        _execute_dagster_dev(workspace, port, host, locations)
+    with open_instance(workspace) as instance:
+        instance.optimize_for_webserver(**_CONNECTIONS)
+        if lack := describe_lack_of_pools(instance):
+            print(f"warning: {lack}", flush=True)
+        else:
+            # The queue does not know a pool before it has looked at the first runs, and starts all of them.
+            instance.event_log_storage.initialize_concurrency_limit_to_default(name_pool(workspace))
+        with _serve_code(instance, locations) as file, _open_daemon(file) as daemon:
+            context = WorkspaceProcessContext(instance, WorkspaceFileTarget([file]), version=dagster_version)
+            with context:
+                guarded = GuardedWebserver(context, list_authorities(host, port, allowed_hosts))
+                print(f"The UI is at http://{host}:{port} (Ctrl-C ends it)", flush=True)
+                _serve(uvicorn.Config(guarded.create_asgi_app(), host, port, log_level=_LOG_LEVEL), daemon)
+
+
+def _require_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # A port that was closed just now counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"port {port} cannot be used ({error.strerror}); stop what uses it, perhaps another `make ui`, or "
+                "give another port with --port (`make ui PORT=...`)",
+                code="unusable_port",
+                port=port,
+            ) from error
+
+
+def _execute_dagster_dev(workspace: Workspace, port: int, host: str, locations: Path | None) -> NoReturn:
+    """Become Dagster's own development server, which serves every name of a host to every browser."""
+    os.environ.update(prepare_home(workspace))
+    code = ["-m", "pipelines.definitions"] if locations is None else ["-w", str(locations)]
+    print(f"The UI is at http://{host}:{port} (Ctrl-C ends it); it is `dagster dev`", flush=True)
+    command = ["dagster", "dev", *code, "--host", host, "--port", str(port)]
+    os.execv(sys.executable, [sys.executable, "-m", *command])  # noqa: S606 - no text of a user is in it
+
+
+@contextmanager
+def _serve_code(instance: dg.DagsterInstance, locations: Path | None) -> Iterator[str]:
+    """Start a code server per location for webserver and daemon, and name them in a file, in JSON as YAML."""
+    code = _CODE if locations is None else WorkspaceFileTarget([str(locations)])
+    with (
+        ProxyServerManager(instance, code, code_server_log_level=_LOG_LEVEL) as servers,
+        TemporaryDirectory() as folder,
+    ):
+        file = Path(folder) / "workspace.yaml"
+        file.write_text(json.dumps({"load_from": servers.get_code_server_specs()}), encoding="utf-8")
+        yield str(file)
+
+
+@contextmanager
+def _open_daemon(file: str) -> Iterator[Popen[bytes]]:
+    """Start the daemon, which runs schedules, sensors, backfills and the queue; stop it in the end."""
+    reads, writes = get_ipc_shutdown_pipe()
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.dagster_internals.daemon",
+        "run",
+        "--workspace",
+        file,
+        "--shutdown-pipe",
+        str(reads),
+    ]
+    daemon = open_ipc_subprocess(command, pass_fds=[reads])
+    os.close(reads)
+    try:
+        yield daemon
+    finally:
+        if daemon.poll() is None:
+            send_ipc_shutdown_message(writes)
+        try:
+            daemon.wait(_STOP_SECONDS)
+        except TimeoutExpired:
+            daemon.kill()
+
+
+def _serve(config: uvicorn.Config, daemon: "Popen[bytes]") -> None:
+    """Serve until interrupted, or until the daemon ends."""
+    server = uvicorn.Server(config)
+
+    def stop_with_daemon() -> None:
+        daemon.wait()
+        server.should_exit = True
+
+    threading.Thread(target=stop_with_daemon, daemon=True).start()
+    # The server raises a signal again after it has stopped, and the daemon is to be stopped then.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    server.run()
+    if daemon.poll():
+        raise WorkspaceError(
+            f"Dagster's daemon ended with exit code {daemon.returncode}; see its messages above"
+        )

@@ -1,5 +1,0 @@
-"""The libraries of the tests of the library itself."""
-
-from tests.library.conftest import indexed_once, library
-
-__all__ = ["indexed_once", "library"]

@@ -1,0 +1,37 @@
+"""The shortcut of patterns changes no answer."""
+
+from __future__ import annotations
+
+import random
+
+from pathspec import GitIgnoreSpec
+
+from backstory.base.files.patterns import Patterns
+
+_PARTS = ("a", "b", "ab", ".a", "a.md", "B.md", "[ab]", "*", "?", "**", "a*", "*.md", "[!a]b", "ä", "a b")
+
+
+def test_whatever_the_patterns_the_shortcut_agrees_with_comparing_each_of_them() -> None:
+    """Whole answers of random patterns on random paths, with and without marks of folders and negations."""
+    draw = random.Random(7)
+    decided = 0
+    for _ in range(1000):
+        lines = tuple(_write_pattern(draw) for _ in range(draw.randint(0, 4)))
+        path = "/".join(draw.choices(_PARTS[:6], k=draw.randint(1, 3))) + draw.choice(["", "", "/"])
+        path = draw.choice(["", "", "./", "/"]) + path
+        spec = GitIgnoreSpec.from_lines(lines)
+        whole = spec.check_file(path)
+        known = [
+            line for line in lines if GitIgnoreSpec.from_lines([line]).check_file(path).index is not None
+        ]
+        found = Patterns(lines).find(path)
+        decided += found is not None
+        assert (None if found is None else found[0]) == whole.include, (lines, path)
+        assert found is None or found[1] in known
+    assert decided > 100
+
+
+def _write_pattern(draw: random.Random) -> str:
+    body = "/".join(draw.choices(_PARTS, k=draw.randint(1, 3)))
+    pattern = draw.choice(["", "", "!", "/"]) + body + draw.choice(["", "", "/"])
+    return draw.choice([pattern, pattern, pattern, "", "# a"])

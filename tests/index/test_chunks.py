@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from polars.testing import assert_frame_equal
+
+from backstory.base.errors import InputError
+from backstory.index.chunks import cut_document_chunks, embedding_texts
+from backstory.settings.chunks import ChunkSettings
+from backstory.storage.tables.contracts import polars_schema, validate
+from backstory.storage.tables.schemas import DocumentChunks, Documents
+from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from tests.errors import raises
+
+BREAD = """# Bread
+
+Flour, water, salt.
+
+## Dough
+
+A dough with too little salt rises quickly and tastes of nothing.
+
+It rests for a night in the cellar, where nobody disturbs it.
+
+## Oven
+
+A hot oven forgives nearly everything else."""
+
+
+def document(
+    name: str,
+    text: str,
+    *,
+    title: str = "",
+    revision: str = "r1",
+    status: str = "ok",
+    page_starts: Sequence[int] = (),
+    confidences: Sequence[float | None] = (),
+    chunker: str = "markdown",
+) -> dict[str, object]:
+    return {
+        "document_id": name,
+        "revision": revision,
+        "uri": f"{name}.md",
+        "title": title,
+        "slug": name,
+        "published_at": datetime(2025, 1, 1, tzinfo=UTC),
+        "tags": [],
+        "kind": "post",
+        "tenant": "",
+        "format": "markdown",
+        "size": len(text),
+        "encoding": "utf-8",
+        "page_starts": page_starts,
+        "confidences": confidences,
+        "chunker": chunker,
+        "text": text,
+        "content_hash": revision,
+        "status": status,
+        "error": None,
+        "unread": None,
+    }
+
+
+def documents(*rows: dict[str, object]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=polars_schema(Documents))
+
+
+def cut(
+    table: pl.DataFrame,
+    max_tokens: int = 40,
+    *,
+    overlap_tokens: int = 0,
+    count_tokens: CountTokens = estimate_tokens,
+    counter_id: str = "estimate",
+    previous: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    return cut_document_chunks(
+        table,
+        ChunkSettings(max_tokens=max_tokens, overlap_tokens=overlap_tokens),
+        max_tokens=512,
+        count_tokens=count_tokens,
+        counter_id=counter_id,
+        previous=previous,
+    )
+
+
+def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
+    table = documents(
+        document("bread", BREAD, title="Baking"),
+        document("bread", "older text", title="Baking", revision="r0", status="superseded"),
+        document("gone", "deleted text", status="deleted"),
+        document("broken", "", status="error"),
+        document("blank", " \n\n"),
+        document("note", "One line only."),
+    )
+    chunks = validate(cut(table), DocumentChunks)
+    assert chunks["document_id"].unique(maintain_order=True).to_list() == ["bread", "note"]
+    bread = chunks.filter(document_id="bread")
+    assert bread.height > 1
+    assert bread["chunk_index"].to_list() == list(range(bread.height))
+    assert set(bread["revision"]) == {"r1"}
+    for row in bread.iter_rows(named=True):
+        assert row["text"] == BREAD[row["char_start"] : row["char_end"]]
+        assert row["page_start"] is None
+        assert row["page_end"] is None
+        assert row["token_count"] == estimate_tokens([row["text"]])[0]
+    covered = "".join(bread["text"])
+    assert "".join(covered.split()) == "".join(BREAD.split())
+    assert {"Bread", "Bread > Dough", "Bread > Oven"} >= set(bread["heading"])
+
+
+def test_embedded_text_is_title_headings_empty_line_text() -> None:
+    table = documents(document("bread", BREAD, title="Baking at home"))
+    chunks = cut(table, 60)
+    texts = dict(zip(chunks["text"], embedding_texts(chunks, table), strict=True))
+    (night,) = (text for text in texts if text.startswith("It rests"))
+    assert texts[night] == f"Baking at home\nBread > Dough\n\n{night}"
+
+
+def test_a_heading_is_not_embedded_twice() -> None:
+    text = "# Bread\n\n## Dough\n\nRises."
+    table = documents(document("bread", text, title="Bread"))
+    (embedded,) = embedding_texts(cut(table), table)
+    assert embedded == f"Bread\n\n{text}"
+    untitled = documents(document("bread", text))
+    (embedded,) = embedding_texts(cut(untitled), untitled)
+    assert embedded == text
+
+
+@hypothesis_settings(deadline=None, max_examples=60)
+@given(
+    title=st.one_of(st.text(max_size=30), st.text("xQ7😀語 ", min_size=200, max_size=3000)),
+    heading=st.one_of(st.just("Part"), st.text("wZ9é語 ", max_size=900)),
+    body=st.lists(st.text(max_size=150), max_size=8),
+    max_tokens=st.integers(130, 600),
+)
+def test_embedded_text_is_never_over_the_ceiling(
+    count_granite_tokens: CountTokens, title: str, heading: str, body: list[str], max_tokens: int
+) -> None:
+    text = f"# {heading}\n\n" + "\n\n".join(body) + "\n\n## " + heading + "\n\nand the end"
+    table = documents(document("a", text, title=title))
+    chunks = cut(table, max_tokens, overlap_tokens=20, count_tokens=count_granite_tokens)
+    assert count_granite_tokens(embedding_texts(chunks, table)).max() <= min(max_tokens, 512)
+    assert chunks["char_end"].max() == len(text)
+
+
+def test_the_embedder_limit_holds_where_it_is_below_the_setting() -> None:
+    table = documents(document("a", "\n\n".join(["some words of a paragraph"] * 200), title="T"))
+    chunks = cut(table, 1800)
+    assert chunks.height > 1
+    assert estimate_tokens(embedding_texts(chunks, table)).max() <= 512
+    assert estimate_tokens(embedding_texts(chunks, table))[:-1].min() > 400
+
+
+def test_no_room_beside_the_title_is_an_error() -> None:
+    table = documents(document("a", "some text", title="X9" * 100))
+    with raises(InputError, "no_room", setting="chunks.max_tokens", document_id="a"):
+        cut(table, 40)
+
+
+def test_unchanged_revisions_are_not_cut_again() -> None:
+    first = documents(
+        document("a", BREAD, title="A"), document("b", BREAD + "\n\nold"), document("c", "c c c")
+    )
+    previous = cut(first)
+    second = documents(
+        document("a", BREAD, title="A"),
+        document("b", BREAD + "\n\nold", status="superseded"),
+        document("b", BREAD + "\n\nnew", revision="r2"),
+        document("c", "c c c", status="deleted"),
+        document("d", "added later"),
+    )
+    counted: list[str] = []
+
+    def count(texts: Sequence[str]) -> NDArray[np.int64]:
+        counted.extend(texts)
+        return estimate_tokens(texts)
+
+    again = cut(second, count_tokens=count, previous=previous)
+    assert_frame_equal(again.filter(document_id="a"), previous.filter(document_id="a"))
+    assert set(again.filter(document_id="b")["revision"]) == {"r2"}
+    assert again["document_id"].unique(maintain_order=True).to_list() == ["a", "b", "d"]
+    assert not any(text.startswith("A\n") for text in counted)
+    assert "added later" in counted
+    assert_frame_equal(again, cut(second))
+
+
+def test_nothing_new_counts_nothing() -> None:
+    table = documents(document("a", BREAD))
+
+    def refuse(texts: Sequence[str]) -> NDArray[np.int64]:
+        raise AssertionError(f"counted {texts}")
+
+    previous = cut(table)
+    assert_frame_equal(cut(table, count_tokens=refuse, previous=previous), previous)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"max_tokens": 41}, {"overlap_tokens": 5}, {"counter_id": "another tokenizer"}]
+)
+def test_other_settings_cut_again(changed: dict[str, object]) -> None:
+    table = documents(document("a", BREAD))
+    previous = cut(table)
+    again = cut(table, previous=previous, **changed)  # type: ignore[arg-type]
+    assert not set(again["chunk_id"]) & set(previous["chunk_id"])
+    assert_frame_equal(again, cut(table, **changed))  # type: ignore[arg-type]
+
+
+def test_chunk_ids_name_document_revision_and_method() -> None:
+    chunks = cut(documents(document("a", BREAD)))
+    pattern = r"^a#rev:r1#p:0#m:markdown-[0-9a-f]{8}#c:\d+$"
+    assert chunks["chunk_id"].str.contains(pattern).all()
+    assert (
+        chunks["chunk_id"].str.extract(r"#c:(\d+)").cast(pl.Int64).to_list()
+        == chunks["chunk_index"].to_list()
+    )
+
+
+def test_no_documents_give_an_empty_table() -> None:
+    chunks = validate(cut(documents()), DocumentChunks)
+    assert chunks.height == 0
+    assert embedding_texts(chunks, documents()) == []
+
+
+def test_a_chunk_without_its_document_is_an_error() -> None:
+    chunks = cut(documents(document("a", "text")))
+    with raises(InputError, "unknown_document", document_id="a"):
+        embedding_texts(chunks, documents(document("b", "text")))

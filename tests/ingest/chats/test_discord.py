@@ -1,0 +1,196 @@
+"""Discord exports: files of DiscordChatExporter."""
+
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from backstory.ingest.chats.exports import read_export, read_exports
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.settings.inputs import ConversationSettings
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Messages
+
+SETTINGS = ConversationSettings()
+
+
+def person(name: str, nickname: str, *, is_bot: bool = False) -> dict[str, Any]:
+    return {"id": str(sum(name.encode())), "name": name, "nickname": nickname, "isBot": is_bot}
+
+
+ANN, BEN = person("ann.oak", "Ann Oak"), person("ben", "Ben the Baker")
+
+
+def said(number: int, text: object = "hello", **fields: object) -> dict[str, Any]:
+    return {
+        "id": str(1000 + number),
+        "type": "Default",
+        "timestamp": f"2024-01-15T21:{number:02}:00.123+00:00",
+        "timestampEdited": None,
+        "content": text,
+        "author": ANN,
+        "attachments": [],
+        "embeds": [],
+        "reactions": [],
+        "mentions": [],
+    } | fields
+
+
+def channel(*messages: Any, **fields: object) -> dict[str, Any]:
+    about = {"id": "77", "type": "GuildTextChat", "categoryId": "7", "name": "bread", "topic": None}
+    return {
+        "guild": {"id": "5", "name": "Bakers", "iconUrl": "https://a.example/i.png"},
+        "channel": about | fields,
+        "dateRange": {"after": None, "before": None},
+        "messages": list(messages),
+        "messageCount": len(messages),
+    }
+
+
+def read(folder: Path, **files: object) -> pl.DataFrame:
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
+    return read_exports(folder, SETTINGS).messages
+
+
+def test_a_channel_is_read_with_all_that_its_messages_say(tmp_path: Path) -> None:
+    reactions = [
+        {"emoji": {"id": "", "name": "🍞", "code": "bread"}, "count": 3, "users": [BEN]},
+        {"emoji": {"id": "9", "name": "loaf", "code": "loaf"}, "count": 1},
+    ]
+    answered = {"type": "Default", "messageId": "1001", "channelId": "77", "guildId": "5"}
+    forwarded = {
+        "timestamp": "2024-01-14T00:00:00+00:00",
+        "content": "from elsewhere",
+        "attachments": [{"id": "1"}],
+    }
+    rows = read(
+        tmp_path / "chats",
+        bread=channel(
+            said(0, "Joined the server.", type="GuildMemberJoin"),
+            said(1, "ask <@!301> <:loaf:9>", mentions=[BEN | {"id": "301"}], reactions=reactions),
+            said(2, "done", type="Reply", reference=answered, author=BEN, timestampEdited="2024-01-15T22:00:00+01:00"),
+            said(3, "", attachments=[{"id": "1", "url": "a.jpg", "fileName": "a.jpg", "fileSizeBytes": 1}]),
+            said(4, "", stickers=[{"id": "2", "name": "wave", "format": "Png"}]),
+            said(5, "", author=person("oven", "Oven", is_bot=True),
+                 embeds=[{"title": "Timer", "description": "30 minutes"}]),
+            said(6, "", reference=answered | {"type": "Forward"}, forwardedMessage=forwarded),
+            said(7, "Pinned a message.", type="ChannelPinnedMessage", reference=answered),
+            said(8, "flour: 1 kg", type="20", author=person("oven", "Oven", is_bot=True)),
+        ),
+    )  # fmt: skip
+
+    assert rows.select("author", "text", "kind", "edited").rows() == [
+        (None, "Joined the server.", "system", False),
+        ("ann.oak", "ask @Ben the Baker :loaf:", "message", False),
+        ("ben", "done", "message", True),
+        ("ann.oak", None, "media", False),
+        ("ann.oak", None, "media", False),
+        ("oven", "Timer\n30 minutes", "message", False),
+        ("ann.oak", "from elsewhere", "media", False),
+        (None, "Pinned a message.", "system", False),
+        ("oven", "flour: 1 kg", "message", False),
+    ]
+    assert set(rows["conversation_id"]) == {"bread-77"}
+    assert rows["timestamp"][1] == datetime(2024, 1, 15, 21, 1, 0, 123_000, tzinfo=UTC)
+    named = validate(assign_message_ids(rows), Messages)
+    assert named["reply_to"].drop_nulls().to_list() == [named["message_id"][1]]
+    assert named["reply_to"][2] == named["message_id"][1]
+    assert named["reactions"][1].to_list() == [{"emoji": "🍞", "count": 3}, {"emoji": ":loaf:", "count": 1}]
+
+
+def test_no_name_is_left_and_a_mention_is_its_author(tmp_path: Path) -> None:
+    silent = person("zoe", "Zoe Elm")
+    read(
+        tmp_path,
+        bread=channel(
+            said(0, "ask @Ben the Baker, Ann Oak or @Zoe Elm", mentions=[silent]), said(1, author=BEN)
+        ),
+        direct=channel(said(0, author=BEN), id="78", type="DirectTextChat", name="Ben the Baker"),
+    )
+    found = read_exports(tmp_path, SETTINGS)
+
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+
+    assert sorted(set(hidden["conversation_id"])) == ["78", "bread-77"]
+    ann, ben = hidden.filter(conversation_id="bread-77")["author"].to_list()
+    text = hidden.filter(conversation_id="bread-77")["text"][0]
+    assert text.startswith(f"ask @{ben}, {ann} or @member-")
+    assert find_real_names(hidden, found.names).is_empty()
+
+
+def test_parts_and_newer_exports_add_and_update_by_ids(tmp_path: Path) -> None:
+    before = assign_message_ids(read(tmp_path, old=channel(said(1), said(2, "tpyo"))))
+    edited = said(2, "typo", timestampEdited="2024-01-15T22:00:00+00:00")
+    after = assign_message_ids(
+        read(tmp_path, new=channel(edited, said(3), name="rye"), more=channel(said(0)))
+    )
+
+    assert after["text"].to_list() == ["hello", "hello", "typo", "hello"]
+    assert after["message_id"].to_list()[1:3] == before["message_id"].to_list()
+    assert set(after["conversation_id"]) == {"rye-77"}
+
+
+def test_an_archive_of_channels_is_one_export(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bakers.zip", "w") as archive:
+        archive.writestr("Bakers - bread [77].json", json.dumps(channel(said(0))))
+        archive.writestr("Bakers - rye [78].json", json.dumps(channel(said(0), id="78", name="rye")))
+        archive.writestr("settings.json", "{}")
+    rows = read(tmp_path)
+    assert sorted(rows["conversation_id"]) == ["bread-77", "rye-78"]
+
+
+def test_records_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path: Path) -> None:
+    bad: list[Any] = [
+        said(1, timestamp="soon"),
+        said(2, ["text"]),
+        said(3, author="ann"),
+        said(4, id=None),
+        7,
+        said(5, timestampEdited={}),
+    ]
+    odd = said(
+        6, "kept \0", reactions=[{"emoji": 1}, 2], mentions=[{"id": []}], embeds=5, reference=[], type=[]
+    )
+    path = tmp_path / "bread.json"
+    path.write_text(json.dumps(channel(said(0), *bad, odd))[:-60] + "[" * 100, encoding="utf-8")
+    messages, unread = read_export(path, SETTINGS)
+    assert messages["text"].to_list() == ["hello"]
+    assert unread["line"].to_list() == [2, 3, 4, 5, 6, 7, 8]
+
+    path.write_text(json.dumps(channel(*bad, odd)), encoding="utf-8")
+    assert read_export(path, SETTINGS)[0].select("text", "kind").rows() == [("kept \0", "system")]
+
+
+def test_a_name_that_two_people_show_is_hidden_and_stands_for_neither(tmp_path: Path) -> None:
+    twins = [person("ann.elm", "Annika"), person("ann.fir", "Annika")]
+    others = channel(said(0, mentions=[person("ann.ash", "Robin")]), id="78")
+    read(
+        tmp_path,
+        bread=channel(
+            said(0, "@Annika or @Robin?", mentions=[*twins, person("rob", "Robin")]),
+            said(1, author=twins[0]),
+            said(2, author=twins[1]),
+        ),
+        rye=others,
+    )
+    found = read_exports(tmp_path, SETTINGS)
+
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+
+    assert {"Annika", "Robin"} <= found.unread_authors
+    assert not {"Annika", "Robin"} & found.aliases.keys()
+    text = hidden.filter(pl.col("text").str.contains(" or "))["text"][0]
+    assert text.count("@member-") == 2
+    assert not any(author in text for author in hidden["author"])
+    assert find_real_names(hidden, found.names).is_empty()

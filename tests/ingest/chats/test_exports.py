@@ -1,0 +1,423 @@
+"""Folders of exports: every file ends in the table of sources, and no file costs another."""
+
+import json
+import logging
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import ExportError, WorkspaceError
+from backstory.ingest.chats.export_files import find_exports, list_files
+from backstory.ingest.chats.exports import (
+    RAW_SCHEMA,
+    read_export,
+    read_exports,
+    read_listed_exports,
+    replace_sources,
+)
+from backstory.ingest.chats.file_reading import READERS
+from backstory.settings.inputs import ConversationSettings
+from backstory.storage.tables.contracts import polars_schema, validate
+from backstory.storage.tables.schemas import Quarantine, Sources
+from tests.errors import raises
+
+SETTINGS = ConversationSettings()
+CHAT = "15.01.24, 21:05 - Ann: hello\n"
+AMBIGUOUS = "05/06/24, 21:05 - Ann: hello\n"
+
+
+def write(path: Path, content: str | bytes = CHAT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_conversation_is_the_subfolder_or_the_file(tmp_path: Path) -> None:
+    write(tmp_path / "team" / "january.txt")
+    write(tmp_path / "team" / "february.txt")
+    write(tmp_path / "family.txt")
+
+    messages = read_exports(tmp_path, SETTINGS).messages
+
+    assert messages.select("source", "conversation_id").rows() == [
+        ("family.txt", "family"),
+        ("team/february.txt", "team"),
+        ("team/january.txt", "team"),
+    ]
+
+
+def statuses(folder: Path, settings: ConversationSettings = SETTINGS) -> dict[str, str]:
+    sources = read_exports(folder, settings).sources
+    validate(sources, Sources)
+    return dict(sources.select(pl.col("source").str.strip_prefix("chats/"), "status").iter_rows())
+
+
+def reason_of(folder: Path, source: str, settings: ConversationSettings = SETTINGS) -> str:
+    sources = read_exports(folder, settings).sources
+    reason = sources.row(by_predicate=pl.col("source") == f"chats/{source}", named=True)["reason"]
+    assert isinstance(reason, str)
+    return reason
+
+
+def test_tables_have_their_columns_even_without_rows(tmp_path: Path) -> None:
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.messages.schema == RAW_SCHEMA
+    assert read.quarantine.schema == polars_schema(Quarantine)
+    assert read.sources.schema == polars_schema(Sources)
+    assert read.sources.is_empty()
+
+
+def test_a_file_that_was_read_is_described(tmp_path: Path) -> None:
+    write(
+        tmp_path / "chat.txt",
+        "a title\n" + CHAT + "17.01.24, 21:05 - Ben: grüß dich, wie war die Reise nach Wien?\n",
+    )
+
+    read = read_exports(tmp_path, ConversationSettings(timezone="Europe/Berlin"))
+
+    assert read.sources.rows(named=True) == [
+        {
+            "source": "chats/chat.txt",
+            "folder": "conversations",
+            "status": "read",
+            "format": "whatsapp_text",
+            "reason": "1 line or record could not be read, the first of them 1 (stands before the first message); "
+            "quarantine lists them after a run",
+            "rows": 2,
+            "unread": 1,
+            "first": datetime(2024, 1, 15, 20, 5, tzinfo=UTC),
+            "last": datetime(2024, 1, 17, 20, 5, tzinfo=UTC),
+            "encoding": "utf-8",
+            "date_order": "dmy",
+            "timezone": "Europe/Berlin",
+            "language": "de",
+        }
+    ]
+    validate(read.quarantine, Quarantine)
+
+
+def test_the_language_of_an_export_is_not_that_of_the_phone(tmp_path: Path) -> None:
+    by_app = (
+        "15.01.24, 21:0{} - Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt. Niemand kann sie lesen.\n"
+    )
+    media = "15.01.24, 21:07 - Ann: <Medien ausgeschlossen>\n"
+    said = "15.01.24, 21:08 - Ann: Is anyone at the allotment this afternoon?\n"
+    write(tmp_path / "spoken.txt", "".join(by_app.format(n) for n in range(6)) + media + said)
+    write(tmp_path / "silent.txt", by_app.format(1) + media)
+
+    sources = read_exports(tmp_path, SETTINGS).sources
+
+    assert sources.select("source", "rows", "language").rows() == [
+        ("chats/silent.txt", 2, None),
+        ("chats/spoken.txt", 8, "en"),
+    ]
+
+
+def test_tables_with_zones_of_their_own_state_none(tmp_path: Path) -> None:
+    write(tmp_path / "zoned.csv", "timestamp,author,message\n2024-01-15T21:05:00Z,Ann,hello\n")
+    write(tmp_path / "local.csv", "timestamp,author,message\n2024-01-15T21:05:00,Ann,hello\n")
+
+    sources = read_exports(tmp_path, SETTINGS).sources
+
+    assert sources.select("source", "timezone", "date_order", "encoding").rows() == [
+        ("chats/local.csv", "UTC", None, "utf-8"),
+        ("chats/zoned.csv", None, None, "utf-8"),
+    ]
+
+
+def test_every_file_has_a_status(tmp_path: Path) -> None:
+    write(tmp_path / "chat.txt")
+    write(tmp_path / "ambiguous.txt", AMBIGUOUS)
+    write(tmp_path / "columns.csv", "when,who,what\n2024-01-15,Ann,hello\n")
+    write(tmp_path / "header.csv", "timestamp,author,message\n")
+    write(tmp_path / "damaged.parquet", b"PAR1 and nothing more")
+    write(tmp_path / "lines.jsonl", '{"timestamp": "never", "author": "Ann", "message": "hello"}\n')
+    write(tmp_path / "notes.txt", "shopping list")
+    write(tmp_path / "empty.txt", "\ufeff \n\n")
+    write(tmp_path / "IMG-20240115-WA0001.jpg", b"\xff\xd8")
+    write(tmp_path / "screenshot.png", b"\x89PNG")
+    write(tmp_path / "chat.pdf", b"%PDF-1.7")
+    write(tmp_path / "team" / "_chat.txt")
+    write(tmp_path / "team" / "photo.jpg", b"\xff\xd8")
+    write(tmp_path / "team" / "files" / "plan.pdf", b"%PDF-1.7")
+    write(tmp_path / "pictures" / "photo.jpg", b"\xff\xd8")
+    write(tmp_path / ".hidden.txt")
+    write(tmp_path / ".trash" / "chat.txt")
+    write(tmp_path / "Thumbs.db", b"\xd0\xcf")
+    write(tmp_path / "msgstore.db.crypt15", b"\x01\0\x02")
+
+    assert statuses(tmp_path) == {
+        ".hidden.txt": "ignored",
+        ".trash/": "ignored",
+        "IMG-20240115-WA0001.jpg": "ignored",
+        "Thumbs.db": "ignored",
+        "ambiguous.txt": "set_aside",
+        "chat.pdf": "unsupported",
+        "chat.txt": "read",
+        "columns.csv": "set_aside",
+        "damaged.parquet": "failed",
+        "empty.txt": "empty",
+        "header.csv": "empty",
+        "lines.jsonl": "failed",
+        "msgstore.db.crypt15": "unsupported",
+        "notes.txt": "unsupported",
+        "pictures/photo.jpg": "unsupported",
+        "screenshot.png": "unsupported",
+        "team/_chat.txt": "read",
+        "team/files/plan.pdf": "ignored",
+        "team/photo.jpg": "ignored",
+    }
+    reasons = read_exports(tmp_path, SETTINGS).sources.filter(pl.col("status") != "read")["reason"]
+    assert reasons.null_count() == 0
+
+
+def test_whole_files_that_wait_or_fail_are_line_0_of_the_quarantine(tmp_path: Path) -> None:
+    write(tmp_path / "chat.txt")
+    write(tmp_path / "ambiguous.txt", AMBIGUOUS)
+    write(tmp_path / "damaged.parquet", b"PAR1 and nothing more")
+    write(tmp_path / "empty.txt", "")
+    write(tmp_path / "notes.txt", "shopping list")
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.messages["source"].to_list() == ["chat.txt"]
+    assert read.quarantine.select("source", "line").rows() == [
+        ("ambiguous.txt", 0),
+        ("damaged.parquet", 0),
+        ("notes.txt", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "Bakers_1.json",
+            {"threadName": "Bakers_1", "messages": [{"senderName": "Ann", "timestamp": 1}]},
+            "a Messenger export of end-to-end encrypted chats",
+        ),
+        (
+            "2024-01-01.json",
+            [{"user": "U1", "ts": "1704099690.000100", "text": "hi"}],
+            "a day of a Slack export",
+        ),
+        (
+            "list.json",
+            [{"timestamp": 1, "author": "Ann", "message": "hi"}],
+            "JSON that is not one object per line",
+        ),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_other_json_is_named_with_advice_that_can_work(
+    tmp_path: Path, name: str, content: object, words: str, indent: int | None
+) -> None:
+    write(tmp_path / name, json.dumps(content, indent=indent))
+
+    assert statuses(tmp_path) == {name: "unsupported"}
+    reason = reason_of(tmp_path, name)
+    assert words in reason
+    assert "one object per line" in reason
+    assert "_column" not in reason
+
+
+def test_the_advice_on_json_works(tmp_path: Path) -> None:
+    rows = [{"timestamp": 1704099690, "author": "Ann", "message": "hi"}]
+    write(tmp_path / "list.json", json.dumps(rows))
+    write(tmp_path / "lines.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    assert statuses(tmp_path) == {"list.json": "unsupported", "lines.jsonl": "read"}
+
+
+def test_real_exports_of_other_apps_are_named(shared_data: Path, tmp_path: Path) -> None:
+    exports = shared_data / "exports"
+    files = {
+        "slack.json": exports / "rendered" / "slack" / "general" / "2024-01-01.json",
+    }
+    for name, path in files.items():
+        write(tmp_path / name, path.read_bytes())
+
+    assert set(statuses(tmp_path).values()) == {"unsupported"}
+    assert "Slack" in reason_of(tmp_path, "slack.json")
+
+
+def test_links_that_lead_nowhere_cost_only_themselves(tmp_path: Path) -> None:
+    write(tmp_path / "chat.txt")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing.txt")
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+
+    assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere/": "ignored", "gone.txt": "failed"}
+    assert "it is not a file, or a link to none" in reason_of(tmp_path, "gone.txt")
+    assert find_exports(tmp_path)
+
+
+@pytest.mark.parametrize("size", [1, 100_000])  # read in this process, or in that with limits
+@pytest.mark.parametrize("what", ["link", "folder", "pipe"])
+def test_what_takes_the_place_of_an_export_after_the_check_is_not_opened(
+    what: str, size: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "chats" / "inner" / "chat.txt", CHAT * size)
+    write(tmp_path / "elsewhere" / "chat.txt", CHAT.replace("hello", "secret"))
+    listed = list_files(tmp_path / "chats")
+    if what == "folder":
+        path.parent.rename(tmp_path / "aside")
+        path.parent.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.unlink()
+        os.mkfifo(path) if what == "pipe" else path.symlink_to(tmp_path / "elsewhere" / "chat.txt")
+    read = read_listed_exports(listed, ConversationSettings())
+    assert read.messages.is_empty()
+    assert read.sources["status"].to_list() == ["failed"]
+    assert "it cannot be opened (it is" in read.sources["reason"][0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_files_and_folders_without_permission_fail(tmp_path: Path) -> None:
+    write(tmp_path / "chat.txt")
+    write(tmp_path / "locked.txt").chmod(0)
+    write(tmp_path / "closed" / "chat.txt")
+    (tmp_path / "closed").chmod(0)
+
+    try:
+        assert statuses(tmp_path) == {"chat.txt": "read", "closed/": "failed", "locked.txt": "failed"}
+        assert "make it a file that the user who runs Backstory may read" in reason_of(tmp_path, "locked.txt")
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+
+def test_overrides_answer_for_one_conversation(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "team/one.txt", "team/two.txt"):
+        write(tmp_path / name, AMBIGUOUS)
+    settings = ConversationSettings.model_validate(
+        {
+            "overrides": {
+                "a": {"date_order": "dmy", "timezone": "Europe/Berlin"},
+                "team": {"date_order": "mdy"},
+                "team/two.txt": {"date_order": "dmy"},
+                "gone": {"date_order": "dmy"},
+            }
+        }
+    )
+
+    read = read_exports(tmp_path, settings)
+
+    assert read.sources.select("source", "status", "date_order", "timezone").rows() == [
+        ("chats/a.txt", "read", "dmy", "Europe/Berlin"),
+        ("chats/b.txt", "set_aside", None, None),
+        ("chats/team/one.txt", "read", "mdy", "UTC"),
+        ("chats/team/two.txt", "read", "dmy", "UTC"),
+    ]
+    assert read.messages["timestamp"].dt.month().to_list() == [6, 5, 6]
+    assert read.unused_overrides == (4,)
+
+
+def test_names_in_exports_that_wait_are_known(tmp_path: Path) -> None:
+    write(tmp_path / "chat with Ann.txt", AMBIGUOUS)
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.messages.is_empty()
+    assert read.names.to_list() == ["Ann"]
+
+
+def test_a_legacy_encoding_is_read_and_said(tmp_path: Path) -> None:
+    write(tmp_path / "chat.txt", "15.01.24, 21:05 - Zoë: grüß dich, schöne Grüße\n".encode("cp1252"))
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.messages.select("author", "text").rows() == [("Zoë", "grüß dich, schöne Grüße")]
+    assert read.sources["encoding"].to_list() == ["cp1252"]
+    assert "save it as UTF-8 if names or texts look wrong" in reason_of(tmp_path, "chat.txt")
+
+
+def test_what_is_read_depends_on_bytes_and_the_year_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "chat.txt")
+    write(tmp_path / ".hidden.txt")
+
+    def fingerprints() -> list[str]:
+        return [file.fingerprint for file in find_exports(tmp_path)]
+
+    before = fingerprints()
+    os.utime(path, (0, 0))
+    assert fingerprints() == before
+    os.utime(path, (2_000_000_000, 2_000_000_000))
+    assert fingerprints() != before
+    assert len(before) == 1
+
+
+def test_reasons_name_files_as_their_table_does() -> None:
+    before = pl.Series(["chats/a.txt", "chats/a.txt.txt"])
+
+    reasons = replace_sources(
+        pl.Series(["see chats/a.txt.txt and chats/a.txt", None]),
+        before,
+        pl.Series(["chats/x.txt", "chats/y.txt"]),
+    )
+
+    assert reasons.to_list() == ["see chats/y.txt and chats/x.txt", None]
+
+
+def test_absent_folder_is_an_error(tmp_path: Path) -> None:
+    with raises(WorkspaceError, "absent_folder", path=tmp_path / "chats"):
+        read_exports(tmp_path / "chats", SETTINGS)
+
+
+def test_single_file_that_no_reader_knows_is_an_error(tmp_path: Path) -> None:
+    with raises(ExportError, "unsupported", source="notes.txt"):
+        read_export(write(tmp_path / "notes.txt", "shopping list"), SETTINGS)
+
+
+def test_readers_have_names_of_their_own() -> None:
+    assert len({reader.name for reader in READERS}) == len(READERS)
+
+
+def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
+    table = pl.DataFrame({"timestamp": ["2024-01-15 21:05"], "author": ["Ann"], "message": ["hello"]})
+    contents = {
+        "whatsapp_text": CHAT.encode(),
+        "csv": table.write_csv().encode(),
+        "jsonl": table.write_ndjson().encode(),
+    }
+    for name, content in contents.items():
+        write(tmp_path / f"{name}.txt", content)
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.sources["format"].to_list() == ["csv", "jsonl", "whatsapp_text"]
+    assert read.messages["text"].to_list() == ["hello"] * 3
+
+
+def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "WhatsApp Chat with Ann.txt")
+
+    with caplog.at_level(logging.DEBUG, logger="backstory"):
+        read_exports(tmp_path, SETTINGS)
+
+    assert "sources=1 messages=1 quarantined=0" in caplog.text
+    assert "Ann" not in caplog.text
+
+
+def test_the_recipe_for_other_apps_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "chat-formats.md").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    said = {
+        "senderName": "Zoë",
+        "timestamp": 1_705_352_700_123,
+        "text": "Grüße",
+        "isUnsent": False,
+        "media": [],
+    }
+    chat = {"threadName": "Bakers_1", "messages": [said, said | {"text": "", "media": [{"uri": "a.jpg"}]}]}
+    write(tmp_path / "Bakers_1.json", json.dumps(chat))
+    (tmp_path / "chats").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(recipe, "docs/reference/chat-formats.md", "exec"), {})
+
+    messages = read_exports(tmp_path / "chats", SETTINGS).messages
+    assert messages.select("author", "text").rows() == [("Zoë", "Grüße")]

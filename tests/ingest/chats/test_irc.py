@@ -1,0 +1,177 @@
+"""IRC: what irssi, WeeChat and ZNC log."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.chats.formats.irc import name_conversation
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.text_samples import IRSSI, WEECHAT, ZNC
+
+SETTINGS = ConversationSettings()
+LOGS = {
+    "libera/#bread.log": IRSSI,
+    "irc.libera.#bread.weechatlog": WEECHAT,
+    "libera/#bread/2024-05-01.log": ZNC,
+}
+ONLY_ONE_DAY = {"libera/#bread/2024-05-01.log"}
+
+
+def read(folder: Path, **logs: str) -> pl.DataFrame:
+    for name, log in logs.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(log, encoding="utf-8")
+    return read_exports(folder, SETTINGS).messages
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_read_whatever_program_wrote_it(name: str, tmp_path: Path) -> None:
+    rows = read(tmp_path, **{name: LOGS[name]})
+
+    assert set(rows["conversation_id"]) == {"libera/#bread"}
+    said = rows.filter(kind="message").select("author", "text").rows()
+    night = [] if name in ONLY_ONE_DAY else [("ben", "good night")]
+    assert said == [
+        ("ann", "@ben: shall we bake rye?"),
+        ("ben", "/me nods"),
+        ("ann", "back soon"),
+        ("ann", "the oven is free"),
+        *night,
+    ]
+    assert rows.filter(kind="system")["text"].to_list() == [
+        "ann joined",
+        "ann is now known as ann_away",
+        "ann_away removed cleo",
+        "ann_away changed a mode",
+        "a note of the program",
+        "ben changed the topic: rye",
+        "ben left",
+    ]
+    assert rows.filter(kind="system")["author"].null_count() == 7
+    last = rows.filter(kind="message")["timestamp"][-1]
+    assert last == (
+        datetime(2024, 5, 1, 10, 8, tzinfo=UTC) if not night else datetime(2024, 5, 2, 0, 1, tzinfo=UTC)
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("libera/#bread/2024-05-01.log", "libera/#bread"),
+        ("libera/#bread_20240501.log", "libera/#bread"),
+        ("libera/#bread.log", "libera/#bread"),
+        ("#bread.log", "#bread"),
+        ("irc.libera.#bread.weechatlog", "libera/#bread"),
+        ("logs/irc.libera.#bread.weechatlog", "libera/#bread"),
+        ("bakers/from-ann.log", "bakers"),
+        ("bread-2024-05-01.log", "bread"),
+        ("2024-05-01.log", "2024-05-01"),
+    ],
+)
+def test_a_log_is_of_the_channel_that_its_path_names(source: str, name: str) -> None:
+    assert name_conversation(source) == name
+
+
+def test_the_clock_of_a_log_is_that_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "#bread.log").write_text(IRSSI, encoding="utf-8")
+    rows = read_exports(tmp_path, ConversationSettings(timezone="Europe/Berlin")).messages
+    assert rows["timestamp"][0] == datetime(2024, 5, 1, 8, 0, tzinfo=UTC)
+
+
+def test_days_of_a_channel_are_one_conversation_and_a_grown_log_keeps_its_ids(tmp_path: Path) -> None:
+    before = assign_message_ids(read(tmp_path, **{"libera/#bread/2024-05-01.log": ZNC}))
+    more = {
+        "libera/#bread/2024-05-01.log": ZNC + "[23:00:00] <dora> and I?\n",
+        "libera/#bread/2024-05-02.log": "[00:00:01] <dora> good morning\n",
+    }
+    after = assign_message_ids(read(tmp_path, **more))
+    assert set(after["conversation_id"]) == {"libera/#bread"}
+    assert set(before["message_id"]) < set(after["message_id"])
+    assert len(after) == len(before) + 2
+
+
+def test_logs_of_two_members_in_two_programs_and_zones_merge_without_duplicates(tmp_path: Path) -> None:
+    lines = [(minute, "ann" if minute % 2 else "ben", f"loaf number {minute} is in") for minute in range(20)]
+    first = "--- Log opened Wed May 01 09:00:00 2024\n" + "".join(
+        f"10:{minute:02} <{nick}> {text}\n" for minute, nick, text in lines
+    )
+    second = "".join(
+        f"2024-05-01 15:{minute:02}:07\t{nick}\t{text}\n"
+        for minute, nick, text in [*lines, (30, "ben", "and one more")]
+    )
+    rows = assign_message_ids(
+        read(tmp_path, **{"libera/#bread.log": first, "irc.oftc.#loaves.weechatlog": second})
+    )
+    assert len(rows) == 21
+    assert rows["conversation_id"].n_unique() == 1
+    assert rows["timestamp"].dt.hour().unique().to_list() == [10]
+
+
+def test_a_nick_that_somebody_left_can_be_taken_by_another(tmp_path: Path) -> None:
+    log = (
+        "[10:00:00] *** ann is now known as guest\n[10:01:00] <guest> one\n[10:02:00] *** Quits: guest (g@h) ()\n"
+        "[10:03:00] <guest> two\n[10:04:00] *** ben is now known as guest\n[10:05:00] <guest> three\n"
+    )
+    rows = read(tmp_path, **{"2024-05-01.log": log})
+    assert rows.filter(kind="message")["author"].to_list() == ["ann", "guest", "ben"]
+
+
+def test_a_log_without_a_day_waits_for_its_name(tmp_path: Path) -> None:
+    (tmp_path / "bread.log").write_text(ZNC, encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.sources["status"].to_list() == ["set_aside"]
+    assert "2024-05-01.log" in found.sources["reason"][0]
+    assert {"ann", "ann_away", "ben", "cleo"} <= found.unread_authors
+
+    (tmp_path / "bread.log").rename(tmp_path / "bread-2024-05-01.log")
+    assert read_exports(tmp_path, SETTINGS).sources["rows"].to_list() == [11]
+
+
+def test_lines_after_a_day_that_cannot_be_read_are_in_quarantine(tmp_path: Path) -> None:
+    log = IRSSI.replace("Thu May 02 2024", "Do Maj 02 2024") + "not a line of irssi\n"
+    (tmp_path / "#bread.log").write_text(log, encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    reasons = found.quarantine["reason"].to_list()
+    assert len(reasons) == 3
+    assert "not in English" in reasons[0]
+    assert reasons[2].endswith("irssi writes no such line")
+    assert found.messages["text"].to_list()[-1] == "ben changed the topic: rye"
+
+
+def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_path: Path) -> None:
+    log = b"[10:00:00] <ann> Br\xc3\xb6tchen\n[10:01:00] <ben> Br\xf6tchen\n[10:02:00] <ben> " + b"x" * (
+        2 << 20
+    )
+    (tmp_path / "2024-05-01.log").write_bytes(log + b"\n[10:03:00] <ann> end\n")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["Brötchen", "Brötchen", "end"]
+    assert found.quarantine["reason"].to_list() == ["line 3: it is longer than 1 MiB"]
+
+
+def test_the_escape_sequences_of_japanese_logs_are_read(tmp_path: Path) -> None:
+    lines = [text.encode("iso2022_jp") for text in ("[10:00:00] <ann> パンを焼く", "[10:01:00] <駅> はい")]
+    (tmp_path / "2024-05-01.log").write_bytes(b"\n".join([*lines, "[10:02:00] <ann> Grüße".encode()]))
+    rows = read_exports(tmp_path, SETTINGS).messages
+    assert rows["text"].to_list() == ["パンを焼く", "はい", "Grüße"]
+    assert rows["author"].to_list() == ["ann", "駅", "ann"]
+
+
+def test_no_nick_or_address_is_left_in_the_tables(tmp_path: Path) -> None:
+    for name, log in LOGS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(log, encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+    texts = " ".join(hidden["text"].drop_nulls())
+    assert not any(name in texts for name in ("ann", "ben", "cleo", "host.example"))
+    assert find_real_names(hidden, found.names).is_empty()

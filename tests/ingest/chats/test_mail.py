@@ -1,0 +1,372 @@
+"""E-mail: mailboxes and single mails."""
+
+import io
+import mailbox
+import os
+import tracemalloc
+import zipfile
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from pathlib import Path
+from typing import IO, cast
+
+import polars as pl
+import pytest
+
+from backstory.ingest.chats.export_files import find_exports
+from backstory.ingest.chats.export_parts import folder_parts
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.chats.file_reading import read_folder
+from backstory.ingest.chats.formats.mail_html import read_html
+from backstory.ingest.chats.formats.mail_text import cut_quotes
+from backstory.ingest.chats.formats.mbox_stream import split_mailbox
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.operations.inspection.preview import preview_run
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.text_samples import MAIL, MAILBOX
+
+SETTINGS = ConversationSettings()
+BEGINNING = "From x@example.org Wed May 01 10:00:00 2024\n"
+
+
+def read(folder: Path, **mailboxes: str | bytes) -> pl.DataFrame:
+    for name, content in mailboxes.items():
+        (folder / f"{name}.mbox").write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_exports(folder, SETTINGS).messages
+
+
+def mail(number: int, text: str = "hello", **headers: str) -> str:
+    """Give a mail of a mailbox."""
+    fields = {
+        "From": "Ann Oak <ann@example.org>",
+        "Date": f"Wed, 01 May 2024 10:{number:02}:00 +0000",
+        "Subject": "Bread",
+        "Message-ID": f"<{number}@example.org>",
+    } | {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\n" for name, value in fields.items() if value)
+    return f"{BEGINNING}{lines}\n{text}\n\n"
+
+
+def test_a_mail_is_a_message(tmp_path: Path) -> None:
+    rows = assign_message_ids(read(tmp_path, inbox=MAILBOX))
+    assert rows.select("conversation_id", "timestamp", "author", "text", "kind").rows() == [
+        ("inbox", datetime(2024, 5, 1, 8, tzinfo=UTC), "ann@example.org",
+         "Brot\n\nShall we bake?\n\nFrom now on only rye.", "message"),
+        ("inbox", datetime(2024, 5, 1, 9, tzinfo=UTC), "ben@example.org", "Yes & soon", "media"),
+        ("bakers.lists.example.org", datetime(2024, 5, 1, 10, tzinfo=UTC), "cleo@example.org", "Not me.", "message"),
+    ]  # fmt: skip
+    assert rows["reply_to"].to_list() == [None, rows["message_id"][0], None]
+
+
+def test_a_single_mail_and_an_archive_are_read_alike(tmp_path: Path) -> None:
+    (tmp_path / "bread.eml").write_text(MAIL, encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "takeout.zip", "w") as archive:
+        archive.writestr("Takeout/Mail/All mail.mbox", MAILBOX)
+    rows = read_exports(tmp_path, SETTINGS).messages
+    assert rows["conversation_id"].to_list() == ["bread", "takeout", "takeout", "bakers.lists.example.org"]
+    assert rows["text"][0] == rows["text"][1]
+
+
+def keep(folder: Path, count: int = 2) -> mailbox.Maildir:
+    """Keep mails in a Maildir as programs do: seen ones in ``cur``, others in ``new``."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    kept = mailbox.Maildir(folder)
+    for number in range(count):
+        message = mailbox.MaildirMessage(mail(number).partition("\n")[2].encode())
+        message.set_subdir("cur" if number % 2 else "new")
+        kept.add(message)
+    return kept
+
+
+def test_a_maildir_is_read_as_the_mailbox_that_it_is(tmp_path: Path) -> None:
+    keep(tmp_path / "chats" / "inbox")
+    (tmp_path / "chats" / "inbox" / "dovecot.index").write_bytes(b"x")
+    keep(tmp_path / "chats" / "inbox" / ".Spam")
+    keep(tmp_path / "chats" / "inbox" / "Sent", 1)
+    (tmp_path / "chats" / "inbox" / "cur" / ".hidden").write_text("x", encoding="utf-8")
+    (tmp_path / "chats" / "inbox" / "tmp" / "1").write_text("Fro", encoding="utf-8")
+    found = read_exports(tmp_path / "chats", SETTINGS)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/inbox/": "read",
+        "chats/inbox/Sent/": "read",
+        "chats/inbox/.Spam/": "ignored",
+        "chats/inbox/dovecot.index": "ignored",
+        "chats/inbox/cur/.hidden": "ignored",
+        "chats/inbox/tmp/1": "ignored",
+    }
+    assert sorted(found.messages["conversation_id"]) == ["inbox", "inbox", "inbox/Sent"]
+
+    boxed = tmp_path / "boxed"
+    boxed.mkdir()
+    kept = assign_message_ids(found.messages.filter(conversation_id="inbox"))
+    as_mbox = assign_message_ids(read(boxed, inbox=mail(0) + mail(1)))
+    assert set(kept["message_id"]) == set(as_mbox["message_id"])
+
+
+def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
+    kept = keep(tmp_path / "inbox")
+    before = find_exports(tmp_path)
+    assert find_exports(tmp_path) == before
+    [key, other] = kept.keys()
+    kept.discard(key)
+    (tmp_path / "inbox" / "new" / "broken").write_bytes(b"From: a@example.org\n\ntext")
+    assert find_exports(tmp_path) != before
+    found = read_exports(tmp_path, SETTINGS)
+    assert (len(found.messages), found.sources["status"].to_list()) == (1, ["read"])
+    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no date that can be read"]
+    kept.discard(other)
+    (tmp_path / "inbox" / "new" / "broken").unlink()
+    assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["empty"]
+
+
+def test_a_mail_that_goes_while_its_folder_is_read_costs_only_itself(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    parts = folder_parts(tmp_path / "inbox", "inbox/", tmp_path.resolve())
+    (tmp_path / "inbox" / parts.names[0]).unlink()
+    read = read_folder(parts, SETTINGS)
+    assert (read.rows, read.status) == (1, "read")
+    assert "moved or removed while the folder was read" in read.unread["reason"][0]
+
+
+def test_a_mail_that_a_link_replaces_costs_only_itself(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    (tmp_path / "secret").write_text(mail(7), encoding="utf-8")
+    parts = folder_parts(tmp_path / "inbox", "inbox/", (tmp_path / "inbox").resolve())
+    (tmp_path / "inbox" / parts.names[0]).unlink()
+    (tmp_path / "inbox" / parts.names[0]).symlink_to(tmp_path / "secret")
+    read = read_folder(parts, SETTINGS)
+    assert (read.rows, read.status) == (1, "read")
+    reason = f"{parts.names[0]}: it cannot be opened (it is a link that leaves the folder); permit it, or remove it"
+    assert read.unread["reason"].to_list() == [reason]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_mail_without_permission_costs_only_itself_and_hides_no_change(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox", 3)
+    locked, other, _ = (path for name in ("new", "cur") for path in (tmp_path / "inbox" / name).iterdir())
+    locked.chmod(0)
+    found = read_exports(tmp_path, SETTINGS)
+    assert (len(found.messages), found.sources["status"].to_list()) == (2, ["read"])
+    before = find_exports(tmp_path)
+    other.unlink()
+    assert find_exports(tmp_path) != before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_mails_that_cannot_be_listed_fail_and_other_files_are_read(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    (tmp_path / "more.mbox").write_text(mail(7), encoding="utf-8")
+    (tmp_path / "closed.zip").mkdir(mode=0)
+    (tmp_path / "inbox" / "cur").chmod(0)
+    try:
+        found = read_exports(tmp_path, SETTINGS)
+    finally:
+        (tmp_path / "inbox" / "cur").chmod(0o700)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/closed.zip/": "failed",
+        "chats/inbox/": "failed",
+        "chats/more.mbox": "read",
+    }
+
+
+def test_chats_beside_the_mails_of_a_maildir_are_read_and_what_lies_among_them_is_said(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "chats"
+    keep(folder)
+    (folder / "box.mbox").write_text(mail(7), encoding="utf-8")
+    (folder / "maildirfolder").touch()
+    (folder / "cur" / "linked").symlink_to(folder / "box.mbox")
+    (folder / "new" / "inner").mkdir()
+    found = read_exports(folder, SETTINGS)
+    assert dict(found.sources.select("source", "status").iter_rows()) == {
+        "chats/": "read",
+        "chats/box.mbox": "read",
+        "chats/cur/linked": "failed",
+        "chats/maildirfolder": "ignored",
+        "chats/new/inner/": "failed",
+    }
+    assert len(found.messages) == 3
+
+
+def test_a_maildir_is_one_chat_to_the_check(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    preview = preview_run([tmp_path])
+    assert [(row["source"].removeprefix(f"{tmp_path}/"), row["rows"]) for row in preview.files] == [
+        ("inbox/", 2)
+    ]
+
+
+def test_a_mail_in_a_maildir_of_a_workspace_stands_for_it_to_the_check(workspace: Workspace) -> None:
+    keep(workspace.chats_dir / "inbox")
+    keep(workspace.chats_dir / "inbox" / "Sent", 1)
+    for part in ("", "/cur", f"/cur/{next((workspace.chats_dir / 'inbox' / 'cur').iterdir()).name}"):
+        preview = preview_run([Path(f"{workspace.chats_dir}/inbox{part}")])
+        expected = {"chats/inbox/": 2} | ({} if part else {"chats/inbox/Sent/": 1})
+        assert {row["source"]: row["rows"] for row in preview.files} == expected
+        assert not preview.problems
+
+
+def test_a_mail_of_a_list_in_two_mailboxes_is_one_message(tmp_path: Path) -> None:
+    listed = mail(1, List_Id="Bakers <bakers.example.org>")
+    rows = assign_message_ids(read(tmp_path, ann=listed + mail(2), ben=mail(3) + listed))
+    assert sorted(rows["conversation_id"]) == ["ann", "bakers.example.org", "ben"]
+
+
+def test_ids_do_not_depend_on_the_place_in_the_mailbox(tmp_path: Path) -> None:
+    before = assign_message_ids(read(tmp_path, inbox=mail(1) + mail(2)))
+    after = assign_message_ids(read(tmp_path, inbox=mail(3) + mail(2) + mail(0) + mail(1)))
+    assert set(before["message_id"]) < set(after["message_id"])
+    assert len(after) == 4
+
+
+def test_encodings_of_headers_and_texts(tmp_path: Path) -> None:
+    made = EmailMessage()
+    made["From"], made["Date"] = "Zoë Ørn <zoe@example.org>", "Wed, 01 May 2024 10:00:00 +0000"
+    made["Subject"] = "Brötchen"
+    made.set_content("Grüße\n", charset="iso-8859-1", cte="base64")
+    head = b"From: \xd6ak <o@example.org>\nDate: Wed, 01 May 2024 11:00:00 -0000\nSubject: =?x-none?q?a?=\n"
+    raw = head + b"\nGr\xfc\xdfe\n"
+    beginning = BEGINNING.encode()
+    found_in = beginning + made.as_bytes() + b"\n" + beginning + raw + b"\n"
+    rows = read(
+        tmp_path, inbox=found_in + mail(1, From="ann at example.org (Ann Oak)", Message_ID="").encode()
+    )
+    assert rows["text"].to_list() == ["Brötchen\n\nGrüße", "a\n\nGrüße", "Bread\n\nhello"]
+    assert rows["author"].to_list() == ["zoe@example.org", "o@example.org", "ann@example.org"]
+
+
+@pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii"])
+def test_japanese_mails_that_do_not_state_their_encoding_are_read(stated: str, tmp_path: Path) -> None:
+    content = mail(1, "パンを焼く", Subject="朝", Content_Type=stated).encode("iso2022_jp")
+    assert read(tmp_path, inbox=content)["text"].to_list() == ["朝\n\nパンを焼く"]
+
+
+@pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii", "text/plain; charset=iso-2022-jp"])
+def test_a_letter_that_iso_2022_jp_does_not_know_costs_only_itself(stated: str, tmp_path: Path) -> None:
+    content = mail(1, "パン ## を焼く", Subject="朝 ##", Content_Type=stated).encode("iso2022_jp")
+    content = content.replace(b"##", b"\x1b$B-!\x1b(B")  # a circled digit, as programs on Windows write it
+    assert read(tmp_path, inbox=content)["text"].to_list() == ["朝 \ufffd\n\nパン \ufffd を焼く"]
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "> old\n> older",
+        "On Wed, 1 May 2024 at 10:00, Ann Oak <ann@example.org> wrote:\n> old",
+        "On Wed, 1 May 2024 at 10:00, Ann Oak\n<ann@example.org> wrote:\n\n> old",
+        "Am 01.05.24 um 10:00 schrieb Ann Oak:\n> old",
+        "Le mer. 1 mai 2024 à 10:00, Ann Oak <ann@example.org> a écrit :\n> old",
+        "El mié, 1 may 2024 a las 10:00, Ann Oak (<ann@example.org>) escribió:\n> old",
+        "2024年5月1日(水) 10:00 Ann Oak <ann@example.org>:\n> old",
+        "-----Original Message-----\nFrom: Ann Oak\nold",
+        "-----Ursprüngliche Nachricht-----\nold",
+        f"{'_' * 32}\nFrom: Ann Oak <ann@example.org>\nSent: Wednesday, May 1, 2024 10:00\nTo: Ben\nSubject: a\n\nold",
+        "Von: Ann Oak <ann@example.org>\nGesendet: Mittwoch, 1. Mai 2024 10:00\nAn: Ben\nBetreff: a\n\nold",
+        "-- \nAnn Oak\n+44 7700 900123",
+        "_______________________________________________\nBakers mailing list\nbakers@example.org\nhttps://example.org/",
+        "---------- Forwarded message ---------\nFrom: Ann\nold",
+    ],
+)
+def test_what_others_wrote_is_cut(quoted: str) -> None:
+    assert cut_quotes(f"Yes.\n\nMy list: rye, 10:30\n\n{quoted}\n") == "Yes.\n\nMy list: rye, 10:30"
+
+
+def test_answers_between_quotes_stay() -> None:
+    text = "On 1 May 2024 Ann wrote:\n> first?\nyes\n> second?\nno\n"
+    assert cut_quotes(text) == "yes\nno"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Three things I wrote:\n\n- one\n- two",
+        "Name: rye\nPrice: 3\nWeight: 500 g",
+        "a -- b",
+        "see below:\n\n----\n\nmore",
+    ],
+)
+def test_what_only_looks_like_a_quote_stays(text: str) -> None:
+    assert cut_quotes(text) == text
+
+
+def test_html_becomes_text_without_its_quotes() -> None:
+    page = (
+        "<html><head><title>t</title><style>p {}</style></head><body><p>One<br>two &lt;3</p><ul><li>a</li></ul>"
+        "<blockquote>old<blockquote>older</blockquote>old</blockquote><div>end</div>"
+        '<div id="divRplyFwdMsg">From: x</div><p>old</p></body></html>'
+    )
+    assert read_html(page) == "One\ntwo <3\n\na\n\nend"
+
+
+def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:
+    bad = (
+        mail(1, Date="soon")
+        + mail(2, From="")
+        + mail(3, "", Subject="")
+        + mail(4, Date="Wed, 01 May 99999 10:00 +0000")
+    )
+    read(tmp_path, inbox=bad + mail(5))
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["Bread\n\nhello"]
+    assert found.quarantine["line"].to_list() == [1, 2, 3, 4]
+
+
+def test_a_text_beyond_the_limit_is_said_and_not_cut(tmp_path: Path) -> None:
+    long = mail(1, "rye\n" * (1 << 20) + "and wheat")
+    (tmp_path / "inbox.mbox").write_text(long + mail(2), encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["Bread\n\nhello"]
+    assert found.quarantine["reason"].to_list() == ["its text has more than 4 MiB"]
+
+
+def test_a_mail_that_quotes_a_chat_is_no_chat(tmp_path: Path) -> None:
+    rows = read(tmp_path, inbox=mail(1, "13.02.24, 10:00 - Ann: hello\n13.02.24, 10:01 - Ben: hi"))
+    assert len(rows) == 1
+
+
+def test_no_address_or_name_is_left_in_the_tables(tmp_path: Path) -> None:
+    read(
+        tmp_path, inbox=MAILBOX + mail(7, "Cleo Elm, Ben Ash and cleo@example.org, write to ann@example.org")
+    )
+    found = read_exports(tmp_path, SETTINGS)
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+    assert not hidden["text"].str.contains("Cleo|Ben|example.org").any()
+    assert not hidden["author"].str.contains("example").any()
+    assert find_real_names(hidden, found.names).is_empty()
+
+
+class _Endless(io.RawIOBase):
+    """A mailbox of many mails that is never held as a whole."""
+
+    def __init__(self, mails: int) -> None:
+        super().__init__()
+        self._mails = (mail(number % 60, "x" * 20_000).encode() for number in range(mails))
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(cast("bytearray", buffer))
+        if not self._rest:
+            self._rest = next(self._mails, b"")
+        part, self._rest = self._rest[: len(target)], self._rest[len(target) :]
+        target[: len(part)] = part
+        return len(part)
+
+
+def test_memory_does_not_grow_with_the_mailbox() -> None:
+    peaks = []
+    for mails in (50, 1_000):
+        tracemalloc.start()
+        count = sum(1 for _ in split_mailbox(cast("IO[bytes]", io.BufferedReader(_Endless(mails)))))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert count == mails
+    assert peaks[1] < 2 * peaks[0] < 2_000_000

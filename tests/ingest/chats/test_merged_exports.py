@@ -1,0 +1,362 @@
+"""Several exports of one conversation: recognized, brought into the same terms, and kept once."""
+
+import random
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.chats.merging.merged_exports import merge_exports
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.settings.inputs import ConversationSettings
+from tests.raw_messages import raw_messages
+
+START = datetime(2024, 3, 4, 8, tzinfo=UTC)
+WORDS = (
+    "garden", "bread", "train", "frost", "moth", "lamp", "river", "stone", "cloud", "letter", "window", "apple",
+    "candle", "drawer", "engine", "ferry",
+)  # fmt: skip
+PEOPLE = ("Ann Miller", "Ben Okri", "Cleo Marsh")
+
+
+@dataclass(frozen=True)
+class Message:
+    moment: datetime
+    author: str | None
+    text: str | None
+    kind: str = "message"
+
+
+@dataclass(frozen=True)
+class Phone:
+    """How one phone exports a conversation.
+
+    Attributes:
+        source: The file.
+        offset: Minutes that its clock is ahead.
+        has_seconds: Whether its clock shows them.
+        delay: Most seconds until it received what others sent.
+        names: Other names of people in its contacts.
+        first: Share of the conversation that was before its owner joined.
+        last: Share of the conversation that was before it was exported.
+        lost: Share of messages that it does not hold.
+        media: What stands for media; lines of the app are in its language, too.
+    """
+
+    source: str
+    offset: int = 0
+    has_seconds: bool = True
+    delay: int = 0
+    names: tuple[tuple[str, str], ...] = ()
+    first: float = 0.0
+    last: float = 1.0
+    lost: float = 0.0
+    language: str = "en"
+
+    def export(self, conversation: list[Message], seed: int = 0) -> pl.DataFrame:
+        rng = random.Random(f"{seed} {self.source}")
+        names = dict(self.names)
+        begin, end = round(self.first * len(conversation)), round(self.last * len(conversation))
+        rows = []
+        for message in conversation[begin:end]:
+            if rng.random() < self.lost:
+                continue
+            moment = message.moment + timedelta(minutes=self.offset, seconds=rng.randint(0, self.delay))
+            if not self.has_seconds:
+                moment = moment.replace(second=0)
+            author = None if message.author is None else names.get(message.author, message.author)
+            text = f"{message.text} ({self.language})" if message.kind == "system" else message.text
+            rows.append((moment, author, text, message.kind))
+        rows.sort(key=lambda row: row[0])
+        stem = self.source.rpartition("/")[0] or self.source.removesuffix(".txt")
+        return raw_messages(
+            (stem, moment, place, author, text, kind, self.source)
+            for place, (moment, author, text, kind) in enumerate(rows)
+        )
+
+
+def talk(messages: int, seed: int = 0, *, gap: int = 40) -> list[Message]:
+    """Make up a conversation with long and short texts, some of them twice, media and lines of the app."""
+    rng = random.Random(seed)
+    moment = START
+    conversation = []
+    for number in range(messages):
+        moment += timedelta(seconds=rng.randint(1, gap * 60))
+        author = rng.choice(PEOPLE)
+        kind = rng.choices(["long", "short", "media", "system"], [6, 3, 1, 0.5])[0]
+        if kind == "long":
+            text = f"{' '.join(rng.choices(WORDS, k=rng.randint(3, 9)))} {seed} {number}"
+            conversation.append(Message(moment, author, text))
+        elif kind == "short":
+            conversation.append(Message(moment, author, rng.choice(["ok", "yes", "haha", "no"])))
+        elif kind == "media":
+            conversation.append(Message(moment, author, None, "media"))
+        else:
+            conversation.append(Message(moment, None, f"{author} changed the subject"))
+            conversation[-1] = replace(conversation[-1], kind="system")
+    return conversation
+
+
+def merged(*frames: pl.DataFrame) -> pl.DataFrame:
+    return assign_message_ids(merge_exports(pl.concat(frames)).messages)
+
+
+A = Phone("family.txt")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Phone("other.txt"),
+        Phone("other.txt", has_seconds=False),
+        Phone("other.txt", offset=360, language="de"),
+        Phone("other.txt", offset=-345, has_seconds=False, delay=60),
+        Phone("other.txt", names=(("Ann Miller", "Mum"), ("Ben Okri", "+49 151 2345678"))),
+    ],
+    ids=["same", "minutes", "six hours ahead", "Nepal, late", "other contacts"],
+)
+def test_what_two_phones_hold_is_kept_once(other: Phone) -> None:
+    conversation = talk(120)
+
+    alone, both = merged(A.export(conversation)), merged(A.export(conversation), other.export(conversation))
+
+    assert both["message_id"].to_list() == alone["message_id"].to_list()
+    assert set(both["conversation_id"]) == {"family"}
+
+
+def test_what_only_one_phone_holds_is_in_the_terms_of_the_leading_one() -> None:
+    conversation = talk(200)
+    early = replace(A, last=0.6)
+    late = Phone("other.txt", offset=60, first=0.3, names=(("Ann Miller", "Mum"),), language="de")
+
+    both = merged(early.export(conversation), late.export(conversation))
+
+    texts = both.filter(pl.col("kind") != "system").select("timestamp", "author", "text", "kind").rows()
+    assert texts == [
+        (message.moment, message.author, message.text, message.kind)
+        for message in conversation
+        if message.kind != "system"
+    ]
+    assert len(both) == len(conversation)
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.integers(120, 180),
+    offset=st.integers(-48, 48).map(lambda quarters: 15 * quarters),
+    has_seconds=st.booleans(),
+    delay=st.sampled_from([0, 20, 100]),
+    first=st.sampled_from([0.0, 0.2, 0.4]),
+    last=st.sampled_from([0.7, 1.0]),
+    lost=st.sampled_from([0.0, 0.05]),
+    renamed=st.booleans(),
+)
+def test_two_phones_give_the_conversation(
+    seed: int,
+    size: int,
+    offset: int,
+    has_seconds: bool,
+    delay: int,
+    first: float,
+    last: float,
+    lost: float,
+    renamed: bool,
+) -> None:
+    conversation = talk(size, seed)
+    names = (("Ann Miller", "Mum"), ("Cleo Marsh", "Cleo work")) if renamed else ()
+    one = replace(A, last=last, lost=lost)
+    two = Phone("other.txt", offset, has_seconds, delay, names, first, 1.0, lost, "de")
+    frames = [one.export(conversation, seed), two.export(conversation, seed)]
+
+    both = merged(*frames)
+
+    # Every message that a phone holds is there, and none twice.
+    long_texts = [message.text for message in conversation if message.text and len(message.text) > 20]
+    held = set(pl.concat(frames)["text"].drop_nulls())
+    written = both.filter(kind="message")
+    assert sorted(text for text in written["text"] if len(text) > 20) == sorted(set(long_texts) & held)
+    assert set(both["conversation_id"]) == {"family"}
+    assert set(both["author"].drop_nulls()) <= set(PEOPLE)
+    assert both["message_id"].is_unique().all()
+    if not lost:
+        assert both.group_by("kind").len().sort("kind").rows() == [
+            (kind, sum(message.kind == kind for message in conversation))
+            for kind in sorted({message.kind for message in conversation})
+        ]
+    assert merged(*reversed(frames)).equals(both)
+
+
+@given(seed=st.integers(0, 1000), size=st.integers(30, 80))
+@settings(max_examples=30)
+def test_different_conversations_stay_apart(seed: int, size: int) -> None:
+    frames = [
+        A.export(talk(size, seed)),
+        Phone("other.txt").export(talk(size, seed + 5000)),
+    ]
+
+    assert merge_exports(pl.concat(frames)).messages.equals(pl.concat(frames))
+
+
+def test_posts_that_are_sent_to_two_groups_do_not_make_them_one() -> None:
+    posts = [message for message in talk(40, 1, gap=600) if message.kind == "message"]
+    groups = [
+        sorted([*posts, *talk(300, seed, gap=60)], key=lambda message: message.moment) for seed in (2, 3)
+    ]
+    frames = [A.export(groups[0]), Phone("other.txt").export(groups[1])]
+
+    assert merge_exports(pl.concat(frames)).merges == ()
+
+
+def test_few_shared_texts_do_not_join_files_of_different_names() -> None:
+    conversation = [
+        message for message in talk(40) if message.kind == "message" and len(message.text or "") > 8
+    ][:9]
+    frames = [A.export(conversation), Phone("other.txt", has_seconds=False).export(conversation)]
+
+    assert merge_exports(pl.concat(frames)).merges == ()
+
+
+def test_copies_by_name_need_few_texts_and_lose_their_number() -> None:
+    conversation = talk(12)
+    whole, part = Phone("family (1).txt"), replace(A, last=0.8)
+
+    both = merge_exports(pl.concat([whole.export(conversation), part.export(conversation)]))
+
+    assert set(both.messages["conversation_id"]) == {"family"}
+    assert [(merge.source, merge.into) for merge in both.merges] == [("family (1).txt", "family.txt")]
+    assert len(assign_message_ids(both.messages)) == len(conversation)
+
+
+def test_chats_of_two_people_of_one_name_stay_apart() -> None:
+    frames = [A.export(talk(40, 1)), Phone("family (1).txt").export(talk(40, 2))]
+
+    assert set(merge_exports(pl.concat(frames)).messages["conversation_id"]) == {"family", "family (1)"}
+
+
+def test_a_tiny_copy_is_recognized_by_equal_messages() -> None:
+    conversation = [Message(START, "Ann Miller", "hi"), Message(START, "Ben Okri", "yo")]
+    frames = [A.export(conversation), Phone("family (1).txt").export(conversation)]
+
+    assert len(assign_message_ids(merge_exports(pl.concat(frames)).messages)) == 2
+
+
+def test_months_of_a_subfolder_are_left_as_they_are() -> None:
+    conversation = talk(100)
+    frames = [
+        Phone("team/january.txt", last=0.5).export(conversation),
+        Phone("team/february.txt", first=0.5).export(conversation),
+    ]
+
+    assert merge_exports(pl.concat(frames)).merges == ()
+    assert len(merged(*frames)) == len(conversation)
+
+
+def test_a_subfolder_leads_and_takes_its_other_files_along() -> None:
+    conversation = talk(150)
+    frames = [
+        Phone("alone.txt", offset=120).export(conversation),
+        Phone("team/early.txt", last=0.5).export(conversation),
+        Phone("team/late.txt", first=0.5).export(conversation),
+    ]
+
+    both = merged(*frames)
+
+    assert set(both["conversation_id"]) == {"team"}
+    assert both["timestamp"].to_list() == [message.moment for message in conversation]
+
+
+def test_three_phones_in_any_order_give_the_same() -> None:
+    conversation = talk(240)
+    frames = [
+        Phone("a.txt", last=0.5).export(conversation),
+        Phone("b.txt", offset=60, first=0.5).export(conversation),
+        Phone("c.txt", offset=-60, first=0.25, last=0.75).export(conversation),
+    ]
+
+    both = merged(*frames)
+
+    assert set(both["conversation_id"]) == {"a"}
+    assert len(both) == len(conversation)
+    for order in ((2, 1, 0), (1, 2, 0)):
+        assert merged(*(frames[place] for place in order)).equals(both)
+
+
+@pytest.mark.parametrize("name", ["whole.txt", "another.txt"])
+def test_an_export_that_shares_little_with_each_of_two_files_joins_both(name: str) -> None:
+    """Each file of the subfolder shares six texts with the other export, and ten are needed."""
+    conversation = [Message(m.moment, m.author, f"{m.text} {n}") for n, m in enumerate(talk(12))]
+    first, second = Phone("trip/a.txt", last=0.5), Phone("trip/b.txt", first=0.25)
+    other = Phone(name, first=0.0)
+
+    both = merged(*(phone.export(conversation) for phone in (first, second, other)))
+
+    assert set(both["conversation_id"]) == {"trip"}
+    assert len(both) == len(conversation)
+
+
+def test_a_change_of_the_clock_on_one_side_is_followed() -> None:
+    conversation = talk(200, gap=120)
+    change = conversation[100].moment
+    other = Phone("other.txt").export(conversation)
+    shifted = other.with_columns(
+        pl.when(pl.col("timestamp") < change)
+        .then(pl.col("timestamp").dt.offset_by("5h"))
+        .otherwise(pl.col("timestamp").dt.offset_by("6h"))
+    )
+
+    both = merged(A.export(conversation), shifted)
+
+    assert len(both) == len(conversation)
+
+
+def test_what_was_written_twice_in_a_minute_stays_twice() -> None:
+    conversation = [*talk(60), *(Message(START + timedelta(days=3), "Ben Okri", "ok") for _ in range(2))]
+
+    both = merged(A.export(conversation), Phone("other.txt", has_seconds=False).export(conversation))
+
+    assert len(both) == len(conversation)
+    assert both["text"].to_list()[-2:] == ["ok", "ok"]
+
+
+def write_whatsapp(path: Path, frame: pl.DataFrame, header: str, media: str) -> None:
+    lines = [
+        f"{moment.strftime(header)}{f'{author}: ' if author else ''}{media if kind == 'media' else text}\n"
+        for moment, author, text, kind in frame.select("timestamp", "author", "text", "kind").rows()
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def test_two_files_of_one_group_are_one_conversation_and_said_to_be(tmp_path: Path) -> None:
+    conversation = talk(150)
+    ios = Phone("WhatsApp Chat - Family.txt")
+    android = Phone(
+        "WhatsApp-Chat mit Familie.txt", 60, False, 0, (("Ann Miller", "Mama"),), 0.2, 1.0, 0.0, "de"
+    )
+    write_whatsapp(
+        tmp_path / ios.source, ios.export(conversation), "[%m/%d/%y, %H:%M:%S] ", "\u200eimage omitted"
+    )
+    write_whatsapp(
+        tmp_path / android.source,
+        android.export(conversation),
+        "%d.%m.%y, %H:%M - ",
+        "<Medien ausgeschlossen>",
+    )
+
+    read = read_exports(tmp_path, ConversationSettings())
+
+    assert set(read.messages["conversation_id"]) == {"WhatsApp Chat - Family"}
+    assert len(assign_message_ids(read.messages)) == len(conversation)
+    assert dict(read.aliases) == {"Mama": "Ann Miller"}
+    assert "Mama" in read.names
+    first, second = read.sources["reason"]
+    assert first is None
+    assert second.startswith("another export of the conversation in chats/WhatsApp Chat - Family.txt: ")
+    assert "its clock is 1:00 h ahead of that one; people with another name here: 1" in second
+    assert read.sources["rows"].to_list() == [len(conversation), round(len(conversation) * 0.8)]

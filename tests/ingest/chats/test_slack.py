@@ -1,0 +1,210 @@
+"""Slack exports: folders and archives."""
+
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from backstory.ingest.chats.export_files import find_exports
+from backstory.ingest.chats.exports import read_export, read_exports
+from backstory.ingest.chats.formats.slack import read_markup
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.settings.inputs import ConversationSettings
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Messages
+
+SETTINGS = ConversationSettings()
+USERS = [
+    {"id": "U1", "name": "ann", "profile": {"real_name": "Ann Oak", "display_name": "Ann O."}},
+    {"id": "U2", "name": "ben", "profile": {"real_name": "Ben Elm", "display_name": ""}},
+]
+CHANNELS = [{"id": "C1", "name": "general"}, {"id": "C2", "name": "bread"}]
+DIRECT = [{"id": "D1", "members": ["U1", "U2"]}]
+
+
+def said(second: int, text: str = "hello", user: str = "U1", **fields: object) -> dict[str, Any]:
+    return {"type": "message", "user": user, "text": text, "ts": f"{1_705_352_700 + second}.000100", **fields}
+
+
+def write(folder: Path, **days: list[Any]) -> Path:
+    """Write an export with the given messages per channel."""
+    lists = {"users.json": USERS, "channels.json": CHANNELS, "dms.json": DIRECT, "integration_logs.json": []}
+    parts = lists | {f"{channel}/2024-01-15.json": day for channel, day in days.items()}
+    for name, content in parts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def pack(folder: Path, path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in sorted(folder.rglob("*.json")):
+            archive.write(part, f"acme/{part.relative_to(folder)}")
+
+
+def test_a_folder_is_one_export_with_a_conversation_per_channel(tmp_path: Path) -> None:
+    day = [
+        said(0, "<@U1> has joined the channel", subtype="channel_join"),
+        said(1, "ask <@U2> in <#C2> &amp; <#C2|bread>: <https://a.example|this>", thread_ts=said(1)["ts"]),
+        said(2, "late", "U2", thread_ts=said(1)["ts"], reactions=[{"name": "ann-oak", "users": ["U1"], "count": 1}]),
+        said(3, "see", "U2", files=[{"id": "F1"}], edited={"user": "U2", "ts": "1705352999.000000"}),
+        {"type": "message", "subtype": "bot_message", "ts": said(4)["ts"], "text": "", "username": "build",
+         "attachments": [{"pretext": "failed", "text": "at <https://b.example>", "fallback": "x"}]},
+        said(5, "This message was deleted.", subtype="tombstone"),
+        said(6, "gone"),
+        said(7, "first"),
+        said(8, subtype="message_changed", message=said(7, "last", edited={"ts": said(8)["ts"]})),
+        said(9, subtype="message_deleted", deleted_ts=said(6)["ts"]),
+    ]  # fmt: skip
+    write(tmp_path / "acme", general=day, D1=[said(0, "psst")])
+    (tmp_path / "acme" / "notes.txt").write_text("shopping list", encoding="utf-8")
+    (tmp_path / "acme" / "photo.jpg").write_bytes(b"\xff\xd8")
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    rows = read.messages.filter(conversation_id="general-C1")
+    assert rows.select("author", "text", "kind", "edited").rows() == [
+        (None, "@Ann O. has joined the channel", "system", False),
+        ("Ann O.", "ask @Ben Elm in #bread & #bread: this (https://a.example)", "message", False),
+        ("Ben Elm", "late", "message", False),
+        ("Ben Elm", "see", "media", True),
+        ("build", "failed\nat https://b.example", "message", False),
+        ("Ann O.", "This message was deleted.", "system", False),
+        ("Ann O.", None, "system", False),
+        ("Ann O.", "last", "message", True),
+    ]
+    assert read.messages["conversation_id"].unique().sort().to_list() == ["D1", "general-C1"]
+    assert rows["timestamp"][1] == datetime(2024, 1, 15, 21, 5, 1, 100, tzinfo=UTC)
+    named = validate(assign_message_ids(rows), Messages)
+    assert named["reply_to"].to_list()[:3] == [None, None, named["message_id"][1]]
+    assert read.sources.select("source", "status", "format", "rows").rows() == [
+        ("chats/acme/", "read", "slack", 9),
+        ("chats/acme/notes.txt", "unsupported", None, 0),
+        ("chats/acme/photo.jpg", "ignored", None, 0),
+    ]
+    assert read.aliases == {"Ann Oak": "Ann O.", "ann": "Ann O.", "ben": "Ben Elm"}
+
+
+def test_no_name_of_a_member_is_left(tmp_path: Path) -> None:
+    day = [
+        said(
+            0,
+            "ask <@U2> or Ann Oak",
+            reactions=[{"name": "ann-oak", "count": 2}, {"name": "tada", "count": 1}],
+        )
+    ]
+    write(tmp_path / "acme", general=day)
+    read = read_exports(tmp_path, SETTINGS)
+
+    hidden = pseudonymize_messages(
+        read.messages, bytes(32), aliases=read.aliases, other_names=read.unread_authors
+    )
+
+    assert hidden["text"].str.count_matches("member-[0-9a-f]{10}").to_list() == [2]
+    assert hidden["text"].str.contains(hidden["author"][0]).all()
+    assert [emoji["emoji"] for emoji in hidden["reactions"][0]] == [":emoji:", ":tada:"]
+    assert find_real_names(hidden, read.names).is_empty()
+    assert find_real_names(hidden.with_columns(read.messages["reactions"]), read.names)[
+        "column"
+    ].to_list() == ["reactions"]
+
+
+def test_an_archive_is_read_as_its_folder_and_a_newer_one_updates(tmp_path: Path) -> None:
+    folder = write(tmp_path / "elsewhere", general=[said(0), said(1, "tpyo")])
+    (tmp_path / "chats").mkdir()
+    pack(folder, tmp_path / "chats" / "january.zip")
+    before = assign_message_ids(read_exports(tmp_path / "chats", SETTINGS).messages)
+    newer = [
+        said(1, "typo", edited={"ts": said(2)["ts"]}),
+        said(0, "gone", subtype="tombstone"),
+        said(5, "more"),
+    ]
+    pack(write(folder, general=newer), tmp_path / "chats" / "february.zip")
+
+    after = assign_message_ids(read_exports(tmp_path / "chats", SETTINGS).messages)
+
+    assert after.select("text", "kind").rows() == [
+        ("gone", "system"),
+        ("typo", "message"),
+        ("more", "message"),
+    ]
+    assert after["message_id"].to_list()[:2] == before["message_id"].to_list()
+    unpacked = assign_message_ids(read_export(folder, SETTINGS, source="elsewhere/")[0])
+    assert unpacked.drop("source").equals(after.drop("source"))
+
+
+def test_a_damaged_day_costs_only_itself(tmp_path: Path) -> None:
+    bad = [said(0), {"type": "file"}, "text", said(1, user=""), said(2, ts="soon")]
+    folder = write(tmp_path, general=bad, bread=[said(3)])
+    day = folder / "bread" / "2024-01-16.json"
+    day.write_text(json.dumps([said(4), said(5)])[:-20], encoding="utf-8")
+
+    read = read_exports(tmp_path, SETTINGS)
+
+    assert read.messages["text"].to_list() == ["hello"] * 3
+    reasons = read.quarantine["reason"].to_list()
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        "C2/2024-01-16.json",
+        *(f"record {number} of C1/2024-01-15.json" for number in (2, 3, 4, 5)),
+    ]
+    assert read.quarantine["source"].unique().to_list() == ["./"]
+    assert read.sources["source"].to_list() == ["chats/"]
+
+
+def test_a_changed_part_is_another_export(tmp_path: Path) -> None:
+    folder = write(tmp_path / "acme", general=[said(0)])
+    [before] = find_exports(tmp_path)
+    assert find_exports(tmp_path) == (before,)
+    (folder / "general" / "2024-01-16.json").write_text(json.dumps([said(90_000)]), encoding="utf-8")
+    [after] = find_exports(tmp_path)
+    assert (before.source, after.source) == ("acme/", "acme/")
+    assert before.sha256 != after.sha256
+
+
+def test_a_link_in_a_folder_is_no_part_of_it(tmp_path: Path) -> None:
+    folder = write(tmp_path / "chats" / "acme", general=[said(0)])
+    outside = tmp_path / "2024-01-16.json"
+    outside.write_text(json.dumps([said(90_000, "secret")]), encoding="utf-8")
+    (folder / "general" / outside.name).symlink_to(outside)
+
+    read = read_exports(tmp_path / "chats", SETTINGS)
+
+    assert read.messages["text"].to_list() == ["hello"]
+    linked = read.sources.row(
+        by_predicate=pl.col("source") == "chats/acme/general/2024-01-16.json", named=True
+    )
+    assert linked["status"] == "failed"
+
+
+def test_markup_is_written_as_people_see_it() -> None:
+    text = "<!here> <!subteam^S1|@bakers> <@U9|zoe> <mailto:a@b.example|a@b.example> <https://c.example> &lt;b&gt;"
+    assert read_markup(text, {}, {}) == "@here @bakers @zoe a@b.example https://c.example <b>"
+
+
+def test_real_exports_are_read_exactly(shared_data: Path) -> None:
+    exports = shared_data / "exports"
+    read = read_exports(exports / "rendered" / "slack", SETTINGS)
+    expected = pl.read_parquet(exports / "rendered" / "ios_en_24h" / "expected.parquet")
+    assert read.quarantine.is_empty()
+    assert read.messages.select("author", "text").rows() == expected.select("author", "message").rows()
+
+    sample, unread = read_export(exports / "samples" / "slack-export-viewer" / "testarchive.zip", SETTINGS)
+    assert unread.is_empty()
+    assert len(sample) == 158
+    assert not sample["text"].drop_nulls().str.contains(r"<[@#!]|&amp;").any()
+
+
+def test_a_reason_does_not_hold_the_names_of_a_chat_that_no_list_names(tmp_path: Path) -> None:
+    write(tmp_path / "acme", **{"mpdm-ann--ben-1": [said(0), said(1, ts="soon")], "D1": [{"type": "file"}]})
+
+    reasons = read_exports(tmp_path, SETTINGS).quarantine["reason"].to_list()
+
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        "record 1 of D1/2024-01-15.json",
+        "record 2 of 2024-01-15.json of a chat that no list names",
+    ]

@@ -1,0 +1,247 @@
+"""Chats as Parquet, CSV and JSON lines."""
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import ExportSettingError
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from tests.errors import raises
+from tests.ingest.chats.conftest import ReadText
+
+MOMENT = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
+COLUMNS = ("timestamp", "seq", "author", "text", "kind")
+
+
+def parquet(columns: Mapping[str, object]) -> bytes:
+    buffer = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def test_the_three_formats_give_the_same_rows(read_text: ReadText) -> None:
+    rows = [
+        {"timestamp": "2024-01-15T21:05:00Z", "author": "Ann", "message": 'say "hi", twice\nplease'},
+        {"timestamp": "2024-01-15T21:06:00Z", "author": "Ben", "message": "<Media omitted>"},
+    ]
+    table = pl.DataFrame(rows)
+
+    frames = [
+        read_text(parquet(table.to_dict()), "a.parquet"),
+        read_text(table.write_csv(), "a.csv"),
+        read_text("".join(json.dumps(row) + "\n" for row in rows), "a.jsonl"),
+    ]
+
+    for messages, quarantine in frames:
+        assert messages.select(COLUMNS).rows() == [
+            (MOMENT, 0, "Ann", 'say "hi", twice\nplease', "message"),
+            (MOMENT + timedelta(minutes=1), 1, "Ben", None, "media"),
+        ]
+        assert quarantine.is_empty()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["chat.csv", "chat.txt"])
+def test_any_delimiter_is_found(read_text: ReadText, delimiter: str, name: str) -> None:
+    lines = (("timestamp", "author", "message"), ("2024-01-15 21:05", "Ann", "hello"))
+
+    messages, _ = read_text("\ufeff" + "\r\n".join(map(delimiter.join, lines)), name)
+
+    assert messages.select(COLUMNS).rows() == [(MOMENT, 0, "Ann", "hello", "message")]
+
+
+def test_columns_are_named_by_settings(read_text: ReadText) -> None:
+    messages, _ = read_text(
+        "who,when,what,more\nAnn,2024-01-15 21:05,hello,1\n",
+        "chat.csv",
+        timestamp_column="when",
+        author_column="who",
+        message_column="what",
+    )
+
+    assert messages.select("timestamp", "author", "text").rows() == [(MOMENT, "Ann", "hello")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chat.csv", b"timestamp,author,body\n2024-01-15,Ann,hello\n"),
+        ("chat.jsonl", b'{"timestamp": 1, "author": "Ann", "body": "hello"}\n'),
+        ("chat.parquet", parquet({"timestamp": [1], "author": ["Ann"], "body": ["hello"]})),
+    ],
+)
+def test_absent_column_names_settings_and_columns(read_text: ReadText, name: str, content: bytes) -> None:
+    with raises(
+        ExportSettingError,
+        "absent_column",
+        source=name,
+        settings=["conversations.message_column"],
+        columns=["timestamp", "author", "body"],
+    ):
+        read_text(content, name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MOMENT,
+        MOMENT.astimezone(timezone(timedelta(hours=5, minutes=30))),
+        "2024-01-15T21:05:00Z",
+        "2024-01-15 22:05:00+01:00",
+        "20240115T210500Z",
+        1705352700,
+        1705352700.0,
+        "1705352700",
+        "1705352700.0",
+        1705352700_000,
+        1705352700_000_000,
+        "1705352700000000000",
+    ],
+)
+def test_timestamps_of_any_form_are_the_same_moment(value: object) -> None:
+    assert read_timestamp(value) == MOMENT
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2024-01-15T21:05", datetime(2024, 1, 15, 21, 5)),
+        (datetime(2024, 1, 15, 21, 5), datetime(2024, 1, 15, 21, 5)),
+        (date(2024, 1, 15), datetime(2024, 1, 15)),
+        ("20240115", datetime(2024, 1, 15)),
+    ],
+)
+def test_timestamps_without_a_zone_stay_local(value: object, expected: datetime) -> None:
+    assert read_timestamp(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "yesterday",
+        "2024-02-31",
+        True,
+        float("nan"),
+        float("inf"),
+        1e300,
+        [],
+        "1" * 400,
+        10**400,
+        "9" * 30,
+        "0001-01-01",
+    ],
+)
+def test_other_values_are_no_timestamps(value: object) -> None:
+    with pytest.raises(ValueError, match="timestamp"):
+        read_timestamp(value)
+
+
+def test_naive_timestamps_are_in_the_time_zone_of_the_setting(read_text: ReadText) -> None:
+    table = {
+        "timestamp": [datetime(2024, 7, 15, 21, 5), None],
+        "author": ["Ann", "Ann"],
+        "message": ["hello", "no time"],
+    }
+
+    messages, quarantine = read_text(parquet(table), "chat.parquet", timezone="Europe/Berlin")
+
+    assert messages["timestamp"].to_list() == [datetime(2024, 7, 15, 19, 5, tzinfo=UTC)]
+    assert quarantine.rows() == [("chat.parquet", 2, "there is no timestamp")]
+
+
+def test_bad_lines_of_json_are_quarantined_one_by_one(read_text: ReadText) -> None:
+    good = {"timestamp": "2024-01-15T21:05:00Z", "author": "Ann", "message": "hello"}
+    lines = [
+        json.dumps(good).encode(),
+        b'{"timestamp": ',
+        b"[1, 2]",
+        b"",
+        json.dumps({**good, "timestamp": "soon"}).encode(),
+        json.dumps({**good, "message": ["a"]}).encode(),
+        json.dumps({**good, "message": None, "author": None}).encode(),
+        b'{"timestamp": "2024-01-15T21:05:00Z", "author": "Zo\xeb", "message": "sch\xc3\xb6n"}',
+        json.dumps({**good, "message": "\ud83d"}).encode(),
+        b'{"message": ' + b"[" * 100_000,
+        json.dumps({**good, "message": 7}).encode(),
+        json.dumps({**good, "message": "schön"}, ensure_ascii=False).encode(),
+    ]
+
+    messages, quarantine = read_text(b"\n".join(lines), "chat.jsonl")
+
+    assert messages["text"].to_list() == ["hello", "7", "schön"]
+    assert quarantine.select("line", "reason").rows() == [
+        (2, "not JSON at character 15"),
+        (3, "not a JSON object"),
+        (5, "the timestamp is neither ISO 8601 nor a number of seconds since 1970"),
+        (6, "the column message holds a list, not text"),
+        (7, "there is neither an author nor a message"),
+        (8, "byte 52 of the line (0xeb) is not UTF-8; save the file as UTF-8"),
+        (9, "the column message holds half of a UTF-16 surrogate pair"),
+        (10, "not JSON"),
+    ]
+
+
+def test_bad_records_of_csv_are_quarantined_one_by_one(read_text: ReadText) -> None:
+    content = (
+        "timestamp,author,message\n"
+        "2024-01-15 21:01,Ann,one\n"
+        "2024-01-15 21:02,Ann\n"
+        "2024-01-15 21:03,Ann,a,b\n"
+        'never,Ann,"two\nlines"\n'
+        '2024-01-15 21:04,Ann,"two\nlines"\n'
+        '2024-01-15 21:05,Ann,"never closed\n'
+        '2024-01-15 21:06,Ben,"quoted"\n'
+        "\n"
+        "2024-01-15 21:07,Ben,last\n"
+    )
+
+    messages, quarantine = read_text(content, "chat.csv")
+
+    assert messages["text"].to_list() == ["one", "two\nlines", "quoted", "last"]
+    assert quarantine["line"].to_list() == [3, 4, 5, 9]
+    assert quarantine["reason"][0] == "not a record: 2 fields instead of 3"
+
+
+def test_quote_that_is_open_at_the_end_costs_one_line(read_text: ReadText) -> None:
+    content = 'timestamp,author,message\n2024-01-15 21:01,Ann,"open\n2024-01-15 21:02,Ben,plain\n'
+
+    messages, quarantine = read_text(content, "chat.csv")
+
+    assert messages["text"].to_list() == ["plain"]
+    assert quarantine["line"].to_list() == [2]
+
+
+def test_undecodable_line_of_csv_takes_its_record_along(read_text: ReadText) -> None:
+    content = (
+        b"timestamp,author,message\n"
+        b'2024-01-15 21:01,Ann,"gr\xfc\xdf\ndich"\n'
+        b"2024-01-15 21:02,Zo\xeb,x\n" + "2024-01-15 21:03,Ben,schön\n".encode()
+    )
+
+    messages, quarantine = read_text(content, "chat.csv")
+
+    assert messages["text"].to_list() == ["schön"]
+    assert quarantine["line"].to_list() == [2, 3, 4]
+
+
+def test_record_without_an_author_is_a_system_line(read_text: ReadText) -> None:
+    messages, _ = read_text("timestamp,author,message\n2024-01-15 21:05,,Ann left\n", "chat.csv")
+
+    assert messages.select("author", "kind").rows() == [(None, "system")]
+
+
+def test_original_labelled_windows_are_readable(read_text: ReadText) -> None:
+    rows = pl.DataFrame(
+        {"msg_no": [0], "timestamp": [MOMENT], "author": ["Ann"], "message": ["hello"]},
+        schema_overrides={"timestamp": pl.Datetime("ms", "UTC")},
+    )
+
+    messages, _ = read_text(parquet(rows.to_dict()), "windows.parquet")
+
+    assert messages.select("timestamp", "author", "text").rows() == [(MOMENT, "Ann", "hello")]

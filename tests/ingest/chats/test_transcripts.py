@@ -1,0 +1,197 @@
+"""Transcripts of meetings, and the chats that Zoom and Meet save."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.ingest.chats.dated_names import find_day, find_moment
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.text_samples import (
+    FORMER_ZOOM_CHAT,
+    MEET_CHAT,
+    RECORDED_ZOOM_CHAT,
+    TEAMS_TRANSCRIPT,
+    ZOOM_CHAT,
+    ZOOM_TRANSCRIPT,
+)
+
+SETTINGS = ConversationSettings()
+TEN = datetime(2024, 5, 1, 10, 0, tzinfo=UTC)
+
+
+def write(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8", newline="")
+    return path
+
+
+def said(folder: Path, settings: ConversationSettings = SETTINGS) -> list[tuple[datetime, str | None, str]]:
+    rows = read_exports(folder, settings).messages
+    return rows.filter(kind="message").select("timestamp", "author", "text").rows()
+
+
+def test_cues_of_one_speaker_are_joined_unless_there_is_a_pause(tmp_path: Path) -> None:
+    write(tmp_path, "GMT20240501-100000_Recording.transcript.vtt", ZOOM_TRANSCRIPT)
+    assert said(tmp_path) == [
+        (TEN + timedelta(seconds=2), "Ann Oak", "Shall we bake rye?"),
+        (TEN + timedelta(seconds=8), "Ben Ash", "At 10:30."),
+        (TEN + timedelta(hours=1, seconds=20), "Ben Ash", "Done."),
+    ]
+
+
+def test_a_long_speech_is_several_messages(tmp_path: Path) -> None:
+    cues = "".join(
+        f"\n00:00:{second:02}.000 --> 00:00:{second:02}.900\nAnn Oak: {'x' * 400}\n" for second in range(6)
+    )
+    write(tmp_path, "GMT20240501-100000.vtt", "WEBVTT\n" + cues)
+    assert [len(text) for _, _, text in said(tmp_path)] == [801, 801, 801]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_voices_of_teams_and_a_stated_beginning(end: str, tmp_path: Path) -> None:
+    write(tmp_path, "teams.vtt", TEAMS_TRANSCRIPT.replace("\n", end))
+    assert said(tmp_path) == [
+        (TEN + timedelta(seconds=2), "Ann Oak", "Shall we bake\nrye?"),
+        (TEN + timedelta(seconds=8), "Ben Ash", "Rye & wheat."),
+        (TEN + timedelta(seconds=8), "Ann Oak", "No!"),
+    ]
+
+
+def test_lines_of_a_meet_chat_stay_apart(tmp_path: Path) -> None:
+    write(tmp_path, "abc (2024-05-01 at 03_00 GMT-7) - Chat.sbv", MEET_CHAT)
+    assert said(tmp_path) == [
+        (TEN + timedelta(seconds=5), "Ann Oak", "Shall we bake?"),
+        (TEN + timedelta(seconds=6, milliseconds=500), "Ann Oak", "Rye: two loaves"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("meeting.vtt", ZOOM_TRANSCRIPT), ("2024-05-01.vtt", ZOOM_TRANSCRIPT), ("chat.txt", ZOOM_CHAT),
+     ("chat.txt", RECORDED_ZOOM_CHAT), ("chat.sbv", MEET_CHAT)],
+)  # fmt: skip
+def test_a_meeting_of_unknown_time_waits_for_its_name(name: str, content: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, content)
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.sources["status"].to_list() == ["set_aside"]
+    assert "into the name" in found.sources["reason"][0]
+    assert "Ann Oak" in found.unread_authors
+    assert found.messages.is_empty()
+
+    path.rename(tmp_path / f"2024-05-01 10.00.00 {name}")
+    assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["read"]
+
+
+@pytest.mark.parametrize(
+    ("source", "moment"),
+    [
+        ("GMT20240501-100000_Recording.vtt", TEN),
+        ("2024-05-01 10.00.00 Standup 12345678901/chat.txt", TEN.replace(tzinfo=None)),
+        ("a (2024-05-01 at 12:00 GMT+2) - Chat.sbv", TEN),
+        ("20240501_100000.vtt", TEN.replace(tzinfo=None)),
+        ("2024-05-01T10-00-00Z.vtt", TEN),
+        ("2024-05-01 12345678901.vtt", None),
+        ("2024-13-01 10.00.00.vtt", None),
+        ("meeting.vtt", None),
+    ],
+)
+def test_the_beginning_in_a_path(source: str, moment: datetime | None) -> None:
+    assert find_moment(source) == moment
+
+
+def test_the_nearest_date_of_a_path_counts() -> None:
+    assert find_day("2024-05-01/2024-05-02.log") == datetime(2024, 5, 2).date()
+    assert find_day("2024-05-01/99999999.log") == datetime(2024, 5, 1).date()
+    assert find_day("version-2024-05-010.log") is None
+
+
+def test_a_saved_chat_of_zoom_goes_on_past_midnight(tmp_path: Path) -> None:
+    write(tmp_path, "2024-05-01 23.50.00 Bakers/meeting_saved_chat.txt", ZOOM_CHAT)
+    night = datetime(2024, 5, 1, 23, 58, 2, tzinfo=UTC)
+    assert said(tmp_path) == [
+        (night, "Ann Oak", "Shall we bake?\n\nRye: two loaves"),
+        (night + timedelta(seconds=58), "Ben Ash", "(to @Ann Oak only) I have none"),
+        (night + timedelta(seconds=178), "Ben Ash", "yes"),
+    ]
+    rows = read_exports(tmp_path, SETTINGS).messages
+    assert rows.filter(kind="system").select("author", "text").rows() == [(None, "a reaction")]
+    assert set(rows["conversation_id"]) == {"2024-05-01 23.50.00 Bakers"}
+
+
+def test_former_forms_of_a_zoom_chat(tmp_path: Path) -> None:
+    write(tmp_path, "2024-05-01 chat.txt", FORMER_ZOOM_CHAT)
+    write(tmp_path, "GMT20240501-100000_RecordingnewChat.txt", RECORDED_ZOOM_CHAT)
+    assert said(tmp_path, ConversationSettings(timezone="Europe/Berlin")) == [
+        (TEN - timedelta(hours=2) + timedelta(seconds=62), "Ann Oak", "Shall we bake: rye?"),
+        (TEN - timedelta(hours=2) + timedelta(seconds=120), "Ben Ash", "yes"),
+        (TEN - timedelta(hours=2) + timedelta(seconds=180), "Ben Ash", "(to @Ann Oak only) no"),
+        (TEN + timedelta(seconds=62), "Ann Oak", "Shall we bake?"),
+        (TEN + timedelta(seconds=120), "Ben Ash", "yes"),
+    ]
+
+
+def test_a_chat_that_grew_keeps_its_ids(tmp_path: Path) -> None:
+    path = write(tmp_path, "2024-05-01 chat.txt", ZOOM_CHAT)
+    before = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
+    path.write_text(ZOOM_CHAT + "00:02:00 From Eve to Everyone:\n\tbye\n", encoding="utf-8")
+    after = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
+    assert set(before["message_id"]) < set(after["message_id"])
+    assert len(after) == len(before) + 1
+
+
+def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
+    cues = "".join(
+        f"\n00:{minute:02}:00.000 --> 00:{minute:02}:05.000\n<v Ann Oak>loaf number {minute}</v>\n"
+        for minute in range(15)
+    )
+    write(tmp_path, "GMT20240501-100000_Recording.vtt", "WEBVTT\n" + cues)
+    write(tmp_path, "2024-05-01 12-00-00 from Ben.vtt", "WEBVTT\n" + cues)
+    assert len(assign_message_ids(read_exports(tmp_path, SETTINGS).messages)) == 15
+
+
+def test_what_names_no_speaker_is_in_quarantine(tmp_path: Path) -> None:
+    write(tmp_path, "GMT20240501-100000.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nno one\n\n00:03.000 --> 00:04.000\n"
+          "Ann: I\n\n00:05.000 --> 00:06.000\nand on\n\n01:00.000 --> 01:01.000\nno one\n")  # fmt: skip
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["I and on"]
+    assert found.quarantine["reason"].to_list() == [
+        "line 3: the cue does not say who speaks",
+        "line 12: the cue does not say who speaks",
+    ]
+
+
+def test_no_name_is_left_in_the_tables(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "2024-05-01 chat.txt",
+        ZOOM_CHAT + "00:02:00 From Eve Elm to Everyone:\n\tAnn Oak and @Ben Ash\n",
+    )
+    found = read_exports(tmp_path, SETTINGS)
+    hidden = pseudonymize_messages(
+        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
+    )
+    assert not hidden["text"].str.contains("Ann|Ben|Oak|Ash").any()
+    assert find_real_names(hidden, found.names).is_empty()
+    assert isinstance(hidden, pl.DataFrame)
+
+
+def test_what_is_cut_off_a_cue_or_a_message_is_said(tmp_path: Path) -> None:
+    cue = "00:00:01.000 --> 00:00:02.000\nAnn Oak: " + "rye\n" * 1_002
+    write(tmp_path, "GMT20240501-100000.vtt", f"WEBVTT\n\n{cue}\n")
+    lines = f"\t{'x' * 1_000}\n" * 1_100
+    write(tmp_path, "2024-05-01 chat.txt", f"10:00:01 From Ann Oak to Everyone:\n{lines}{ZOOM_CHAT}")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.sources.select("status", "unread").rows() == [("read", 1), ("read", 1)]
+    assert found.quarantine["reason"].to_list() == [
+        "line 1049: the message has more than 1,048,576 characters; the rest is left out",
+        "line 1004: the cue has more than 1,000 lines; the rest is left out",
+    ]
+    assert max(len(text.split("\n")) for _, _, text in said(tmp_path) if text.startswith("rye")) == 1_000
+    assert max(len(text) for _, _, text in said(tmp_path)) == 1_047 * 1_001 - 1

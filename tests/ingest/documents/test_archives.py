@@ -1,0 +1,179 @@
+"""ZIP archives are read as folders of documents, within limits, and every member is told of."""
+
+import io
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from backstory.ingest.documents import archives
+from backstory.ingest.documents.folder import DocumentRead, read_documents
+from backstory.settings.inputs import DocumentSettings
+from tests.ingest.documents.document_files import make_writer
+
+DEFAULTS = DocumentSettings()
+
+
+def pack(members: dict[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def read(tmp_path: Path, packed: bytes, settings: DocumentSettings = DEFAULTS) -> DocumentRead:
+    return read_documents(make_writer(tmp_path)({"pack.zip": packed}), settings)
+
+
+def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:
+    return {
+        source.removeprefix("posts/pack.zip/"): (status, reason)
+        for source, status, reason in found.sources.select("source", "status", "reason").rows()
+    }
+
+
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_members_are_documents_with_the_path_in_the_archive(tmp_path: Path, method: int) -> None:
+    found = read(tmp_path, pack({"a.md": "# A\n", "in/2024-05-01-b.md": "# B\n", "in/c.mp3": b"ID3"}, method))
+    served = found.documents.select("uri", "title", "published_at").rows()
+    assert [(uri, title, date and date.year) for uri, title, date in served] == [
+        ("pack.zip/a.md", "A", None),
+        ("pack.zip/in/2024-05-01-b.md", "B", 2024),
+    ]
+    assert {name: status for name, (status, _) in states(found).items()} == {
+        "a.md": "read", "in/2024-05-01-b.md": "read", "in/c.mp3": "unsupported",
+    }  # fmt: skip
+
+
+def test_rules_hold_in_an_archive_as_in_a_folder(tmp_path: Path) -> None:
+    members: dict[str, str | bytes] = {
+        "a.md": "# A\n",
+        ".hidden/b.md": "# B\n",
+        "__MACOSX/._a.md": "junk",
+        "keys/.env": "hush",
+        "c.txt": "C",
+        "in/.backstoryignore": "d.md\n",
+        "in/d.md": "# D\n",
+    }
+    found = states(read(tmp_path, pack(members), DocumentSettings(pattern="**/*.md")))
+    assert {name: status for name, (status, _) in found.items()} == {
+        "a.md": "read",
+        **dict.fromkeys(members.keys() - {"a.md"}, "ignored"),
+    }
+    assert found["in/d.md"][1] == "`d.md` in pack.zip/in/.backstoryignore leaves it out"
+    assert str(found["keys/.env"][1]).startswith("looks like a secret")
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.md", "in/../../a.md", "/etc/a.md", "..\\a.md", "C:\\a.md", "c:/a.md", "a\x1b[2J.md"]
+)
+def test_a_name_that_leads_out_is_not_read(tmp_path: Path, name: str) -> None:
+    found = read(tmp_path, pack({name: "# A\n", "good.md": "# Good\n"}))
+    assert found.documents["uri"].to_list() == ["pack.zip/good.md"]
+    [(status, reason)] = [state for source, state in states(found).items() if source != "good.md"]
+    assert (status, str(reason)[:40]) == ("failed", "its name leads out of the archive or can")
+
+
+def test_links_and_encrypted_members_and_twins_are_not_read(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("link.md")
+    link.external_attr = 0o120777 << 16
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("locked.md", "# Locked\n")
+        archive.writestr("twin.md", "# One\n")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("twin.md", "# Two\n")
+        for info in archive.infolist():
+            info.flag_bits |= info.filename == "locked.md"
+    found = read(tmp_path, packed.getvalue())
+    reasons = {
+        (source.rpartition("/")[2], status, str(reason)[:30])
+        for source, status, reason in found.sources.select("source", "status", "reason").rows()
+        if status != "read"
+    }
+    assert reasons == {
+        ("link.md", "failed", "this is a link, which is not f"),
+        ("locked.md", "failed", "this is encrypted; unpack the "),
+        ("twin.md", "failed", "several members of the archive"),
+    }
+
+
+def test_a_member_that_grows_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    found = states(read(tmp_path, pack({"bomb.md": b"a" * (8 << 20), "good.md": "# Good\n"})))
+    assert found["good.md"][0] == "read"
+    assert found["bomb.md"][0] == "failed"
+    assert "200 times its packed size" in str(found["bomb.md"][1])
+
+
+def test_a_member_above_the_limit_of_memory_is_not_unpacked(tmp_path: Path) -> None:
+    packed = pack({"large.md": b"a" * (17 << 20)}, zipfile.ZIP_STORED)
+    [(status, reason)] = states(read(tmp_path, packed, DocumentSettings(read_megabytes=64))).values()
+    assert (status, "too many to read within the limit of memory" in str(reason)) == ("failed", True)
+
+
+def many(count: int) -> bytes:
+    return pack({f"{number}.md": "" for number in range(count)}, zipfile.ZIP_STORED)
+
+
+def overlapping() -> bytes:
+    """Give an archive whose second member begins where its first one does."""
+    packed = bytearray(pack({"a.md": b"a" * 400, "b.md": b"a" * 400}, zipfile.ZIP_STORED))
+    second = packed.rfind(b"PK\x01\x02")
+    packed[second + 20 : second + 28] = struct.pack("<2I", 1 << 16, 1 << 16)
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (b"", "no whole ZIP archive"),
+        (b"PK\x03\x04" + bytes(100), "no whole ZIP archive"),
+        (pack({"a.md": "# A\n"})[:-30], "no whole ZIP archive"),
+        (many(11), "more than 10 members"),
+        (pack({"a.md": bytes(900), "b.md": bytes(900)}, zipfile.ZIP_STORED), "have more than"),
+        (overlapping(), "overlap"),
+    ],
+    ids=["empty", "no end", "cut off", "many", "large", "overlapping"],
+)
+def test_an_archive_beyond_the_limits_is_one_failed_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, why: str
+) -> None:
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 10)
+    if why == "have more than":
+        monkeypatch.setattr(archives, "MOST_BYTES", 1500)
+    [(status, reason)] = states(read(tmp_path, packed)).values()
+    assert status == "failed"
+    assert why in str(reason)
+    assert str(reason).endswith("; until then nothing in it is read")
+
+
+@pytest.mark.parametrize("place", range(0, 200, 7))
+def test_a_damaged_archive_is_said_and_does_no_harm(tmp_path: Path, place: int) -> None:
+    packed = bytearray(pack({"a.md": "# A\n\nText of some length, to be damaged.\n", "b.md": "# B\n"}))
+    packed[place % len(packed)] ^= 0xFF
+    found = read(tmp_path, bytes(packed))
+    assert len(found.sources)
+    served = found.documents.filter(found.documents["status"] == "ok")["text"]
+    assert {text.strip() for text in served} <= {"# A\n\nText of some length, to be damaged.", "# B"}
+
+
+def test_what_an_archive_held_is_kept_while_it_is_damaged(tmp_path: Path) -> None:
+    write = make_writer(tmp_path)
+    whole = pack({"a.md": "# A\n", "b.md": "# B\n"})
+    first = read_documents(write({"pack.zip": whole}), DEFAULTS)
+    cut = read_documents(
+        write({"pack.zip": whole[:-9]}), DEFAULTS, first.documents, previous_reading=first.reading
+    )
+    assert cut.documents.equals(first.documents)
+    without = read_documents(
+        write({"pack.zip": pack({"a.md": "# A\n"})}), DEFAULTS, cut.documents, previous_reading=cut.reading
+    )
+    assert without.documents.select("uri", "status").rows() == [
+        ("pack.zip/a.md", "ok"),
+        ("pack.zip/b.md", "deleted"),
+    ]

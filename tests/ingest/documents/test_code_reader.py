@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.ingest.documents.folder import name_reading, read_documents
+from backstory.ingest.documents.formats.code_reader import MOST_CHARACTERS, CodeReader
+from backstory.ingest.documents.parsed_document import Chunker, ParsedDocument
+from backstory.ingest.documents.reader import READERS
+from backstory.settings.inputs import DocumentSettings
+from backstory.text.chunking import code
+from backstory.text.chunking.code import CODE_LANGUAGES
+from tests.errors import raises
+
+READER = CodeReader()
+
+
+@pytest.mark.parametrize(
+    ("uri", "text", "chunker"),
+    [
+        ("a/load.py", "def f(): ...\n", "python"),
+        ("a/load.PY", "x = '\\d'\n", "python"),
+        ("main.rs", "fn main() {}\n", "rust"),
+        ("view.tsx", "const a = <b/>\n", "tsx"),
+        ("a.h", "int f(void);\n", "c"),
+        ("a.sh", "echo hello\n", "bash"),
+    ],
+)
+def test_code_is_cut_by_its_language(uri: str, text: str, chunker: str) -> None:
+    document = READER.read(text.replace("\n", "\r\n").encode(), uri)
+    assert document == ParsedDocument(text=text, title=Path(uri).name, chunker=chunker)  # type: ignore[arg-type]
+
+
+def test_every_language_is_a_chunker() -> None:
+    assert set(CODE_LANGUAGES) < set(get_args(Chunker))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def f(:\n", r"^this is not valid Python 3\.\d+ in line 1: .*; it was cut as text, without its definitions$"),
+        ("-" * 100_000 + "1", "^this is nested too deeply for the parser of Python"),
+        ("x = 1\n" * 50_000, f"^the code has 300,000 characters, more than the {MOST_CHARACTERS:,} that are parsed;"),
+    ],
+)  # fmt: skip
+def test_what_is_not_parsed_is_cut_as_text_and_said(text: str, reason: str) -> None:
+    document = READER.read(text.encode(), "a.py")
+    assert document is not None
+    assert (document.text, document.chunker) == (text, "sentence")
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(document.unread)
+
+
+def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_extra = name_reading(DocumentSettings(), READERS)
+    monkeypatch.setattr(
+        "backstory.base.extras.find_spec", lambda name: None if name == "tree_sitter_go" else name
+    )
+    code._load_pointer.cache_clear()
+    code._load_grammar.cache_clear()
+    document = READER.read(b"package a\n", "a.go")
+    assert document is not None
+    assert document.chunker == "sentence"
+    assert "tree_sitter_go, which is not installed; run `pip install 'backstory[code]'`" in (
+        document.unread or ""
+    )
+    assert name_reading(DocumentSettings(), READERS) != with_extra
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_a_file_without_text_is_empty(content: bytes) -> None:
+    with raises(EmptyDocumentError, uri="a.py"):
+        READER.read(content, "a.py")
+
+
+def test_a_binary_file_is_refused() -> None:
+    with raises(DocumentError, "not_utf8", uri="video.ts"):
+        READER.read(b"G\x40\0\xff\xfe" * 100, "video.ts")
+
+
+def test_rows_and_code_of_a_folder_are_read(tmp_path: Path) -> None:
+    files = {
+        "a.csv": b"name,age\nAnn,3\n",
+        "b.jsonl": b'{"a": 1}\nnope\n',
+        "c.json": b'{"a": {"b": 1}}',
+        "d.py": b"def f(:",
+        "e.go": b"package e\n",
+        "f.parquet": b"PAR1 damaged PAR1",
+        "g.csv": b"PAR1" + b"\0" * 40,
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    read = read_documents(tmp_path, DocumentSettings())
+    texts = dict(read.documents.select("uri", "text").iter_rows())
+    assert texts["a.csv"] == "name; age\nname: Ann; age: 3"
+    assert texts["b.jsonl"] == "a\na: 1"
+    assert texts["c.json"] == "a\na: b: 1"
+    assert texts["d.py"] == "def f(:"
+    statuses = dict(read.sources.select("source", "status").iter_rows())
+    assert [statuses[f"posts/{name}"] for name in files] == [*["read"] * 5, "failed", "unsupported"]

@@ -1,0 +1,102 @@
+"""Dates of documents: the forms that are read, in UTC, and those that are refused."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.ingest.documents.metadata.dates import parse_date
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2025-03-04", (2025, 3, 4)),
+        (" 2025-3-4 ", (2025, 3, 4)),
+        ("2025-03-04 10:30", (2025, 3, 4, 10, 30)),
+        ("2025-03-04T10:30:15Z", (2025, 3, 4, 10, 30, 15)),
+        ("2025-03-04t10:30:15.25+02:00", (2025, 3, 4, 8, 30, 15, 250_000)),
+        ("2025-03-04 10:30:00 +0200", (2025, 3, 4, 8, 30)),
+        ("2025-03-04 1:30:00 -5", (2025, 3, 4, 6, 30)),
+        ("2025-03-04 23:30:00 -05:30", (2025, 3, 5, 5)),
+        ("2025/03/04", (2025, 3, 4)),
+        ("2025.3.4 10:30", (2025, 3, 4, 10, 30)),
+        ("20250304", (2025, 3, 4)),
+        ("202503041030", (2025, 3, 4, 10, 30)),
+        ("20250304T103015Z", (2025, 3, 4, 10, 30, 15)),
+        ("[[2025-03-04]]", (2025, 3, 4)),
+        ("4 March 2025", (2025, 3, 4)),
+        ("4th of March, 2025", (2025, 3, 4)),
+        ("04-Mar-2025", (2025, 3, 4)),
+        ("Mar 4, 2025", (2025, 3, 4)),
+        ("march 4th 2025 at 10:30 PM", (2025, 3, 4, 22, 30)),
+        ("Sept. 4, 2025, 12:05 a.m.", (2025, 9, 4, 0, 5)),
+        ("Tuesday, 4 Mar 2025", (2025, 3, 4)),
+        ("Tue, 04 Mar 2025 10:30:00 +0200", (2025, 3, 4, 8, 30)),
+        ("Tue Mar 04 2025 10:30:00 GMT+0200 (Central European Time)", (2025, 3, 4, 8, 30)),
+        ("2025-03-04 10:30:15.1234567 UTC", (2025, 3, 4, 10, 30, 15, 123_456)),
+    ],
+)
+def test_a_date_is_read_as_utc(text: str, moment: tuple[int, ...]) -> None:
+    assert parse_date(text) == datetime(*moment, tzinfo=UTC)  # type: ignore[misc,arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "2025", "2025-02-30", "2025-13-01", "2025-03-04T25:00", "2025-03-04 10:00 +99:00",
+     "04/03/2025", "2025-03-04 10:00 CET", "0001-01-01T00:00+05:00", "٢٠٢٥-03-04", "2025-03-04x",
+     "2025-03/04", "4 Marz 2025", "4 Ma 2025", "31 June 2025", "March 2025", "around 4 March 2025", "20251304",
+     "4 March 25", "2025-03-04 13:00 PM", "2025-03-04 0:30 am", "1714521600"],
+)  # fmt: skip
+def test_what_is_not_a_date_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_date(text)
+
+
+offsets = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=offsets), st.sampled_from("T "))
+def test_every_iso_moment_is_read(moment: datetime, separator: str) -> None:
+    parsed = parse_date(moment.isoformat(separator))
+    assert parsed == moment
+    assert parsed.utcoffset() == timedelta()
+
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+ENGLISH = (
+    "{day} {month} {year}", "{day} {month:.3} {year}", "{month} {day}, {year}", "{month:.3}. {day} {year}",
+    "{weekday}, {day:02} {month:.3} {year} {time}", "{weekday} {month:.3} {day:02} {year} {time}",
+)  # fmt: skip
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(9998, 1, 1)), st.sampled_from(ENGLISH), st.booleans())
+def test_every_english_date_is_read(moment: datetime, form: str, halves: bool) -> None:
+    moment = (
+        moment.replace(microsecond=0)
+        if "time" in form
+        else datetime.combine(moment.date(), datetime.min.time())
+    )
+    hour = f"{moment.hour % 12 or 12}:{moment:%M:%S} {'PM' if moment.hour >= 12 else 'AM'}"
+    text = form.format(
+        day=moment.day,
+        month=MONTHS[moment.month - 1],
+        year=f"{moment.year:04}",
+        weekday=("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.weekday()],
+        time=hour if halves else f"{moment:%H:%M:%S}",
+    )
+    assert parse_date(text) == moment.replace(tzinfo=UTC)
+
+
+@given(
+    st.text(max_size=30)
+    | st.from_regex(r"[0-9]{1,4}[-/. ][A-Za-z0-9]{1,9}[-/. ][0-9]{1,4}( [0-9:]{0,8})?", fullmatch=True)
+)
+def test_any_text_is_a_date_or_refused(text: str) -> None:
+    with suppress(ValueError):
+        assert parse_date(text).tzinfo is UTC

@@ -1,0 +1,391 @@
+"""A folder of documents: ids, revisions, tombstones, and that one bad file never stops the others."""
+
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from backstory.base.errors import ContractError, SettingsError
+from backstory.ingest.documents.folder import read_documents
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.reader import READERS
+from backstory.settings.inputs import DocumentSettings
+from backstory.settings.yaml_file import read_settings
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Documents, Sources
+from tests.errors import raises
+from tests.ingest.documents.document_files import Write, make_writer
+
+DEFAULTS = DocumentSettings()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Give a function that writes files into the folder of documents."""
+    return make_writer(tmp_path)
+
+
+def read(
+    folder: Path, previous: pl.DataFrame | None = None, settings: DocumentSettings = DEFAULTS
+) -> pl.DataFrame:
+    found = read_documents(folder, settings, previous)
+    documents = validate(found.documents, Documents)
+    again = read_documents(folder, settings, documents, previous_reading=found.reading)
+    assert again.documents.equals(documents)
+    assert again.documents.serialize() == documents.serialize()
+    assert again.sources.serialize() == validate(found.sources, Sources).serialize()
+    return documents
+
+
+def sources(folder: Path, settings: DocumentSettings = DEFAULTS) -> dict[str, tuple[str, str]]:
+    """Give status and reason of every file."""
+    rows = read_documents(folder, settings).sources.select("source", "status", "reason").rows()
+    return {source: (status, reason) for source, status, reason in rows}
+
+
+def states(documents: pl.DataFrame) -> list[tuple[str, str, str]]:
+    return documents.select("uri", "status", "text").rows()
+
+
+def test_fields_come_from_the_front_matter_else_the_file_name_else_the_heading(write: Write) -> None:
+    folder = write(
+        {
+            "2025-03-04-by-name.md": "# Heading\n\nText",
+            "2020-01-01-given.md": "---\ntitle: T\nslug: s\ndate: 2021-02-03\ntags: a, b\n"
+            "kind: note\ntenant: t\n---\nText",
+            "plain.MARKDOWN": "Text",
+        }
+    )
+    rows = read(folder).select("uri", "title", "slug", "published_at", "tags", "kind", "tenant").rows()
+    given, by_name, plain = rows
+    assert given == (
+        "2020-01-01-given.md",
+        "T",
+        "s",
+        datetime(2021, 2, 3, tzinfo=UTC),
+        ["a", "b"],
+        "note",
+        "t",
+    )
+    moment = datetime(2025, 3, 4, tzinfo=UTC)
+    assert by_name == ("2025-03-04-by-name.md", "Heading", "by-name", moment, [], "post", "")
+    assert plain == ("plain.MARKDOWN", "plain", "plain", None, [], "post", "")
+
+
+def test_one_bad_file_is_an_error_row_and_the_others_are_read(write: Write) -> None:
+    folder = write(
+        {
+            "bytes.md": b"Text \xff",
+            "date.md": "---\ntitle: A\ndate: 2024-02-30\n---\nText",
+            "2024-02-30-name.md": "Text",
+            "empty.md": "",
+            "good.md": "Text",
+            "yaml.md": "---\ntitle: a: b\n---\nText",
+        }
+    )
+    documents = read(folder)
+    errors = dict(documents.select("uri", "error").rows())
+    assert errors.pop("good.md") is None
+    assert {uri: error.partition(" ")[0] for uri, error in errors.items()} == {
+        "2024-02-30-name.md": "2024-02-30-name.md:",
+        "bytes.md": "bytes.md:1:",
+        "date.md": "date.md:3:",
+        "empty.md": "empty.md:",
+        "yaml.md": "yaml.md:2:",
+    }
+    assert all(";" in error for error in errors.values())  # what is wrong; what to do
+    assert documents.filter(status="error")["text"].to_list() == [""] * 5
+
+
+def test_a_date_in_the_file_is_used_in_place_of_a_wrong_one_in_its_name(write: Write) -> None:
+    documents = read(write({"2024-02-30-name.md": "---\ndate: 2024-03-01\n---\nText"}))
+    assert documents["published_at"].to_list() == [datetime(2024, 3, 1, tzinfo=UTC)]
+
+
+def test_the_id_is_of_the_path_and_the_revision_of_the_content(write: Write) -> None:
+    first = read(write({"a.md": "One", "b/a.md": "One"}))
+    second = read(write({"a.md": "Two"}), first)
+    assert first["document_id"].n_unique() == 2
+    assert first["revision"].n_unique() == 1
+    assert states(second) == [("a.md", "ok", "Two"), ("a.md", "superseded", "One"), ("b/a.md", "ok", "One")]
+    assert second.filter(uri="a.md")["document_id"].unique().to_list() == [first["document_id"][0]]
+    assert second["revision"].str.len_chars().unique().to_list() == [12]
+    assert second.filter(status="superseded")["revision"].item() == first["revision"][0]
+
+
+def test_an_earlier_content_comes_back_as_the_same_revision(write: Write) -> None:
+    first = read(write({"a.md": "One"}))
+    second = read(write({"a.md": "Two"}), first)
+    third = read(write({"a.md": "One"}), second)
+    assert states(third) == [("a.md", "ok", "One"), ("a.md", "superseded", "Two")]
+    assert third.filter(status="ok").equals(first)
+
+
+def test_a_deleted_file_leaves_a_tombstone_and_comes_back(write: Write) -> None:
+    first = read(write({"a.md": "One", "b.md": "Other"}))
+    folder = write({"a.md": "Two"})
+    second = read(folder, first)
+    (folder / "a.md").unlink()
+    third = read(folder, second)
+    assert states(third) == [
+        ("a.md", "deleted", ""),
+        ("a.md", "superseded", ""),
+        ("b.md", "ok", "Other"),
+    ]
+    again = read(write({"a.md": "Two"}), third)
+    assert states(again)[:2] == [("a.md", "ok", "Two"), ("a.md", "superseded", "")]
+    assert again.filter(status="ok").equals(second.filter(status="ok"))
+
+
+def test_a_broken_file_leaves_its_last_good_revision_in_place(write: Write) -> None:
+    first = read(write({"a.md": "One"}))
+    broken = read(write({"a.md": b"Text \xff"}), first)
+    assert states(broken) == [("a.md", "ok", "One"), ("a.md", "error", "")]
+    worse = read(write({"a.md": b"Text \xff\xff"}), broken)
+    assert states(worse) == [("a.md", "ok", "One"), ("a.md", "error", ""), ("a.md", "superseded", "")]
+    mended = read(write({"a.md": "Two"}), broken)
+    assert sorted(states(mended)) == [
+        ("a.md", "ok", "Two"),
+        ("a.md", "superseded", ""),
+        ("a.md", "superseded", "One"),
+    ]
+
+
+def test_a_file_that_was_never_good_leaves_a_tombstone_too(write: Write) -> None:
+    folder = write({"a.md": ""})
+    broken = read(folder)
+    (folder / "a.md").unlink()
+    assert states(read(folder, broken)) == [("a.md", "deleted", "")]
+
+
+def test_what_was_deleted_is_not_searched_again_because_a_broken_file_took_its_place(write: Write) -> None:
+    folder = write({"a.md": "One"})
+    first = read(folder)
+    (folder / "a.md").unlink()
+    gone = read(folder, first)
+    assert states(read(write({"a.md": ""}), gone)) == [("a.md", "error", ""), ("a.md", "superseded", "")]
+
+
+class CountingReader:
+    """The Markdown reader, telling what it read."""
+
+    format = READERS[0].format
+    suffixes = READERS[0].suffixes
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+
+    def find_encoding(self, content: bytes) -> str | None:
+        return READERS[0].find_encoding(content)
+
+    def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
+        self.uris.append(uri)
+        return READERS[0].read(content, uri, drafts=drafts)
+
+
+def test_only_changed_files_are_parsed(write: Write) -> None:
+    folder = write({"a.md": "One", "b.md": "---\ntitle: B\n---\nOther", "c.md": ""})
+    reader = CountingReader()
+    first = read_documents(folder, DEFAULTS, readers=[reader])
+    assert sorted(reader.uris) == ["a.md", "b.md", "c.md"]
+    reader.uris.clear()
+    write({"a.md": "Two"})
+    read_documents(folder, DEFAULTS, first.documents, previous_reading=first.reading, readers=[reader])
+    assert sorted(reader.uris) == ["a.md", "c.md"]  # a broken file is told of again
+
+
+@pytest.mark.parametrize(
+    "change", [DocumentSettings(kind="note"), DocumentSettings(tenant="team"), DocumentSettings(drafts=True)]
+)
+def test_another_setting_reaches_unchanged_files(write: Write, change: DocumentSettings) -> None:
+    folder = write(
+        {
+            "a.md": "One",
+            "b.md": "---\nkind: page\n---\nTwo",
+            "c.md": "---\ntenant: team\n---\nThree",
+            "d.md": "---\ndraft: true\n---\nFour",
+        }
+    )
+    first = read_documents(folder, DEFAULTS)
+    there = read_documents(folder, change, first.documents, previous_reading=first.reading)
+    assert there.reading != first.reading
+    assert there.documents.equals(read(folder, settings=change))
+    back = read_documents(folder, DEFAULTS, there.documents, previous_reading=there.reading)
+    assert back.documents.filter(status="ok").equals(first.documents)
+
+
+def test_documents_of_an_earlier_way_of_reading_are_parsed_again(write: Write) -> None:
+    folder = write({"a.md": "---\ncreated: 2024-05-01\n---\nText"})
+    earlier = read(folder).with_columns(published_at=pl.lit(None, pl.Datetime("us", "UTC")))
+    assert read_documents(folder, DEFAULTS, earlier).documents["published_at"].to_list() == [
+        datetime(2024, 5, 1, tzinfo=UTC)
+    ]
+
+
+def test_hidden_and_foreign_files_are_passed_over(write: Write) -> None:
+    files = dict.fromkeys([".a.md", ".git/a.md", "b/.c/d.md", "photo.gif", "md", "notes.log"], "Text")
+    assert states(read(write({**files, "b/a.md": "Text"}))) == [("b/a.md", "ok", "Text")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "uris"),
+    [
+        ("**/*", ["a.md", "b/a.md", "b/c/d.md"]),
+        ("**", ["a.md", "b/a.md", "b/c/d.md"]),
+        ("*", ["a.md"]),
+        ("b/**/*.md", ["b/a.md", "b/c/d.md"]),
+        ("**/a.*", ["a.md", "b/a.md"]),
+        ("./*/a.md", ["b/a.md"]),
+        ("**/c/*", ["b/c/d.md"]),
+    ],
+)
+def test_the_pattern_says_which_files(write: Write, pattern: str, uris: list[str]) -> None:
+    folder = write(dict.fromkeys(["a.md", "b/a.md", "b/c/d.md"], "Text"))
+    assert read(folder, settings=DocumentSettings(pattern=pattern))["uri"].to_list() == uris
+
+
+@pytest.mark.parametrize("pattern", ["../*", "/etc/*", "a/../../b", ""])
+def test_a_pattern_outside_the_folder_is_a_settings_error_with_its_line(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / "backstory.yaml"
+    path.write_text(f'documents:\n  folder: posts\n  pattern: "{pattern}"\n', encoding="utf-8")
+    with raises(SettingsError, "invalid_setting", line=3, setting="documents.pattern"):
+        read_settings(path)
+
+
+def test_links_that_leave_the_folder_are_refused_and_others_followed(write: Write, tmp_path: Path) -> None:
+    folder = write({"a.md": "Text", "b/c.md": "More"})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.md").write_text("Secret", encoding="utf-8")
+    (folder / "inside.md").symlink_to(folder / "a.md")
+    (folder / "leaving.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (folder / "relative.md").symlink_to("../outside/secret.md")
+    (folder / "folder").symlink_to(tmp_path / "outside", target_is_directory=True)
+    (folder / "gone.md").symlink_to("nothing.md")
+    (folder / "round.md").symlink_to("round.md")
+    documents = read(folder)
+    assert states(documents.filter(status="ok")) == [
+        ("a.md", "ok", "Text"),
+        ("b/c.md", "ok", "More"),
+        ("inside.md", "ok", "Text"),
+    ]
+    errors = dict(documents.filter(status="error").select("uri", "error").rows())
+    assert set(errors) == {"gone.md", "leaving.md", "relative.md", "round.md"}
+    assert "link that leaves the folder" in errors["leaving.md"]
+    assert "link that leaves the folder" in errors["relative.md"]
+    assert "Secret" not in str(documents.to_dicts())
+    rows = sources(folder)
+    assert rows["posts/leaving.md"][0] == rows["posts/folder/"][0] == "failed"
+    assert "link to a folder elsewhere, which is not entered" in rows["posts/folder/"][1]
+
+
+def test_a_pipe_is_not_waited_for(write: Write) -> None:
+    folder = write({"a.md": "Text"})
+    os.mkfifo(folder / "pipe.md")
+    assert [row[:2] for row in states(read(folder))] == [("a.md", "ok"), ("pipe.md", "error")]
+
+
+def test_a_file_name_that_is_not_utf8_is_an_error_row(write: Write) -> None:
+    folder = write({"a.md": "Text"})
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("Text", encoding="utf-8")
+    documents = read(folder)
+    assert documents.select("uri", "status").rows() == [("a.md", "ok"), ("caf\\xe9.md", "error")]
+    assert "not UTF-8; rename the file" in documents["error"][1]
+
+
+def test_a_folder_that_is_not_there_holds_no_documents(write: Write) -> None:
+    folder = write({"a.md": "Text"})
+    documents = read(folder)
+    (folder / "a.md").unlink()
+    folder.rmdir()
+    gone = read_documents(folder, DEFAULTS, documents)
+    assert not gone.present
+    assert gone.sources.is_empty()
+    assert states(gone.documents) == [("a.md", "deleted", "")]
+
+
+def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
+    found = read_documents(write({}), DEFAULTS)
+    assert found.present
+    assert found.documents.is_empty()
+    assert found.sources.is_empty()
+
+
+def test_a_foreign_table_of_earlier_documents_is_refused(write: Write) -> None:
+    with raises(ContractError, "absent_column", table="Documents"):
+        read_documents(write({}), DEFAULTS, pl.DataFrame({"uri": ["a.md"]}))
+
+
+CONTENTS = st.sampled_from(["One", "# Two\n\nText", "---\nkind: page\n---\nThree", "", "---\na: [\n---\nx"])
+URIS = st.sampled_from(["a.md", "b/a.md", "2025-01-02-c.md"])
+
+
+class FolderHistory(RuleBasedStateMachine):
+    """Edits, deletions and restorations in any order."""
+
+    folder: Path
+
+    @initialize()
+    def begin(self) -> None:
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = Path(self.temporary.name)
+        self.documents: pl.DataFrame | None = None
+        self.files: dict[str, str] = {}
+        self.good: dict[str, str] = {}
+
+    def teardown(self) -> None:
+        self.temporary.cleanup()
+
+    @rule(uri=URIS, content=CONTENTS)
+    def write(self, uri: str, content: str) -> None:
+        path = self.folder / uri
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        self.files[uri] = content
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        uri = data.draw(st.sampled_from(sorted(self.files)))
+        (self.folder / uri).unlink()
+        del self.files[uri]
+
+    @invariant()
+    def the_table_tells_of_the_folder(self) -> None:
+        if not hasattr(self, "files"):
+            return
+        before = self.documents
+        self.documents = read(self.folder, before)
+        fresh = read(self.folder)
+        for uri in {*self.files, *self.good}:
+            rows = self.documents.filter(uri=uri)
+            counts = dict(rows["status"].value_counts().iter_rows())
+            assert all(count == 1 for status, count in counts.items() if status != "superseded")
+            now = fresh.filter(uri=uri)
+            if uri not in self.files:
+                self.good.pop(uri, None)
+                assert counts.get("deleted") == 1
+                assert not {"ok", "error"} & counts.keys()
+            elif now["status"].item() == "ok":
+                self.good[uri] = now["text"].item()
+                assert rows.filter(status="ok").equals(now)
+                assert not {"error", "deleted"} & counts.keys()
+            else:
+                assert rows.filter(status="error").equals(now)
+                assert rows.filter(status="ok")["text"].to_list() == [
+                    self.good[name] for name in self.good if name == uri
+                ]
+        if before is not None:
+            kept = before.select("document_id", "revision").join(
+                self.documents, on=["document_id", "revision"], how="anti"
+            )
+            assert kept.is_empty()
+
+
+TestFolderHistory = FolderHistory.TestCase
+TestFolderHistory.settings = hypothesis_settings(deadline=None, max_examples=10, stateful_step_count=10)

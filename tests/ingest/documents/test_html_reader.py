@@ -1,0 +1,182 @@
+"""Web pages: what is read of them, what is left out, and what they state of themselves."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.ingest.documents.formats.html_reader import HtmlReader
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from tests.errors import raises
+
+READER = HtmlReader()
+MAY = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def read(html: str | bytes) -> ParsedDocument:
+    return READER.read(html.encode() if isinstance(html, str) else html, "a.html")
+
+
+PAGE = """\
+<!doctype html><html><head><title>Tea | Wiki</title><style>p {}</style><script>track()</script></head>
+<body><nav>Home</nav><h1>Tea &amp; cake</h1><p>One<br>two <b>bold</b> 2 &lt; 3 * 4 #tag <p>Unclosed
+<img src="data:image/png;base64,AAAA" alt="a cup">
+<ul><li>One<ul><li>Nested</ul><li>Two</ul>
+<table><tr><th>A<th>B|C<tr><td>1<td>two<br>lines</table>
+<pre><code class="language-python">def f():
+    # no heading
+    return 1</code></pre>
+<form><p>Kept</p><button>Send</button></form><div hidden>secret</div><div style="display: none">secret</div>
+<article><p>Body</p><footer>By Ann</footer></article><aside>Beside</aside>
+<div role=contentinfo>Imprint</div></body></html>
+"""
+
+PAGE_TEXT = """\
+# Tea & cake
+
+One  
+two **bold** 2 < 3 * 4 #tag
+
+Unclosed a cup
+
+- One
+  * Nested
+- Two
+
+| A | B\\|C |
+| --- | --- |
+| 1 | two lines |
+
+```python
+def f():
+    # no heading
+    return 1
+```
+
+Kept
+
+Body
+
+By Ann
+
+Beside"""  # noqa: W291 - two blanks are a line break
+
+
+def test_a_page_keeps_all_that_it_shows_but_navigation_and_the_footer_of_the_site() -> None:
+    assert read(PAGE) == ParsedDocument(text=PAGE_TEXT, title="Tea | Wiki")
+
+
+@pytest.mark.parametrize(
+    ("head", "date"),
+    [
+        ('<meta property="article:published_time" content="2024-05-01T00:00:00Z">', MAY),
+        (
+            '<meta name="date" content="2024-05-01"><meta property="article:published_time" content="soon">',
+            MAY,
+        ),
+        ('<meta name="DC.date.issued" content="2024-05-01">', MAY),
+        ('<script type="application/ld+json">{"@graph": [{"datePublished": "2024-05-01"}]}</script>', MAY),
+        ('<script type="application/ld+json">[{"datePublished": "2024-05-01"}]</script>', MAY),
+        ('<script type="application/ld+json">{not json</script><time datetime="2024-05-01">', MAY),
+        ('<time datetime="2024-05-01">1 May</time>', MAY),
+        ('<time datetime="2024-05-01">1 May</time><time datetime="2023-05-01">1 May</time>', None),
+        ('<time pubdate datetime="2024-05-01">1 May</time><time datetime="2023-05-01">1 May</time>', MAY),
+        ('<meta property="article:modified_time" content="2024-05-01">', None),
+    ],
+)
+def test_the_date_that_a_page_states_for_programs_is_its_date(head: str, date: datetime | None) -> None:
+    assert read(f"{head}<p>Text").published_at == date
+
+
+def test_a_change_is_the_date_of_a_page_without_another() -> None:
+    change = '<meta property="article:modified_time" content="2024-05-01">'
+    assert read(f"{change}<p>Text").updated_at == MAY
+    assert read(f"{change}<meta name='date' content='2023-01-01'><p>Text").updated_at is None
+
+
+def test_keywords_are_tags_and_the_title_is_that_without_the_site() -> None:
+    document = read(
+        '<title>Tea | Wiki</title><meta property="og:title" content="Tea"><meta name="keywords" content="a, b">'
+        '<meta property="article:tag" content="c"><meta property="article:tag" content="a">'
+        '<script type="application/ld+json">{"keywords": ["d", "\\ud800", 1]}</script><p>Text'
+    )
+    assert (document.title, document.tags) == ("Tea", ("a", "b", "d", "c"))
+    assert read("<h1>Tea</h1><p>Text").title == "Tea"
+    assert read("<p>Text").title is None
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        ('<meta charset="windows-1251"><p>Чай с мятой'.encode("cp1251"), "cp1251"),
+        (
+            '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1"><p>“Tee”'.encode(
+                "cp1252"
+            ),
+            "cp1252",
+        ),
+        (
+            '<?xml version="1.0" encoding="shift_jis"?><html xmlns="x"><p>お茶'.encode("shift_jis"),
+            "shift_jis",
+        ),
+        ("<meta charset=latin-1><p>Чай".encode(), "utf-8"),
+        ("<p>Чай".encode("utf-16"), "utf-16"),
+        ("<meta charset=utf-8><p>Grüße aus der Küche".encode("cp1252"), "cp1252"),
+    ],
+)
+def test_the_encoding_is_the_stated_one_unless_the_bytes_say_otherwise(content: bytes, encoding: str) -> None:
+    assert READER.find_encoding(content) == encoding
+    assert read(content).text == content.decode(encoding).rpartition("<p>")[2].lstrip("\ufeff")
+
+
+def test_elements_of_xhtml_that_are_closed_by_their_first_tag_hide_nothing() -> None:
+    head = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a"/></head>'
+    assert read(f'{head}<body><p>A<br/>b</p><a id="c"/><p>D</p></body></html>').text == "A  \nb\n\nD"
+
+
+def test_links_within_a_page_are_text_so_that_headings_are() -> None:
+    html = (
+        '<h2 id="b"><a class="header" href="#b">A <code>b</code></a><a class="headerlink" href="#b">¶</a></h2>'
+        '<p><a href="#c">c</a> <a href="d.html#e">d</a></p>'
+    )
+    assert read(html).text == "## A `b`\n\nc [d](d.html#e)"
+
+
+def test_entities_that_a_page_defines_are_not_replaced() -> None:
+    attack = (
+        '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a SYSTEM "file:///etc/passwd">]><html><body><p>&a;</p>'
+    )
+    assert read(attack).text == "&a;"
+
+
+def test_a_page_of_scripts_is_empty_and_a_bottomless_one_refused() -> None:
+    with raises(EmptyDocumentError):
+        read("<title>App</title><div id=root></div><script>run()</script>")
+    with raises(DocumentError, "nested_too_deeply"):
+        read("<b>" * 5000 + "Text")
+    assert "were not read" in str(read("<p>Text</p>" + "<b>" * 5000 + "Deep").unread)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p>", "</p>", "<table>", "<td>", "<ul>", "<li>", "<!--", "-->", "<a href='", "&#xD800;", "<title>", "é"]
+        )
+    )
+)  # fmt: skip
+def test_equal_bytes_give_an_equal_document(parts: list[str]) -> None:
+    html = "<p>Text</p>" + "".join(parts)
+    document = read(html)
+    assert document == read(html)
+    assert document.text.encode()
+    assert "Text" in document.text
+
+
+def test_a_broken_declaration_costs_only_what_is_stated_behind_it() -> None:
+    meta = '<meta name="date" content="2024-05-01">'
+    page = read(f"<html><head><title>Tea</title></head><body><![foo[bar]]><p>Text</p>{meta}</body></html>")
+    assert (page.text, page.title, page.published_at) == ("Text", "Tea", None)
+    assert page.unread is not None
+    assert "a declaration (`<![`) in it is broken" in page.unread

@@ -1,0 +1,123 @@
+"""What is opened is a regular file in the root, whatever becomes of the names meanwhile."""
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import DocumentError
+from backstory.base.files.safe_open import NoFileError, open_contained
+from backstory.ingest.documents.opening import open_inside
+from tests.errors import raises
+
+
+def read(root: Path, name: str, *, most_bytes: int | None = None) -> bytes:
+    with open_inside(root, root / name, name, most_bytes=most_bytes) as file:
+        return file.read()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root" / "inner").mkdir(parents=True)
+    (tmp_path / "root" / "inner" / "a.md").write_bytes(b"inside")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.md").write_bytes(b"outside")
+    return (tmp_path / "root").resolve()
+
+
+def test_files_and_links_to_files_inside_are_opened(root: Path) -> None:
+    (root / "link.md").symlink_to("inner/a.md")
+    (root / "folder").symlink_to("inner")
+    assert {read(root, name) for name in ("inner/a.md", "link.md", "folder/a.md")} == {b"inside"}
+
+
+@pytest.mark.parametrize("name", ["link.md", "folder/a.md", "inner/../../outside/a.md"])
+def test_nothing_outside_is_opened(root: Path, name: str) -> None:
+    (root / "link.md").symlink_to("../outside/a.md")
+    (root / "folder").symlink_to("../outside")
+    with raises(DocumentError, "outside_link"):
+        read(root, name)
+
+
+def test_only_regular_files_are_opened(root: Path) -> None:
+    os.mkfifo(root / "pipe.md")
+    (root / "circle.md").symlink_to("circle.md")
+    (root / "broken.md").symlink_to("nothing.md")
+    (root / "folder.md").mkdir()
+    for name in ("pipe.md", "circle.md", "broken.md", "folder.md"):
+        with raises(DocumentError, "no_file"):
+            read(root, name)
+    with pytest.raises(FileNotFoundError):
+        read(root, "absent.md")
+
+
+def test_a_file_above_the_limit_is_not_opened(root: Path) -> None:
+    assert read(root, "inner/a.md", most_bytes=6) == b"inside"
+    with raises(DocumentError, "too_large", limit=5):
+        read(root, "inner/a.md", most_bytes=5)
+
+
+@pytest.mark.parametrize("swapped", ["inner", "inner/a.md"])
+def test_a_link_put_there_after_the_path_was_resolved_is_not_followed(
+    root: Path, swapped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve = os.path.realpath
+
+    def resolve_and_swap(path: Path) -> str:
+        resolved = resolve(path)
+        (root / swapped).rename(root / "moved")
+        (root / swapped).symlink_to(root.parent / "outside" / Path(swapped).relative_to("inner"))
+        return resolved
+
+    monkeypatch.setattr("backstory.base.files.safe_open.os.path.realpath", resolve_and_swap)
+    with pytest.raises(DocumentError, match=r"cannot be read|not a file"):
+        read(root, "inner/a.md")
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_takes_the_place_of_a_file_after_the_look_at_it_is_closed_again(
+    root: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_before = os.open
+
+    def swap_and_open(name: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        if name == "a.md":
+            (root / name).unlink()
+            make(root / name)
+        return open_before(name, flags, dir_fd=dir_fd)
+
+    (root / "a.md").write_bytes(b"inside")
+    descriptors = sorted(Path("/dev/fd").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr("backstory.base.files.safe_open.os.open", swap_and_open)
+        with pytest.raises(NoFileError):
+            open_contained(root, root / "a.md")
+    assert sorted(Path("/dev/fd").iterdir()) == descriptors
+
+
+def test_while_links_come_and_go_nothing_outside_is_ever_read(root: Path) -> None:
+    """Another thread exchanges a folder and a link out of the root, as fast as it can."""
+    (root / "link").symlink_to("../outside")
+    done = threading.Event()
+
+    def exchange() -> None:
+        while not done.is_set():
+            (root / "inner").rename(root / "aside")
+            (root / "link").rename(root / "inner")
+            (root / "inner").rename(root / "link")
+            (root / "aside").rename(root / "inner")
+
+    other = threading.Thread(target=exchange)
+    other.start()
+    found: set[bytes] = set()
+    try:
+        for _ in range(3000):
+            with suppress(DocumentError, FileNotFoundError):
+                found.add(read(root, "inner/a.md"))
+    finally:
+        done.set()
+        other.join()
+    assert found == {b"inside"}

@@ -1,0 +1,49 @@
+"""The text of a page is what a person would type."""
+
+import pytest
+
+from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
+
+
+@pytest.mark.parametrize(
+    ("given", "cleaned"),
+    [
+        ("one\r\ntwo\rthree\x0cfour", "one\ntwo\nthree\nfour"),
+        ("  one \t two\u00a0three  \n  four  ", "one two three\nfour"),
+        ("one\n\n\n\n\ntwo", "one\n\ntwo"),
+        ("o\ufb03ce \ufb01re \ufb02ow", "office fire flow"),
+        ("\ufefb \ufe8e", "لا ا"),
+        ("a\0b\x07c\ufeffd\uffffe", "abcde"),
+        ("½ ² №", "½ ² №"),
+        ("", ""),
+    ],
+)
+def test_a_page_is_cleaned(given: str, cleaned: str) -> None:
+    assert clean_page(given) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("pages", "joined"),
+    [
+        (["taki\x02mata est"], ["takimata est"]),
+        (["taki\ufffemata"], ["takimata"]),
+        (["exam-\nple and ex-\n  ample"], ["example and example"]),
+        (["COVID-\n19 and Anglo-\nSaxon"], ["COVID-19 and Anglo-Saxon"]),
+        (["a well-\nknown oven", "a well-known oven"], ["a well-known oven", "a well-known oven"]),
+        (["a well-\nknown oven", "well-known, wellknown"], ["a wellknown oven", "well-known, wellknown"]),
+        (["soft\u00adly said, soft\u00ad\nly"], ["softly said, softly"]),
+        (["a list:\n- one\n- two -\nthree"], ["a list:\n- one\n- two -\nthree"]),
+        (["ends with exam-", "ple"], ["ends with exam-", "ple"]),
+        (["at its end\x02"], ["at its end-"]),
+    ],
+)
+def test_words_cut_at_the_end_of_a_line_are_joined(pages: list[str], joined: list[str]) -> None:
+    assert join_hyphenated(pages) == joined
+
+
+@pytest.mark.parametrize(
+    ("text", "garbled"),
+    [("Hello", False), ("", False), ("\x03\x04\x05 a", True), ("\ue001\ue002", True), ("hy\x02phen", False)],
+)
+def test_a_page_of_unknown_letters_is_told(text: str, garbled: bool) -> None:
+    assert is_garbled(text) == garbled

@@ -1,0 +1,224 @@
+"""Text in scans and images is recognised where Tesseract is installed; elsewhere it is said what to install."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from backstory.ingest.documents.folder import DocumentRead, read_documents
+from backstory.ingest.documents.limited_reading import read_document
+from backstory.ingest.documents.ocr.recognised_page import RecognisedPage, parse_pages
+from backstory.ingest.documents.ocr.recognition import find_tesseract
+from backstory.ingest.documents.reader import READERS
+from backstory.settings.inputs import DocumentSettings
+from tests.ingest.documents.document_files import Write, make_writer
+from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines
+
+PDF = next(reader for reader in READERS if reader.format == "pdf")
+DEFAULTS = DocumentSettings()
+LINES = ("The oven is hot and the", "bread is good today")
+HEADER = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext"
+LANGUAGES = (
+    'case "$1" in --version) echo "tesseract 5.0"; exit;; --list-langs) echo "List"; echo eng; exit;; esac'
+)
+
+needs_tesseract = pytest.mark.skipif(shutil.which("tesseract") is None, reason="Tesseract is not installed")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    return make_writer(tmp_path)
+
+
+@pytest.fixture
+def no_tesseract(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Give an empty folder that is first in the ``PATH``, and take the programs of the machine out of it."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def read_again(folder: Path, settings: DocumentSettings, before: DocumentRead) -> DocumentRead:
+    return read_documents(folder, settings, before.documents, previous_reading=before.reading)
+
+
+def tell(read: DocumentRead) -> dict[str, tuple[str, str | None]]:
+    rows = read.sources.select("source", "status", "reason").iter_rows()
+    return {source.removeprefix("posts/"): (status, reason) for source, status, reason in rows}
+
+
+def texts(read: DocumentRead) -> dict[str, str]:
+    return dict(read.documents.filter(status="ok").select("uri", "text").iter_rows())
+
+
+@needs_tesseract
+def test_scans_and_images_are_read(write: Write) -> None:
+    read = read_documents(
+        write(
+            {
+                "mixed.pdf": make_scan([write_lines("Typed"), None, b""], *LINES),
+                "scan.pdf": make_scan([None], *LINES),
+                "photo.png": make_png(*LINES),
+                "blank.png": make_png(""),
+            }
+        ),
+        DEFAULTS,
+    )
+    found = {uri: text.split() for uri, text in texts(read).items()}
+    words = " ".join(LINES).split()
+    assert found == {"mixed.pdf": ["Typed", *words], "scan.pdf": words, "photo.png": words}
+    status, reason = tell(read)["blank.png"]
+    assert status == "empty"
+    assert reason is not None
+    assert reason.startswith("no text is recognised in its images")
+
+
+def test_without_tesseract_the_install_line_is_given(write: Write, no_tesseract: Path) -> None:
+    files = {
+        "scan.pdf": make_scan([None], *LINES),
+        "photo.png": make_png("A"),
+        "text.pdf": make_pdf([write_lines("A")]),
+    }
+    told = tell(read_documents(write(files), DEFAULTS))
+    line = (
+        "it holds only images; install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, "
+        "Ubuntu) or `brew install tesseract` (macOS)"
+    )
+    assert told["scan.pdf"] == told["photo.png"] == ("needs_ocr", line)
+    assert told["text.pdf"][0] == "read"
+    assert not any(no_tesseract.iterdir())
+
+
+@needs_tesseract
+def test_a_scan_is_read_once_tesseract_is_installed(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(
+        {"scan.pdf": make_scan([None], *LINES), "mixed.pdf": make_scan([write_lines("Typed"), None], *LINES)}
+    )
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        before = read_documents(folder, DEFAULTS)
+    assert tell(before)["scan.pdf"][0] == "needs_ocr"
+    assert texts(before).keys() == {"mixed.pdf"}
+    after = read_again(folder, DEFAULTS, before)
+    fresh = read_documents(folder, DEFAULTS)
+    assert texts(after) == texts(fresh)
+    assert "oven" in texts(after)["mixed.pdf"]
+    assert tell(after) == tell(fresh)
+    assert tell(after)["scan.pdf"][0] == "read"
+
+
+@needs_tesseract
+def test_an_unchanged_image_that_is_not_recognised_any_more_is_not_said_to_be_served(write: Write) -> None:
+    folder = write({"scan.pdf": make_scan([None], *LINES)})
+    before = read_documents(folder, DEFAULTS)
+    off = read_again(folder, DocumentSettings(ocr="off"), before)
+    assert not texts(off)
+    assert tell(off) == tell(read_documents(folder, DocumentSettings(ocr="off")))
+
+
+def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> None:
+    put_program(no_tesseract, "exit 1")
+    read = read_documents(write({"photo.png": make_png("A")}), DocumentSettings(ocr="off"))
+    assert tell(read)["photo.png"] == (
+        "needs_ocr",
+        "it holds only images; set `documents: {ocr: auto}` to have their text recognised",
+    )
+
+
+def test_a_language_that_is_lacking_is_named(write: Write, no_tesseract: Path) -> None:
+    put_program(no_tesseract, LANGUAGES)
+    settings = DocumentSettings(ocr_languages=("eng", "deu", "chi_sim"))
+    status, reason = tell(read_documents(write({"photo.png": make_png("A")}), settings))["photo.png"]
+    assert status == "needs_ocr"
+    assert reason is not None
+    assert "Tesseract lacks deu, chi_sim (`documents.ocr_languages`)" in reason
+    assert "`apt install tesseract-ocr-deu tesseract-ocr-chi-sim`" in reason
+
+
+@pytest.mark.parametrize("name", ["--version", "../eng", "eng+deu", ""])
+def test_a_name_that_is_no_language_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="ocr_languages"):
+        DocumentSettings(ocr_languages=(name,))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param("while :; do :; done", "processor time", id="loop", marks=pytest.mark.long),
+        pytest.param(
+            "exit 3",
+            r"Tesseract cannot read the image \(exit code 3\): it is damaged, too large, or of another kind",
+            id="exit",
+        ),
+        pytest.param("kill -SEGV $$", r"Tesseract cannot read the image \(SIGSEGV\)", id="crash"),
+    ],
+)
+def test_whatever_ends_tesseract_costs_one_page(
+    write: Write, no_tesseract: Path, script: str, reason: str
+) -> None:
+    put_program(no_tesseract, f"{LANGUAGES}\n{script}")
+    settings = DocumentSettings(read_seconds=1)
+    mixed = make_scan([write_lines("Typed"), None], "A")
+    document = read_document(PDF, mixed, "mixed.pdf", settings)
+    assert document is not None
+    assert (document.text, document.confidences) == ("Typed\n\n", ())
+    assert re.match(f"the text of page 2 cannot be recognised: .*{reason}", document.unread or "")
+    read = read_documents(write({"mixed.pdf": mixed, "photo.png": make_png("A")}), settings)
+    assert tell(read)["photo.png"][0] == "failed"
+    assert texts(read) == {"mixed.pdf": "Typed\n\n"}
+
+
+def test_a_photograph_without_text_is_looked_at_once(
+    write: Write, no_tesseract: Path, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    put_program(
+        no_tesseract, f"{LANGUAGES}\necho x >> {calls}\nwhile read -r _; do :; done\nprintf '{HEADER}\\n'"
+    )
+    folder = write({"photo.png": make_png("A", dpi=20)})
+    first = read_documents(folder, DEFAULTS)
+    second = read_again(folder, DEFAULTS, first)
+    assert tell(first) == tell(second)
+    assert tell(first)["photo.png"][0] == "empty"
+    assert second.documents.equals(first.documents)
+    assert calls.read_text(encoding="utf-8") == "x\n"
+
+
+def test_a_page_that_exceeded_a_limit_is_tried_again_with_another(write: Write, no_tesseract: Path) -> None:
+    script = "echo x; while :; do :; done"
+    put_program(no_tesseract, f"{LANGUAGES}\n{script}")
+    folder = write({"mixed.pdf": make_scan([write_lines("Typed"), None], "A")})
+    first = read_documents(folder, DocumentSettings(read_seconds=1))
+    put_program(no_tesseract, f"{LANGUAGES}\nwhile read -r _; do :; done\nprintf '{HEADER}\\n'")
+    same = read_again(folder, DocumentSettings(read_seconds=1), first)
+    more = read_again(folder, DocumentSettings(read_seconds=2), first)
+    assert "cannot be recognised" in str(tell(same)["mixed.pdf"][1])
+    assert "cannot be recognised" not in str(tell(more)["mixed.pdf"][1])
+
+
+def test_an_installed_tesseract_that_does_not_run_is_none(no_tesseract: Path) -> None:
+    put_program(no_tesseract, "exit 1")
+    assert find_tesseract() is None
+
+
+def test_the_table_of_tesseract_is_read() -> None:
+    rows = [
+        HEADER,
+        "1\t1\t0\t0\t0\t0\t0\t0\t9\t9\t-1\t",
+        "5\t1\t1\t1\t1\t1\t0\t0\t9\t9\t90\tThe",
+        "5\t1\t1\t1\t1\t2\t0\t0\t9\t9\t80.5\toven",
+        "5\t1\t1\t1\t2\t1\t0\t0\t9\t9\t70\tis",
+        "5\t1\t1\t2\t1\t1\t0\t0\t9\t9\t60\thot",
+        "5\t1\t2\t1\t1\t1\t0\t0\t9\t9\t95\t ",
+        "1\t2\t0\t0\t0\t0\t0\t0\t9\t9\t-1\t",
+        "a line of something else",
+    ]
+    assert parse_pages("\n".join(rows)) == [
+        RecognisedPage("The oven\nis\n\nhot", 0.751),
+        RecognisedPage("", None),
+    ]
+    assert parse_pages("") == []

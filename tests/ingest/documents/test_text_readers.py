@@ -1,0 +1,273 @@
+"""Plain text, reStructuredText, AsciiDoc and Org mode: headings, code and fields."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.ingest.documents.formats.text_reader import TEXT_READERS
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.text.chunking.outline import outline_markdown
+from tests.errors import raises
+
+READERS = {reader.format: reader for reader in TEXT_READERS}
+
+
+def read(format_: str, text: str | bytes) -> ParsedDocument:
+    content = text.encode() if isinstance(text, str) else text
+    document = READERS[format_].read(content, "a", drafts=True)
+    assert document is not None
+    return document
+
+
+def headings(document: ParsedDocument) -> list[str]:
+    return outline_markdown(document.text).heading_paths()
+
+
+RST = """\
+=======
+Compost
+=======
+
+:date: 2024-05-01
+:tags: garden, soil
+:Author: Ann
+
+.. _target:
+
+Intro with ``code``.
+
+What to add
+===========
+
+Example::
+
+    # not a heading
+    rake()
+
+.. code-block:: python
+   :linenos:
+
+   # nor this
+   dig()
+
+.. A comment
+   over two lines
+
+.. note:: Take care
+
+   # nor that
+
+Leaves
+------
+
+Dry ones.
+
+What to leave
+=============
+
+Meat.
+"""
+
+RST_TEXT = """\
+# Compost
+
+Intro with ``code``.
+
+## What to add
+
+Example::
+
+```
+# not a heading
+rake()
+```
+
+```python
+# nor this
+dig()
+```
+
+.. note:: Take care
+
+   \\# nor that
+
+### Leaves
+
+Dry ones.
+
+## What to leave
+
+Meat.
+"""
+
+
+def test_headings_code_and_fields_of_restructured_text_are_found() -> None:
+    document = read("restructuredtext", RST)
+    assert document == ParsedDocument(
+        text=RST_TEXT, title="Compost", published_at=datetime(2024, 5, 1, tzinfo=UTC), tags=("garden", "soil")
+    )
+    assert headings(document) == [
+        "Compost",
+        "Compost > What to add",
+        "Compost > What to add > Leaves",
+        "Compost > What to leave",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A line\n====\n\nText",
+        "A line\n''''''\n\nText",
+        "======\nA line\n======\n\nText",
+        "========\n A line\n========\n\nText",
+    ],
+)
+def test_any_adornment_marks_a_heading(text: str) -> None:
+    assert headings(read("restructuredtext", text)) == ["A line"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Text\n\n----\n\nText",
+        "More text\nA line\n------\n",
+        "===== =====\nA     B\n===== =====\n1     2\n===== =====\n",
+        "+---+\n| a |\n+---+\n",
+    ],
+)
+def test_lines_and_tables_are_no_headings(text: str) -> None:
+    document = read("restructuredtext", text)
+    assert headings(document) == []
+    assert document.text == text
+
+
+def test_fields_as_nikola_and_sphinx_write_them_are_read() -> None:
+    nikola = read("restructuredtext", ".. title: Peas\n.. date: 2024-05-01\n.. tags: a, b\n\nText")
+    assert (nikola.title, nikola.published_at, nikola.tags) == (
+        "Peas",
+        datetime(2024, 5, 1, tzinfo=UTC),
+        ("a", "b"),
+    )
+    sphinx = read("restructuredtext", ".. meta::\n   :description: x\n   :keywords: a, b\n\nText")
+    assert (sphinx.tags, sphinx.text) == (("a", "b"), "Text")
+    stamped = read("restructuredtext", ":date: $Date: 2024-05-01 $\n\nText")
+    assert stamped.published_at == datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def test_a_field_whose_name_is_blank_is_none() -> None:
+    assert read("restructuredtext", ".. meta::\n   :\u00a0: x\n   :keywords: tea\n\nText\n").tags == ("tea",)
+
+
+def test_a_wrong_date_is_an_error_with_its_line() -> None:
+    with raises(DocumentError, "invalid_field", uri="a", line=4, name="date"):
+        read("restructuredtext", "Title\n=====\n\n:date: soon\n\nText")
+
+
+def test_fields_in_the_middle_of_a_text_are_text() -> None:
+    document = read("restructuredtext", "Text\n\n:date: soon\n")
+    assert (document.published_at, document.text) == (None, "Text\n\n:date: soon\n")
+
+
+ASCIIDOC = """\
+= Compost
+Ann Lee
+:revdate: 2024-05-01
+:keywords: garden, soil
+
+Intro.
+
+== What to add
+
+[source,python]
+----
+# not a heading
+== nor this
+----
+
+////
+A comment
+////
+
+=== Leaves
+
+Dry ones.
+"""
+
+
+def test_headings_code_and_attributes_of_asciidoc_are_found() -> None:
+    document = read("asciidoc", ASCIIDOC)
+    assert headings(document) == ["Compost", "Compost > What to add", "Compost > What to add > Leaves"]
+    assert "```python\n# not a heading\n== nor this\n```" in document.text
+    assert "A comment" not in document.text
+    assert (document.title, document.published_at, document.tags) == (
+        "Compost",
+        datetime(2024, 5, 1, tzinfo=UTC),
+        ("garden", "soil"),
+    )
+
+
+ORG = """\
+#+TITLE: Compost
+#+DATE: <2024-05-01 Wed 10:30>
+#+FILETAGS: :garden:soil:
+
+* What to add :kitchen:
+:PROPERTIES:
+:ID: 1
+:END:
+# a comment
+#+begin_src python
+# not a heading
+* nor this
+#+end_src
+** Leaves
+Dry ones, *bold*.
+"""
+
+
+def test_headings_code_and_keywords_of_org_are_found() -> None:
+    document = read("org", ORG)
+    assert document == ParsedDocument(
+        text="# What to add\n\n```python\n# not a heading\n* nor this\n```\n\n## Leaves\n\nDry ones, *bold*.\n",
+        title="Compost",
+        published_at=datetime(2024, 5, 1, 10, 30, tzinfo=UTC),
+        tags=("garden", "soil"),
+    )
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    document = read("text", "Compost\n\n  * leaves\n---\ndate: 2024-05-01\n---\n")
+    assert document == ParsedDocument(text="Compost\n\n  * leaves\n---\ndate: 2024-05-01\n---\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_every_encoding_and_line_end_is_read(encoding: str, newline: str) -> None:
+    text = "Über Äpfel und Öle, für die größere Küche\n\nSüß.\n"
+    assert read("text", text.replace("\n", newline).encode(encoding)).text == text
+
+
+@pytest.mark.parametrize("format_", READERS)
+def test_an_empty_file_is_said_to_be_empty(format_: str) -> None:
+    with raises(EmptyDocumentError):
+        read(format_, " \n\n")
+
+
+@pytest.mark.parametrize("format_", READERS)
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            ["", "====", "----", "Title", ":a: b", "..", ".. x", ".. code::", "   in", "x::", "* h", "```", "# z"]
+        )
+    )
+)  # fmt: skip
+def test_equal_bytes_give_an_equal_document_whose_code_is_closed(format_: str, lines: list[str]) -> None:
+    text = "\n".join([*lines, "", "Last words"])
+    document = read(format_, text)
+    assert document == read(format_, text)
+    assert format_ in ("restructuredtext", "text") or document.text.count("Last words") == 1
+    assert "Last words" in document.text

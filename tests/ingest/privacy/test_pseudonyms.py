@@ -1,0 +1,218 @@
+"""Pseudonyms."""
+
+import hashlib
+import hmac
+import logging
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backstory.ingest.chats.exports import read_export
+from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
+from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
+from tests.raw_messages import raw_messages
+
+SECRET = bytes(range(32))
+MEMBER = "member-0123456789"
+
+
+def chat(
+    *messages: tuple[str | None, str | None], conversation: str = "team", source: str = "team.txt"
+) -> pl.DataFrame:
+    moment = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
+    return raw_messages(
+        (conversation, moment, seq, author, text, "message" if author else "system", source)
+        for seq, (author, text) in enumerate(messages)
+    )
+
+
+def pseudonym(name: str) -> str:
+    return "member-" + hmac.new(SECRET, name.encode(), hashlib.sha256).hexdigest()[:10]
+
+
+def test_authors_become_keyed_hashes_of_their_names() -> None:
+    messages = pseudonymize_messages(chat(("Ann", "hi"), ("Ben Lee", "yes"), (None, "Ann left")), SECRET)
+
+    assert messages["author"].to_list() == [pseudonym("ann"), pseudonym("ben lee"), None]
+    assert make_pseudonym("ann", SECRET) == pseudonym("ann")
+    assert make_pseudonym("ann", bytes(32)) != pseudonym("ann")
+
+
+def test_android_and_ios_give_one_person_one_pseudonym() -> None:
+    android = chat(("Zoë Hill", "hi"), ("+49 151 2345678", "yes"))
+    ios = chat(("~\u202fZoe\u0308\u00a0Hill", "hi"), ("\u202a+49\u00a0151\u00a02345678\u202c", "yes"))
+
+    assert pseudonymize_messages(ios, SECRET).equals(pseudonymize_messages(android, SECRET))
+
+
+def test_pseudonyms_do_not_depend_on_who_else_writes() -> None:
+    alone = pseudonymize_messages(chat(("Ann", "hi")), SECRET)
+    together = pseudonymize_messages(chat(("Ben", "yo"), ("Ann", "hi")), SECRET)
+
+    assert alone["author"][0] == together["author"][1]
+
+
+def test_mentions_and_names_in_texts_become_pseudonyms() -> None:
+    messages = pseudonymize_messages(
+        chat(
+            ("Ann", "@Ben Lee and @\u2068Ann\u2069: ask Ben Lee, +49 151 2345678"),
+            ("Ben Lee", "Ann, will do"),
+            ("+49 151 2345678", None),
+            (None, "Ann added Zoe"),
+            ("Ann", "ask @Zoe"),
+        ),
+        SECRET,
+    )
+
+    ann, ben, zoe, phone = map(pseudonym, ("ann", "ben lee", "zoe", "+491512345678"))
+    assert messages["text"].to_list() == [
+        f"@{ben} and @{ann}: ask {ben}, {phone}",
+        "Ann, will do",
+        None,
+        f"{ann} added {zoe}",
+        f"ask @{zoe}",
+    ]
+
+
+def test_first_name_that_several_share_is_hashed_by_itself() -> None:
+    messages = pseudonymize_messages(chat(("Ben Lee", "@Ben"), ("Ben Hill", "@ben")), SECRET)
+
+    assert messages["text"].to_list() == [f"@{pseudonym('ben')}"] * 2
+
+
+def test_conversations_and_sources_lose_names_of_authors() -> None:
+    rows = chat(("Ann", "hi"), conversation="WhatsApp Chat with Ann", source="WhatsApp Chat with Ann.txt")
+
+    messages = pseudonymize_messages(rows, SECRET)
+
+    assert messages["conversation_id"].to_list() == [f"WhatsApp Chat with {pseudonym('ann')}"]
+    assert messages["source"].to_list() == [f"WhatsApp Chat with {pseudonym('ann')}.txt"]
+    quarantine = pl.DataFrame({"source": rows["source"], "line": [1], "reason": ["bad"]})
+    assert (
+        pseudonymize_sources(quarantine, ["Ann"], SECRET)["source"].to_list() == messages["source"].to_list()
+    )
+
+
+def test_everything_else_stays() -> None:
+    rows = chat(("Ann", "hi"), (None, None), ("Ben", "no @ at all"))
+
+    messages = pseudonymize_messages(rows, SECRET)
+
+    assert messages.schema == rows.schema
+    assert messages.drop("author").equals(rows.drop("author"))
+    assert pseudonymize_messages(rows.clear(), SECRET).equals(rows.clear())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (chat(("Ann", "hi")), ["author"]),
+        (chat(("ann ", "hi")), ["author"]),
+        (chat((MEMBER, "hi @Ann")), ["text"]),
+        (chat((MEMBER, "by Ben Lee")), ["text"]),
+        (chat((None, "Ann left")), ["text"]),
+        (chat((MEMBER, "hi @\u2068Anybody\u2069")), ["text"]),
+        (chat((MEMBER, "hi"), conversation="with Ann"), ["conversation_id"]),
+        (chat((MEMBER, "hi"), source="ben lee.txt"), ["source"]),
+        (chat(("Ann", "@Ann"), conversation="Ann"), ["author", "text", "conversation_id"]),
+        (chat((MEMBER, "Ann says hi to Benny")), []),
+        (chat((MEMBER, None)), []),
+        (chat(("Somebody whom nobody named", "hi")), ["author"]),
+    ],
+)
+def test_real_names_are_found_in_every_column(rows: pl.DataFrame, columns: list[str]) -> None:
+    breaches = find_real_names(rows, ["Ann", "Ben Lee"])
+
+    assert breaches["column"].to_list() == columns
+    assert breaches["message_id"].null_count() == len(columns)
+
+
+def test_breach_names_the_message_and_not_the_person() -> None:
+    rows = assign_message_ids(chat((MEMBER, "hello"), (MEMBER, "hi @Ann")))
+
+    breaches = find_real_names(rows, ["Ann"])
+
+    assert breaches.rows() == [("text", rows["message_id"][1])]
+
+
+def test_names_that_are_parts_of_pseudonyms_are_no_breach() -> None:
+    names = ["member", pseudonym("member").removeprefix("member-"), "The Member"]
+    rows = chat(*((name, f"@{names[0]} the @{names[0]}") for name in names))
+
+    assert find_real_names(pseudonymize_messages(rows, SECRET), names).is_empty()
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.lists(AUTHORS, min_size=1, max_size=4), data=st.data())
+def test_no_real_name_is_left(names: list[str], data: st.DataObject) -> None:
+    texts = [
+        data.draw(
+            st.lists(
+                st.one_of(TEXTS, st.sampled_from([f"@{name}", name, f"@\u2068{name}\u2069"])), max_size=4
+            )
+        )
+        for name in names
+    ]
+    rows = chat(
+        *((name, " ".join(parts)) for name, parts in zip(names, texts, strict=True)),
+        (None, f"{names[0]} added {names[-1]}"),
+        conversation=f"with {names[0]}",
+    )
+
+    messages = pseudonymize_messages(rows, SECRET)
+
+    assert find_real_names(messages, rows["author"].drop_nulls().unique()).is_empty()
+    assert messages["author"].drop_nulls().str.contains("^member-[0-9a-f]{10}$").all()
+    assert messages.equals(pseudonymize_messages(rows, SECRET))
+    assert messages.drop("author", "text", "conversation_id").equals(
+        rows.drop("author", "text", "conversation_id")
+    )
+
+
+def test_real_exports_hold_no_name_afterwards(shared_data: Path) -> None:
+    for path in sorted((shared_data / "exports" / "rendered").glob("*/chat.txt")):
+        messages, _ = read_export(path, ConversationSettings())
+        names = messages["author"].drop_nulls().unique()
+
+        pseudonymous = pseudonymize_messages(messages, SECRET)
+
+        assert find_real_names(pseudonymous, names).is_empty()
+        assert pseudonymous["author"].n_unique() == messages["author"].n_unique()
+        assert not find_real_names(messages, names).is_empty()
+
+
+def test_more_authors_cost_no_more_per_message() -> None:
+    def measure(authors: int) -> float:
+        names = [f"Author{number:04d} Lastname{number:04d}" for number in range(authors)]
+        texts = [
+            f"@{names[n % authors].split()[0]} has {n} words of Lastname, {'so ' * 40}" for n in range(1500)
+        ]
+        rows = chat(*((names[n % authors], text) for n, text in enumerate(texts)))
+        started = time.process_time()
+        messages = pseudonymize_messages(rows, SECRET)
+        assert find_real_names(messages, names).is_empty()
+        return time.process_time() - started
+
+    measure(2)  # what is loaded and compiled once
+
+    assert measure(1500) < 5 * measure(15) + 1
+
+
+def test_nothing_is_logged_of_names_and_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    rows = chat(("Ben Lee", "hi @Ben"), ("+44 7700 900123", "I am Ben Lee"), (None, "Ben Lee left"))
+
+    breaches = find_real_names(rows, ["Ben Lee", "+44 7700 900123"])
+    pseudonymize_messages(rows, SECRET)
+
+    assert len(breaches) == 5
+    assert "Ben" not in caplog.text + str(breaches.to_dicts())
+    assert "900123" not in caplog.text + str(breaches.to_dicts())

@@ -1,0 +1,380 @@
+"""Sources that lie elsewhere are copied, read like a folder, and kept while they cannot be reached."""
+
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO
+
+import fsspec
+import pytest
+
+from backstory.base.errors import SettingsError, SourceError
+from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.folder import read_listed_documents
+from backstory.ingest.documents.written import is_unlisted
+from backstory.ingest.sources.addresses import describe_failure, name_page
+from backstory.ingest.sources.mirror import list_mirror, read_state, update_mirror
+from backstory.ingest.sources.remote_files import RemoteFile, RemoteListing
+from backstory.pipeline.run.freshness import is_fresh
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.inputs import DocumentSettings
+from backstory.settings.sources import SourceSettings
+from backstory.storage.tables.parquet import read_table
+from tests.workspaces import SETTINGS, build_table
+
+MOST = 1 << 20
+
+
+@dataclass
+class Web:
+    """Pages by path, what was asked for, and statuses of paths that are refused."""
+
+    pages: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
+    address: str = ""
+
+
+@contextmanager
+def serve(web: Web) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(with_body=False)
+
+        def do_GET(self) -> None:
+            web.asked.append(self.path)
+            self.answer(with_body=True)
+
+        def answer(self, *, with_body: bool) -> None:
+            kind, content = web.pages.get(self.path, ("", b""))
+            known = self.path in web.pages
+            self.send_response(web.refused.get(self.path, 200 if known else 404))
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Type", kind)
+            self.send_header("ETag", f'"{hash(content)}"')
+            self.end_headers()
+            if with_body:
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    web = Web()
+    with serve(web) as address:
+        web.address = address
+        yield web
+
+
+@pytest.fixture
+def bucket() -> Iterator[fsspec.AbstractFileSystem]:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pipe("/bucket/a.md", b"# A\n")
+    memory.pipe("/bucket/in/b.md", b"# B\n")
+    memory.pipe("/bucket/.env", b"hush")
+    yield memory
+    memory.store.clear()
+
+
+def materialize(workspace: Workspace) -> Workspace:
+    opened = open_workspace(workspace.root)
+    build_table(opened, "documents")
+    return opened
+
+
+def served(workspace: Workspace) -> dict[str, str]:
+    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    return {uri: title for uri, title in documents.select("uri", "title").rows() if "://" in uri}
+
+
+def states(workspace: Workspace) -> dict[str, tuple[str, str]]:
+    sources = read_table(workspace.tables, "sources", ["documents"])
+    rows = sources.select("source", "status", "reason").rows()
+    return {source: (status, reason) for source, status, reason in rows if "://" in source}
+
+
+def test_a_bucket_is_read_and_followed(
+    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
+) -> None:
+    workspace = make_workspace(
+        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
+    )
+    assert served(materialize(workspace)) == {"wiki://a.md": "A", "wiki://in/b.md": "B"}
+    assert states(workspace)["wiki://.env"][0] == "ignored"
+    assert not any(path.name == ".env" for path in workspace.mirrors.rglob("*"))
+    bucket.pipe("/bucket/a.md", b"# Another\n")
+    bucket.pipe("/bucket/c.md", b"# C\n")
+    bucket.rm("/bucket/in/b.md")
+    assert served(materialize(workspace)) == {"wiki://a.md": "Another", "wiki://c.md": "C"}
+
+
+def test_a_place_that_holds_nothing_any_more_keeps_its_documents(
+    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
+) -> None:
+    workspace = make_workspace(
+        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
+    )
+    before = served(materialize(workspace))
+    bucket.store.clear()
+    assert served(materialize(workspace)) == before
+    assert states(workspace)["wiki://"][0] == "failed"
+
+
+def test_an_address_can_name_a_local_folder_or_an_archive(
+    make_workspace: Callable[..., Workspace], tmp_path: Path
+) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a.md").write_text("# A\n", encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "far.zip", "w") as archive:
+        archive.writestr("in/b.md", "# B\n")
+    places = [
+        f"{{url: 'file://{tmp_path}/far', name: far}}",
+        f"{{url: 'zip://::file://{tmp_path}/far.zip', name: packed}}",
+    ]
+    sources = ", ".join(places)
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{sources}]}}\n")
+    assert served(materialize(workspace)) == {"far://a.md": "A", "packed://in/b.md": "B"}
+
+
+def test_pages_of_the_web_are_read_and_only_changed_ones_fetched(
+    make_workspace: Callable[..., Workspace], web: Web
+) -> None:
+    web.pages = {
+        "/list": ("text/plain", f"# mine\n{web.address}/b.md\n".encode()),
+        "/a.md": ("text/markdown", b"# A\n"),
+        "/b.md": ("text/markdown", b"# B\n"),
+    }
+    source = f"{{urls: ['{web.address}/a.md'], url_list: '{web.address}/list', name: web}}"
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+    host = web.address.removeprefix("http://").replace(":", "-")
+    assert served(materialize(workspace)) == {f"web://{host}/a.md": "A", f"web://{host}/b.md": "B"}
+    web.asked.clear()
+    web.pages["/b.md"] = ("text/markdown", b"# Beta\n")
+    assert served(materialize(workspace))[f"web://{host}/b.md"] == "Beta"
+    assert web.asked == ["/list", "/b.md"]
+
+
+def test_two_addresses_of_one_name_are_said(make_workspace: Callable[..., Workspace], web: Web) -> None:
+    web.pages = {"/in/": ("text/html", b"<p>First</p>"), "/in/index": ("text/html", b"<p>Second</p>")}
+    urls = [f"{web.address}/in/", f"{web.address}/in/index"]
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{urls: {urls}, name: web}}]}}\n")
+    assert len(served(materialize(workspace))) == 1
+    [reason] = [reason for status, reason in states(workspace).values() if status == "failed"]
+    assert reason == "another address of the source is kept under the same name; name one of the two"
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_page_that_is_refused_is_said_and_its_document_kept(
+    make_workspace: Callable[..., Workspace], web: Web, status: int
+) -> None:
+    web.pages = {"/a.md": ("text/markdown", b"# A\n"), "/b.md": ("text/markdown", b"# B\n")}
+    urls = [f"{web.address}/{name}.md" for name in "ab"]
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{urls: {urls}, name: web}}]}}\n")
+    before = served(materialize(workspace))
+    web.refused["/a.md"] = status
+    assert served(materialize(workspace)) == before
+    failed = [state for state in states(workspace).values() if state[0] == "failed"]
+    assert failed == [("failed", f"the service answered with status {status}")]
+
+
+def test_a_service_that_is_gone_is_said_and_its_documents_kept(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    web = Web(pages={"/list": ("text/plain", b""), "/a.md": ("text/markdown", b"# A\n")})
+    with serve(web) as address:
+        source = f"{{urls: ['{address}/a.md'], url_list: '{address}/list', name: web}}"
+        workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+        before = served(materialize(workspace))
+    assert served(materialize(workspace)) == before
+    status, reason = states(workspace)["web://"]
+    assert status == "failed"
+    assert reason.startswith(
+        "the source web cannot be reached, so that its earlier documents are kept: the list of"
+    )
+
+
+def test_a_source_that_was_never_fetched_says_so_and_a_run_is_not_spared(
+    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
+) -> None:
+    del bucket
+    workspace = make_workspace(
+        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
+    )
+    [entry] = list_mirror(workspace.mirrors / "wiki", "wiki", FileRules()).left_out
+    assert "it was not fetched yet, which a run does" in entry.reason
+    assert not is_fresh(workspace, ["2025-03-13"])
+
+
+@dataclass
+class Scripted:
+    """A place whose downloads are cut off after some bytes, or fail."""
+
+    contents: dict[str, bytes]
+    broken: set[str] = field(default_factory=set)
+    downloads: list[str] = field(default_factory=list)
+
+    def list_files(self) -> RemoteListing:
+        files = {path: RemoteFile(path, f"{hash(content)}") for path, content in self.contents.items()}
+        return RemoteListing(files, {})
+
+    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+        self.downloads.append(file.key)
+        content = self.contents[file.key]
+        target.write(content[: len(content) // 2])
+        if file.key in self.broken:
+            raise SourceError("the connection was lost")
+        target.write(content[len(content) // 2 :])
+        assert len(content) <= most_bytes
+
+
+def copies(folder: Path) -> dict[str, bytes]:
+    files = folder / "files"
+    return {
+        path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()
+    }
+
+
+def test_nothing_partial_is_kept_and_a_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"}, broken={"b.md"})
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    assert copies(tmp_path) == {"a.md": b"# First\n"}
+    assert read_state(tmp_path).failed == {"b.md": "the connection was lost"}
+    remote.broken.clear()
+    remote.downloads.clear()
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    assert remote.downloads == ["b.md"]
+    assert copies(tmp_path) == remote.contents
+
+
+def test_a_fetch_that_was_killed_leaves_whole_files_only(tmp_path: Path) -> None:
+    class Killed(Scripted):
+        def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+            if file.key == "b.md":
+                target.write(b"# Sec")
+                raise KeyboardInterrupt
+            super().download(file, target, most_bytes)
+
+    contents = {"a.md": b"# First\n", "b.md": b"# Second\n"}
+    with pytest.raises(KeyboardInterrupt):
+        update_mirror(tmp_path, "x", Killed(contents), FileRules(), MOST)
+    assert copies(tmp_path) == {"a.md": b"# First\n"}
+    update_mirror(tmp_path, "x", Scripted(contents), FileRules(), MOST)
+    assert copies(tmp_path) == contents
+
+
+def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path: Path) -> None:
+    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"})
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    remote.contents["a.md"] = b"# Third\n"
+    remote.broken.add("a.md")
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    listing = list_mirror(tmp_path, "x", FileRules())
+    assert [file.uri for file in listing.files] == ["b.md"]
+    assert (listing.unlisted, [entry.status for entry in listing.left_out]) == (("a.md",), ["failed"])
+    update_mirror(tmp_path, "y", Scripted({"c.md": b"# C\n"}), FileRules(), MOST)
+    assert copies(tmp_path) == {"c.md": b"# C\n"}
+
+
+def test_a_failed_file_keeps_no_other_document_whose_name_begins_alike(tmp_path: Path) -> None:
+    remote = Scripted(dict.fromkeys(("a.md", "a.md.md", "a.mdown/b.md", "c.md"), b"# Text\n"))
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    before = read_listed_documents(list_mirror(tmp_path, "x", FileRules()), DocumentSettings())
+    remote.contents = {"a.md": b"# Changed\n", "c.md": b"# Text\n"}
+    remote.broken.add("a.md")
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    after = read_listed_documents(
+        list_mirror(tmp_path, "x", FileRules()), DocumentSettings(), before.documents
+    )
+    states = dict(after.documents.select("uri", "status").rows())
+    assert states == {"a.md": "ok", "a.md.md": "deleted", "a.mdown/b.md": "deleted", "c.md": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [
+        ("", {"a.md", "n/b.md"}),
+        ("n/", {"n/b.md"}),
+        ("n", {"n/b.md"}),
+        ("s://", {"s://a.md", "s://n/b.md"}),
+        ("s://n/", {"s://n/b.md"}),
+        ("../written/", {"../written/p.md"}),
+    ],
+)
+def test_what_could_not_be_looked_into_holds_what_lies_in_it(place: str, kept: set[str]) -> None:
+    uris = ["a.md", "n/b.md", "s://a.md", "s://n/b.md", "sn://a.md", "../written/p.md"]
+    assert {uri for uri in uris if is_unlisted(uri, {place})} == kept
+
+
+def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:
+    remote = Scripted({"a.md": b"# First\n"})
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    (tmp_path / "state.json").write_text("{", encoding="utf-8")
+    [entry] = list_mirror(tmp_path, "x", FileRules()).left_out
+    assert "damaged" in entry.reason
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    assert remote.downloads == ["a.md", "a.md"]
+    assert not list_mirror(tmp_path, "x", FileRules()).left_out
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"url": "s3://user:pass@bucket/a"},
+        {"urls": ["https://me:hush@example.org/a.md"]},
+        {"urls": ["https://example.org/a.md?X-Amz-Signature=abc"]},
+        {"url_list": "https://example.org/list?access_token=abc"},
+        {"url": "https://example.org/a.md"},
+        {"urls": ["ftp://example.org/a.md"]},
+        {"path": "notes", "url": "s3://bucket/a"},
+        {},
+    ],
+)
+def test_addresses_with_keys_and_other_than_one_place_are_refused_without_showing_them(
+    make_workspace: Callable[..., Workspace], source: dict[str, object]
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+    assert not any(secret in str(caught.value) for secret in ("hush", "abc", "pass@"))
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "path"),
+    [
+        ("https://a.org/x/post", "text/html", "a.org/x/post.html"),
+        ("https://a.org/x/post.md", "text/html", "a.org/x/post.md"),
+        ("https://a.org/", "text/html", "a.org/index.html"),
+        ("https://a.org:8080", "", "a.org-8080/index"),
+        ("https://a.org/../../etc/.env", "", "a.org/etc/env"),
+        ("https://a.org/%2e%2e/%2Fx.md", "", "a.org/x.md"),
+    ],
+)
+def test_a_page_is_kept_below_its_host(address: str, kind: str, path: str) -> None:
+    assert name_page(address, kind) == path
+
+
+def test_pages_that_differ_in_their_query_are_kept_apart() -> None:
+    names = {name_page(f"https://a.org/x.html?page={page}", "text/html") for page in range(3)}
+    assert len(names) == 3
+    assert all(name.startswith("a.org/x-") and name.endswith(".html") for name in names)
+
+
+def test_a_reason_holds_no_address() -> None:
+    assert "secret" not in describe_failure(OSError("https://x/secret"))
+    assert SourceSettings(url="s3://bucket/wiki").label == "wiki"

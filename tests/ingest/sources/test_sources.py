@@ -1,0 +1,326 @@
+"""Further sources of documents: which there are, what a run reads of them, and what becomes of one that is gone."""
+
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
+from backstory.ingest.sources.added import add_source, list_added, remove_source
+from backstory.ingest.sources.roots import list_sources
+from backstory.interfaces.pages.site.state import hash_inputs
+from backstory.operations.backup.archive import write_backup
+from backstory.operations.forgetting.forget import forget
+from backstory.operations.inspection.preview import preview_run
+from backstory.pipeline.run.changes import fingerprint_documents
+from backstory.pipeline.run.scratch_workspace import open_scratch
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.errors import raises
+from tests.workspaces import SETTINGS, build_table, is_stale
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "elsewhere" / "My Notes"
+    (folder / "garden").mkdir(parents=True)
+    (folder / "moths.md").write_text("# Moths\n\nBy lamp.\n", encoding="utf-8")
+    (folder / "garden" / "frost.md").write_text("# Frost\n\nAt night.\n", encoding="utf-8")
+    return folder
+
+
+def states(workspace: Workspace) -> dict[str, str]:
+    sources = read_table(workspace.tables, "sources", ["documents"])
+    return {name: state for name, state in sources.select("source", "status").rows() if ":" in name}
+
+
+def reasons(workspace: Workspace) -> dict[str, str]:
+    sources = read_table(workspace.tables, "sources", ["documents"])
+    return dict(sources.select("source", "reason").rows())
+
+
+def uris(workspace: Workspace, status: str = "ok") -> dict[str, str]:
+    documents = read_table(workspace.tables, "documents").filter(status=status)
+    return dict(documents.filter(documents["uri"].str.contains("://")).select("uri", "document_id").rows())
+
+
+def read_again(workspace: Workspace, *, accept_removals: bool = False) -> Workspace:
+    opened = open_workspace(workspace.root, accept_removals=accept_removals)
+    build_table(opened, "documents")
+    return opened
+
+
+def test_documents_of_an_added_folder_are_read_under_its_name(workspace: Workspace, notes: Path) -> None:
+    added = add_source(workspace, notes)
+    assert (added.name, added.path) == ("my-notes", str(notes))
+    assert is_stale(workspace, "documents")
+    build_table(workspace, "documents")
+    assert set(uris(workspace)) == {"my-notes://moths.md", "my-notes://garden/frost.md"}
+    assert states(workspace) == {"my-notes://moths.md": "read", "my-notes://garden/frost.md": "read"}
+    assert not is_stale(open_workspace(workspace.root), "documents")
+
+
+def test_ids_follow_the_name_and_not_the_place(
+    make_workspace: Callable[..., Workspace], notes: Path, tmp_path: Path
+) -> None:
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{path: '{notes}', name: notes}}]}}\n")
+    build_table(workspace, "documents")
+    before = uris(workspace)
+    moved = tmp_path / "moved"
+    shutil.move(notes, moved)
+    file = workspace.root / "backstory.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace(str(notes), str(moved)), encoding="utf-8")
+    assert uris(read_again(workspace)) == before
+
+
+def test_the_same_name_in_two_sources_and_in_the_folder_are_three_documents(
+    workspace: Workspace, notes: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / "My Notes"
+    shutil.copytree(notes, other)
+    shutil.copytree(notes, workspace.documents_dir, dirs_exist_ok=True)
+    assert [add_source(workspace, folder).name for folder in (notes, other)] == ["my-notes", "my-notes-2"]
+    build_table(workspace, "documents")
+    documents = read_table(workspace.tables, "documents").filter(title="Moths")
+    named = set(documents["uri"]) - {"unrelated.md"}
+    assert named == {"moths.md", "my-notes://moths.md", "my-notes-2://moths.md"}
+    assert documents["document_id"].n_unique() == len(documents)
+
+
+def test_a_source_that_cannot_be_reached_keeps_its_documents_and_says_so(
+    workspace: Workspace, notes: Path
+) -> None:
+    add_source(workspace, notes)
+    build_table(workspace, "documents")
+    before = uris(workspace)
+    shutil.move(notes, notes.with_name("unplugged"))
+    assert is_stale(open_workspace(workspace.root), "documents")
+    assert uris(read_again(workspace)) == before
+    assert states(workspace) == {"my-notes://": "failed"}
+    assert reasons(workspace)["my-notes://"] == (
+        f"{notes} cannot be reached (No such file or directory), so that its earlier documents are kept; make it "
+        "available, or remove the source"
+    )
+    shutil.move(notes.with_name("unplugged"), notes)
+    assert uris(read_again(workspace)) == before
+    assert set(states(workspace).values()) == {"read"}
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_documents_of_a_removed_source_leave_and_its_files_stay(
+    workspace: Workspace, notes: Path, by_path: bool
+) -> None:
+    add_source(workspace, notes)
+    build_table(workspace, "documents")
+    assert remove_source(workspace, notes if by_path else "my-notes").path == str(notes)
+    assert list_added(workspace) == []
+    read_again(workspace)
+    assert uris(workspace) == {}
+    assert len(uris(workspace, "deleted")) == 2
+    assert (notes / "moths.md").is_file()
+
+
+def test_all_documents_of_a_workspace_are_not_dropped_unasked(workspace: Workspace, notes: Path) -> None:
+    shutil.rmtree(workspace.documents_dir)
+    add_source(workspace, notes)
+    build_table(workspace, "documents")
+    remove_source(workspace, "my-notes")
+    with pytest.raises(RemovalError):
+        build_table(open_workspace(workspace.root), "documents")
+
+
+def test_a_single_file_can_be_a_source(workspace: Workspace, notes: Path) -> None:
+    add_source(workspace, notes / "moths.md")
+    build_table(workspace, "documents")
+    assert set(uris(workspace)) == {"moths://moths.md"}
+
+
+def test_a_path_in_the_workspace_is_recorded_relative_to_it(workspace: Workspace) -> None:
+    (workspace.root / "notes").mkdir()
+    assert add_source(workspace, workspace.root / "notes").path == "notes"
+
+
+def test_patterns_and_files_of_patterns_leave_out_what_they_name(
+    make_workspace: Callable[..., Workspace], notes: Path
+) -> None:
+    for name in ("draft.md", "garden/plan.md", "garden/old/plan.md", "private/diary.md", "note.txt"):
+        (notes / name).parent.mkdir(parents=True, exist_ok=True)
+        (notes / name).write_text(f"# {name}\n", encoding="utf-8")
+    (notes / ".backstoryignore").write_text("# mine\nplan.md\n", encoding="utf-8")
+    (notes / "garden" / ".backstoryignore").write_text("!/plan.md\n", encoding="utf-8")
+    source = f"{{path: '{notes}', name: notes, include: ['*.md'], exclude: [draft.md, private/]}}"
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+    build_table(workspace, "documents")
+    ignored = {
+        name.removeprefix("notes://"): reasons(workspace)[name]
+        for name, state in states(workspace).items()
+        if state == "ignored"
+    }
+    assert set(uris(workspace)) == {
+        "notes://moths.md",
+        "notes://garden/frost.md",
+        "notes://garden/plan.md",
+    }
+    assert ignored == {
+        ".backstoryignore": "hidden file: its name begins with a dot",
+        "draft.md": "`exclude: draft.md` of source notes leaves it out",
+        "garden/.backstoryignore": "hidden file: its name begins with a dot",
+        "garden/old/plan.md": "`plan.md` in .backstoryignore leaves it out",
+        "note.txt": "no pattern of `include` of source notes names it",
+        "private/": "`exclude: private/` of source notes leaves it out",
+    }
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a\n[z-a]\n", b"x" * 70_000])
+def test_a_folder_whose_patterns_cannot_be_used_is_not_read(
+    workspace: Workspace, notes: Path, content: bytes
+) -> None:
+    add_source(workspace, notes)
+    build_table(workspace, "documents")
+    before = uris(workspace)
+    (notes / "garden" / ".backstoryignore").write_bytes(content)
+    (notes / "garden" / "private.md").write_text("# Private\n", encoding="utf-8")
+    assert uris(read_again(workspace)) == before
+    assert states(workspace)["my-notes://garden/"] == "failed"
+    assert ".backstoryignore" in reasons(workspace)["my-notes://garden/"]
+
+
+def test_a_source_has_defaults_for_kind_and_tenant(
+    make_workspace: Callable[..., Workspace], notes: Path
+) -> None:
+    settings = f"{SETTINGS}documents: {{sources: [{{path: '{notes}', kind: note, tenant: home}}]}}\n"
+    workspace = make_workspace(settings)
+    build_table(workspace, "documents")
+    documents = read_table(workspace.tables, "documents")
+    assert set(documents.select("kind", "tenant").rows()) == {("post", ""), ("note", "home")}
+    file = workspace.root / "backstory.yaml"
+    file.write_text(settings.replace("kind: note", "kind: paper"), encoding="utf-8")
+    read_again(workspace)
+    assert set(read_table(workspace.tables, "documents")["kind"]) == {"post", "paper"}
+
+
+def test_a_source_inside_another_one_is_read_once(
+    make_workspace: Callable[..., Workspace], notes: Path
+) -> None:
+    paths = f"[{{path: '{notes}', name: all}}, {{path: '{notes / 'garden'}'}}, {{path: posts/inner}}]"
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: {paths}}}\n")
+    (workspace.documents_dir / "inner").mkdir()
+    (workspace.documents_dir / "inner" / "deep.md").write_text("# Deep\n", encoding="utf-8")
+    build_table(workspace, "documents")
+    assert set(uris(workspace)) == {"all://moths.md", "garden://frost.md", "inner://deep.md"}
+    assert "inner/deep.md" not in set(read_table(workspace.tables, "documents")["uri"])
+
+
+def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Workspace, notes: Path) -> None:
+    hashes = [(fingerprint_documents(workspace), hash_inputs(workspace))]
+    add_source(workspace, notes)
+    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace)))
+    (notes / "moths.md").write_text("# Moths\n\nBy moon.\n", encoding="utf-8")
+    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace)))
+    assert all(len(set(column)) == 3 for column in zip(*hashes, strict=True))
+    looked_at = {row["source"] for row in preview_run([], workspace.root).files}
+    assert "my-notes://moths.md" in looked_at
+    (workspace.root / "near").mkdir()
+    add_source(workspace, workspace.root / "near")
+    with open_scratch(workspace) as scratch:
+        assert list_sources(scratch) == list_sources(workspace)
+
+
+def test_adding_the_same_path_again_changes_nothing(workspace: Workspace, notes: Path) -> None:
+    first = add_source(workspace, notes)
+    assert add_source(workspace, notes) == first
+    assert list_added(workspace) == [first]
+
+
+def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, notes: Path) -> None:
+    add_source(workspace, notes)
+    for path, code, source in (
+        (notes / "absent", "absent_file", None),
+        (notes / "garden", "read_already", "my-notes"),
+        (workspace.documents_dir, "read_already", None),
+        (workspace.documents_dir / "sourdough.md", "read_already", ""),
+        (workspace.chats_dir, "other_use", None),
+        (workspace.secret.parent, "other_use", None),
+    ):
+        with raises(InputError, code, path=path, source=source):
+            add_source(workspace, path)
+    (workspace.root / "near").mkdir()
+    for name, code in (
+        ("my-notes", "duplicate_source"),
+        ("A b", "invalid_name"),
+        ("https", "invalid_name"),
+    ):
+        with raises(InputError, code, name=name):
+            add_source(workspace, workspace.root / "near", name=name)
+    assert [source.name for source in list_added(workspace)] == ["my-notes"]
+
+
+def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspace], notes: Path) -> None:
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{path: '{notes}'}}]}}\n")
+    with raises(InputError, "source_of_settings", name="my-notes"):
+        remove_source(workspace, "my-notes")
+    with raises(InputError, "unknown_source", name="unknown"):
+        remove_source(workspace, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("sources", "code", "setting"),
+    [
+        ("[{path: a/notes}, {path: b/notes}]", "invalid_setting", "documents.sources"),
+        ("[{path: notes, name: No}]", "invalid_setting", "documents.sources.0.name"),
+        ("[{path: ' '}]", "invalid_setting", "documents.sources.0"),
+        ("[{path: notes, exclude: ['[z-a]']}]", "invalid_setting", "documents.sources.0.exclude"),
+        ("[{path: chats}]", "other_use", "documents.sources"),
+        ("[{path: posts}]", "read_already", "documents.sources"),
+    ],
+)
+def test_sources_that_cannot_be_are_refused_in_the_settings(
+    make_workspace: Callable[..., Workspace], sources: str, code: str, setting: str
+) -> None:
+    with raises(SettingsError, code, setting=setting):
+        list_sources(make_workspace(f"{SETTINGS}documents: {{sources: {sources}}}\n"))
+
+
+def test_a_name_in_the_settings_and_in_the_list_is_refused(workspace: Workspace, notes: Path) -> None:
+    add_source(workspace, notes)
+    file = workspace.root / "backstory.yaml"
+    stated = f"{SETTINGS}documents: {{sources: [{{path: near, name: my-notes}}]}}\n"
+    file.write_text(stated, encoding="utf-8")
+    with raises(SettingsError, "duplicate_source", name="my-notes"):
+        list_sources(open_workspace(workspace.root))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"sources": 3}', '{"sources": [{"path": 3}]}'])
+def test_a_damaged_list_is_said_and_not_taken_for_an_empty_one(workspace: Workspace, content: str) -> None:
+    workspace.added_sources.parent.mkdir(exist_ok=True)
+    workspace.added_sources.write_text(content, encoding="utf-8")
+    with raises(WorkspaceError, "damaged_record", path=workspace.added_sources):
+        list_sources(workspace)
+
+
+def test_a_document_of_a_source_can_be_forgotten(workspace: Workspace, notes: Path) -> None:
+    add_source(workspace, notes)
+    run_pipeline(workspace)
+    report = forget(open_workspace(workspace.root), "document", "my-notes://moths.md")
+    assert [str(notes / "moths.md")] == list(report.inputs)
+    assert set(uris(read_again(workspace))) == {"my-notes://garden/frost.md"}
+    assert states(workspace)["my-notes://moths.md"] == "ignored"
+
+
+def test_a_backup_holds_the_sources_of_the_workspace_and_names_the_others(
+    workspace: Workspace, notes: Path, tmp_path: Path
+) -> None:
+    near = workspace.root / "near"
+    near.mkdir()
+    (near / "elbow.md").write_text("# Elbow\n", encoding="utf-8")
+    for path in (notes, near):
+        add_source(workspace, path)
+    build_table(workspace, "documents")
+    backup = write_backup(workspace, tmp_path / "backup.tar")
+    with tarfile.open(backup.path) as tar:
+        names = tar.getnames()
+    assert {"near/elbow.md", ".backstory/sources.json"} <= set(names)
+    assert [str(notes) in reason for reason in backup.left_out if "source my-notes" in reason] == [True]

@@ -1,0 +1,89 @@
+"""What ``backstory documents`` says of documents and files."""
+
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from backstory.interfaces.cli.documents import print_documents, write_size
+from backstory.operations.inspection.catalog import list_documents, list_flaws
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.views import write_views
+from tests.interfaces.cli.invocation import run
+from tests.workspaces import build_table
+
+COLUMNS = ["status", "kind", "format", "pages", "chunks", "size", "revision", "title"]
+
+
+def test_before_the_first_run_the_command_names_what_to_do(root: Path) -> None:
+    result = run("documents", "-w", str(root))
+    assert result.exit_code != 0
+    assert "`backstory run`, or without chats `backstory add`, writes it" in str(result.exception)
+
+
+def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) -> None:
+    posts = made / "posts"
+    (posts / "moths.md").write_text("---\ndate: tomorrow\n---\nText", encoding="utf-8")
+    (posts / "photo.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    (posts / "disk.md").unlink()
+    workspace = open_workspace(made)
+    build_table(workspace, "documents")
+    build_table(workspace, "document_chunks")
+    write_views(workspace.tables)
+    rows = {row["uri"]: row for row in list_documents(workspace)}
+    assert rows["irrigation.md"]["chunks"] == 1
+    assert rows["irrigation.md"]["size"] == (posts / "irrigation.md").stat().st_size
+    assert (rows["disk.md"]["status"], rows["disk.md"]["chunks"]) == ("deleted", 0)
+    assert rows["moths.md"]["status"] == "error"
+    assert {flaw.source for flaw in list_flaws(workspace)} == {"posts/moths.md", "posts/photo.heic"}
+    shown = run("documents", "-w", str(made)).output
+    assert shown.splitlines()[0].split() == COLUMNS
+    assert "posts/moths.md (failed): " in shown
+    told = json.loads(run("documents", "--json", "-w", str(made)).output)
+    assert {row["uri"] for row in told["documents"]} == set(rows)
+    assert [flaw["status"] for flaw in told["flaws"]] == ["failed", "unsupported"]
+
+
+def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> None:
+    for owner in ("ana", "bob"):
+        text = f"---\ntitle: Quince of {owner}\ntenant: {owner}\n---\n\nQuinces of {owner}."
+        (made / "posts" / f"{owner}.md").write_text(text, encoding="utf-8")
+    for more in ("", "rag: {tenant: ana}\n"):
+        (made / "backstory.yaml").write_text(f"embedding: {{provider: hashing}}\n{more}", encoding="utf-8")
+        assert run("add", "-w", str(made)).exit_code == 0
+    (made / "posts" / "bob.md").write_text("---\ndate: tomorrow\n---\nOf bob", encoding="utf-8")
+    assert "bob" not in run("status", "-w", str(made)).output
+    run("add", "-w", str(made))
+    workspace = open_workspace(made)
+    assert [row["uri"] for row in list_documents(workspace)] == ["ana.md"]
+    assert list_flaws(workspace) == []
+    for words in (
+        ("documents",),
+        ("documents", "--json"),
+        ("show", "Quince of bo"),
+        ("summarize", "Quince of bo"),
+        ("dump", "Quince of bo"),
+        ("forget", "--document", "Quince of bo"),
+        ("grep", "quinces"),
+        ("search", "quinces"),
+    ):
+        result = run(*words, "-w", str(made))
+        told = result.output + str(result.exception)
+        assert "bob.md" not in told, words
+        assert "of bob" not in told, words
+
+
+def test_a_narrow_terminal_cuts_only_the_title(made: Path) -> None:
+    stream = io.StringIO()
+    rows = [{**row, "title": "A very long title " * 9} for row in list_documents(open_workspace(made))]
+    print_documents(Console(file=stream, width=90, force_terminal=True, color_system=None), rows, [])
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 90
+    assert all(row["revision"] in stream.getvalue() for row in rows)
+
+
+def test_sizes_are_written_with_their_unit() -> None:
+    assert [write_size(size) for size in (7, 999, 1000, 1_250_000, 3 * 10**9, 10**14)] == [
+        "7 B", "999 B", "1.0 kB", "1.2 MB", "3.0 GB", "100000.0 GB",
+    ]  # fmt: skip

@@ -1,0 +1,143 @@
+"""``windows``, ``context`` and ``report``."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from backstory import run_pipeline
+from backstory.interfaces.cli.windows import print_windows
+from backstory.operations.inspection.windows import list_windows
+from backstory.pipeline.workspace import Workspace, open_workspace
+from tests.interfaces.cli.conftest import POSTS
+from tests.interfaces.cli.invocation import run
+
+WEEKS = """\
+conversations: {folder: chats}
+partitions: {start: 2025-03-01, grain: month}
+windows: {unit: messages, size: 6, overlap: 0}
+embedding: {provider: hashing}
+"""
+
+
+def test_windows_lists_windows_before_and_after_their_contexts(root: Path) -> None:
+    assert "No windows yet" in run("windows", "-w", str(root)).stdout
+    run_pipeline(open_workspace(root))
+    [window] = json.loads(run("windows", "-w", str(root), "--json").stdout)
+    assert (window["status"], window["kept_count"]) == ("ok", 2)
+    [_, line] = run("windows", "-w", str(root)).stdout.splitlines()
+    assert line.split() == [
+        window["short_id"],
+        "2025-03-13",
+        "09:01",
+        "-",
+        "09:02",
+        "2",
+        "2",
+        "100%",
+        "garden",
+    ]
+
+
+def test_windows_in_a_pipe_are_one_whole_line_each(root: Path) -> None:
+    name = "a conversation of people who gave it a name that no terminal is wide enough for"
+    (root / "chats" / "garden.txt").rename(root / "chats" / f"{name}.txt")
+    run_pipeline(open_workspace(root))
+    [_, line] = run("windows", "-w", str(root)).stdout.splitlines()
+    assert line.rstrip().endswith(name)
+
+
+@pytest.mark.parametrize("settings", ["", WEEKS])
+def test_windows_fit_into_80_columns(make_workspace: Callable[..., Workspace], settings: str) -> None:
+    workspace = make_workspace(settings)
+    run_pipeline(workspace)
+    rows = list_windows(workspace)
+    stream = io.StringIO()
+    print_windows(Console(file=stream, width=80, force_terminal=True, color_system=None), rows)
+    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+    assert len(lines) == len(rows) + 1
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert all(line.endswith("garden") for line in lines[1:])
+
+
+def test_windows_are_chosen_by_day_and_number(made_workspace: Workspace) -> None:
+    def days(*options: str) -> list[str]:
+        shown = run("windows", "-w", str(made_workspace.root), "--json", *options).stdout
+        return [window["started_at"][:10] for window in json.loads(shown)]
+
+    assert days() == ["2025-03-13", "2025-03-13", "2025-03-15"]
+    assert days("--from", "2025-03-14") == ["2025-03-15"]
+    assert days("--to", "2025-03-14") == ["2025-03-13", "2025-03-13"]
+    assert days("--from", "2025-03-13", "--to", "2025-03-13", "--limit", "1") == ["2025-03-13"]
+    assert days("-n", "2") == ["2025-03-13", "2025-03-15"]
+
+
+def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
+    [window] = json.loads(run("windows", "-w", str(made), "--json").stdout)
+    context = json.loads(run("context", window["window_id"], "-w", str(made), "--json").stdout)
+    assert {row["slug"] for row in context["documents"]} == set(POSTS)
+    assert any("irrigation" in text for row in context["documents"] for text in row["asked_by"])
+    shown = run("context", window["short_id"], "-w", str(made)).stdout
+    assert "Related Previous Posts" in shown
+    for row in context["documents"]:
+        parts = len(row["asked_by"])
+        assert f"{row['rank']}. {row['slug']} serves {parts} part{'s' if parts > 1 else ''} of" in shown
+    assert f"Verdict: {context['verdict']}." in shown
+    assert f"Advice: {context['recommendation']}." in shown
+
+
+def test_context_says_what_was_left_out_and_why(made_workspace: Workspace) -> None:
+    shown = run("context", "latest", "-w", str(made_workspace.root)).stdout
+    context = json.loads(run("context", "latest", "-w", str(made_workspace.root), "--json").stdout)
+    assert context["dropped"]
+    left_out = shown.partition("Dropped hits\n")[2].partition("\n\n")[0].splitlines()
+    assert [int(line.split()[0]) for line in left_out] == list(context["dropped"].values())
+
+
+@pytest.mark.parametrize("command", ["context", "report"])
+@pytest.mark.parametrize("reference", ["latest", "2025-03-15"])
+def test_a_window_is_named_by_its_place_in_time(
+    made_workspace: Workspace, command: str, reference: str
+) -> None:
+    newest = list_windows(made_workspace)[-1]["window_id"]
+    by_id, by_time = (
+        run(command, name, "-w", str(made_workspace.root)).stdout for name in (newest, reference)
+    )
+    assert by_id
+    assert by_time == by_id
+
+
+def test_report_writes_a_page_and_says_where(made: Path, tmp_path: Path) -> None:
+    [window] = json.loads(run("windows", "-w", str(made), "--json").stdout)
+    printed = Path(run("report", window["short_id"], "-w", str(made)).stdout.strip())
+    assert printed == made / "reports" / f"{window['window_id']}.html"
+    page = printed.read_text(encoding="utf-8")
+    assert 'href="../posts/irrigation.md"' in page
+    elsewhere = tmp_path / "pages" / "one.html"
+    assert run("report", window["window_id"], "-w", str(made), "--output", str(elsewhere)).exit_code == 0
+    assert "irrigation.md" not in elsewhere.read_text(encoding="utf-8")  # the way there would name folders
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 0", 0), ("exit 1", 1)])
+def test_report_opens_the_page_in_the_browser(made: Path, tmp_path: Path, ends: str, code: int) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n{ends}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    # A process of its own: the standard library reads BROWSER once.
+    command = ["report", "latest", "-w", str(made), "--open"]
+    result = subprocess.run(
+        [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", *command],
+        env={**os.environ, "BROWSER": f"{browser} %s"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == code, result.stderr
+    assert opened.read_text(encoding="utf-8") == Path(result.stdout.strip()).as_uri()

@@ -1,0 +1,86 @@
+"""What answers say of files that have changed, where nothing is listed again unless it must be."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from backstory.interfaces.library import file_stamps
+from backstory.interfaces.library.freshness import StaleNote
+from backstory.interfaces.library.library import Library
+
+
+class Edits:
+    """Random edits of a folder, each of which gives the folders another time, whatever the clock of the disk."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder = folder
+        self._random = random.Random(seed)
+        self._count = 0
+
+    def make(self) -> None:
+        self._count += 1
+        text = f"Text {self._count}. " * self._count
+        places = [self._folder, *sorted(path for path in self._folder.rglob("*") if path.is_dir())]
+        files = sorted(path for path in self._folder.rglob("*.md"))
+        place, file = self._random.choice(places), self._random.choice(files)
+        match self._random.choice(["new", "edit", "remove", "folder", "ignore", "unignore", "move"]):
+            case "new":
+                (place / f"n{self._count}.md").write_text(text, encoding="utf-8")
+            case "edit":
+                file.write_text(text, encoding="utf-8")
+            case "remove" if len(files) > 2:
+                file.unlink()
+            case "folder":
+                (place / f"f{self._count}").mkdir()
+            case "ignore":
+                (place / ".backstoryignore").write_text(f"{file.name}\n# {text}", encoding="utf-8")
+            case "unignore":
+                (place / ".backstoryignore").unlink(missing_ok=True)
+            case "move":
+                file.rename(file.with_name(f"m{self._count}.md"))
+        for number, each in enumerate([self._folder, *self._folder.rglob("*")]):
+            if each.is_dir():
+                os.utime(each, ns=(self._count, self._count * 1000 + number))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_edit_is_told_as_by_one_who_lists_all_files(
+    library: Library, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(file_stamps, "_COARSEST_CLOCK_NS", -(10**18))  # so that stamps are trusted at once
+    monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
+    workspace = library.workspace
+    rows = library.documents().documents
+    revisions = {row.uri: row.revision for row in rows}
+    kept = StaleNote(workspace, seconds=0)
+    edits = Edits(workspace.documents_dir, seed)
+    told = set()
+    for _ in range(25):
+        assert kept.tell("v", revisions) == StaleNote(workspace).tell("v", revisions)
+        told.add(kept.tell("v", revisions))
+        edits.make()
+    assert len(told) > 5
+
+
+def test_files_are_not_listed_again_while_they_stay(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_stamps, "_COARSEST_CLOCK_NS", -(10**18))
+    monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
+    note = StaleNote(library.workspace, seconds=0)
+    (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
+    first = note.tell("v", {})
+    assert "fresh.md" in str(first)
+    monkeypatch.setattr("backstory.interfaces.library.freshness.list_all_files", None)
+    assert note.tell("v", {}) == first
+
+
+def test_fresh_times_are_not_trusted(library: Library) -> None:
+    """A change soon after another one may have the same time."""
+    note = StaleNote(library.workspace, seconds=0)
+    (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
+    note.tell("v", {})
+    assert note._stamps is not None
+    assert not note._stamps.hold()

@@ -1,0 +1,211 @@
+"""``grep``, ``documents``, ``text`` and ``context``."""
+
+from functools import partial
+
+import pytest
+
+from backstory.base.errors import InputError
+from backstory.base.sandbox import expressions
+from backstory.base.sandbox.expressions import find_limited
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Match
+from backstory.interfaces.library.text_positions import PlacedText
+from backstory.text.prompts.formats import FORMATS, ContextFormat
+from tests.errors import raises
+
+
+def test_grep_finds_every_place_with_its_line(indexed_once: Library) -> None:
+    answer = indexed_once.grep("sourdough")
+    assert (answer.count, answer.documents) == (4, 2)
+    for match in answer.matches:
+        text = indexed_once.text(match.uri).text
+        assert text[match.char_start : match.char_end] == match.match
+        line = text.split("\n")[match.line - 1]
+        assert line[match.column - 1 :].startswith(match.match)
+        assert match.text[match.text_start :].startswith(match.match)
+    assert indexed_once.grep("sourdough", ignore_case=False).count < answer.count
+
+
+def test_grep_gives_pages_and_counts_all(indexed_once: Library) -> None:
+    whole = indexed_once.grep("o", limit=1000)
+    pages: list[Match] = []
+    offset = 0
+    while True:
+        page = indexed_once.grep("o", limit=7, offset=offset)
+        assert page.count == whole.count == len(whole.matches)
+        pages += page.matches
+        if page.next_offset is None:
+            break
+        offset = page.next_offset
+    assert pages == list(whole.matches)
+    assert indexed_once.grep("o", limit=0).matches == ()
+
+
+def test_grep_reads_a_text_as_a_text_unless_told(indexed_once: Library) -> None:
+    assert indexed_once.grep("n.ght").count == 0
+    assert [match.match for match in indexed_once.grep(r"n\wght", regex=True).matches] == ["Night", "night"]
+    assert indexed_once.grep("^# moths$", regex=True).count == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "regex", "code"),
+    [("(", True, "invalid_expression"), ("", False, "blank_text"), ("[", True, "invalid_expression")],
+)
+def test_a_wrong_pattern_is_an_error(indexed_once: Library, pattern: str, regex: bool, code: str) -> None:
+    with raises(InputError, code):
+        indexed_once.grep(pattern, regex=regex)
+
+
+def test_a_pattern_that_takes_too_long_is_an_error(library: Library) -> None:
+    library.add(["a" * 5000 + "b"], ["long"])
+    with raises(InputError, "too_slow", seconds=0.05):
+        library.grep(r"(a|a|aa)+$", regex=True, limit_seconds=0.05)
+
+
+def test_a_long_line_is_shown_around_the_match(library: Library) -> None:
+    library.add(["word " * 500 + "needle " + "word " * 500], ["long"])
+    [match] = library.grep("needle").matches
+    assert match.text[match.text_start :].startswith("needle")
+    assert len(match.text) < 300
+
+
+def test_documents_are_listed_with_true_sizes(indexed_once: Library) -> None:
+    listed = indexed_once.documents()
+    assert listed.count == len(listed.documents) == 6
+    for entry in listed.documents:
+        path = indexed_once.workspace.documents_dir / entry.uri
+        assert (entry.path, entry.size) == (str(path), path.stat().st_size)
+        assert entry.characters == len(indexed_once.text(entry.document_id).text)
+    assert sum(entry.chunks for entry in listed.documents) == listed.chunks == indexed_once.status().chunks
+
+
+def test_a_text_without_pages_has_none(indexed_once: Library) -> None:
+    assert indexed_once.text("Moths").page_start is None
+    with raises(InputError, "no_pages"):
+        indexed_once.text("Moths", 1)
+
+
+def test_pages_and_lines_of_a_character() -> None:
+    placed = PlacedText("one\ntwo\nthree", (0, 4, 8))
+    assert [placed.page_of(character) for character in (0, 3, 4, 8, 12)] == [1, 1, 2, 3, 3]
+    assert [placed.line_of(character) for character in (0, 3, 4, 8, 12)] == [1, 1, 2, 3, 3]
+    assert placed.text[slice(*placed.bounds_of_pages(2, 3))] == "two\nthree"
+    assert placed.text[slice(*placed.bounds_of_line(2))] == "two"
+    for wrong in ((0, 1), (2, 1), (1, 4)):
+        with raises(InputError, "out_of_range", name="pages", pages=3):
+            placed.bounds_of_pages(*wrong)
+
+
+def test_a_context_says_which_parts_nothing_serves(indexed_once: Library) -> None:
+    text = (
+        "The sourdough starter is sluggish, feed it flour and water twice a day. " * 4
+        + "\n\nQuantum chromodynamics confines quarks inside hadrons at low energies, gluons mediate. " * 2
+    )
+    answer = indexed_once.context(text, format="markdown")
+    assert answer.documents[0].title == "Sourdough starter"
+    assert answer.parts[0].citations[:1] == (1,)
+    assert 1 not in answer.parts[-1].citations
+    assert answer.tokens <= answer.max_tokens
+    for part in answer.parts:
+        assert part.citations == tuple(
+            document.citation for document in answer.documents if part.part in document.serves
+        )
+
+
+def test_a_paragraph_is_a_part_unless_it_is_a_few_words(indexed_once: Library) -> None:
+    train = "Night train, Lisbon, seat reservation, early booking, summer."
+    quarks = "Gluons, quarks, muon, lepton, fermion, chromodynamics, asymptotic confinement."
+    starter = "Sluggish sourdough starter, flour, water, warm bread, twice daily."
+    answer = indexed_once.context("\n\n".join(["Hi all,", train, quarks, f"{starter} \n \nThanks!"]))
+    assert [part.text.split("\n\n") for part in answer.parts] == [
+        ["Hi all,", train],
+        [quarks],
+        [starter, "Thanks!"],
+    ]
+    served = {document.title: document.serves for document in answer.documents}
+    assert (served["Night train"], served["Sourdough starter"]) == ((1,), (3,))
+    assert answer.parts[1].citations == ()
+    assert len(indexed_once.context("Hi\n\nAna").parts) == 1
+    for blank in ("\n\n", "\n \n", "\r\n\r\n"):
+        assert [part.text for part in indexed_once.context(f"{train}{blank}{quarks}").parts] == [
+            train,
+            quarks,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [(" \n ", "blank_text"), ("\u200b", "blank_text"), ("a \ud800 train", "no_unicode")]
+)
+def test_a_text_without_words_has_no_context(indexed_once: Library, text: str, code: str) -> None:
+    with raises(InputError, code, name="text"):
+        indexed_once.context(text)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_context_keeps_within_its_tokens(indexed_once: Library, form: ContextFormat) -> None:
+    answer = indexed_once.context("sourdough bread and flour", max_tokens=500, format=form)
+    assert answer.documents
+    assert 0 < answer.tokens <= 500
+
+
+def test_a_wrong_request_for_a_context_is_an_error(indexed_once: Library) -> None:
+    for wrong in ({"query": " "}, {"query": "x", "format": "yaml"}, {"query": "x", "max_tokens": 0}):
+        with pytest.raises(InputError):
+            indexed_once.context(**wrong)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:(?:(?:a{1000}){1000}){1000})",
+        "((a{1,500}b)c{2}){500}",
+        "(" * 5000 + "a" + ")" * 5000,
+        "a{1000}{1000}",
+    ],
+)
+def test_a_pattern_that_fills_the_memory_is_an_error(indexed_once: Library, pattern: str) -> None:
+    with pytest.raises(InputError) as raised:
+        indexed_once.grep(pattern, regex=True)
+    assert raised.value.code in ("too_many_repeats", "nested_too_deeply")
+
+
+def test_numbers_in_braces_that_stand_side_by_side_are_no_fault(indexed_once: Library) -> None:
+    digits = r"[0-9a-f]{80}-[{}(]{90}\(\{500\}(?:x{100}|y{90}){5}(?:z{1,99}){20}"
+    assert indexed_once.grep(digits, regex=True).count == 0
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?=a)(?R)",
+        r"(?:a|aa)+b",
+        "b" + "a" * 5000,
+    ],
+    ids=lambda pattern: pattern[:20],
+)
+def test_an_expression_ends_within_its_limits_whatever_it_does(library: Library, pattern: str) -> None:
+    library.add(["a" * 600_000], ["long"])
+    with raises(InputError, "too_slow", pattern=pattern, seconds=0.5):
+        library.grep(pattern, regex=True, limit_seconds=0.5)
+    assert library.grep("a{400}", regex=True, limit=0).count == 1500, "the next search is not hindered"
+
+
+@pytest.mark.parametrize("pattern", [r"\L<names>", r"(?P<a", r"a**", r"(?1)", r"\p{Foo}", "[" * 300])
+def test_an_expression_that_cannot_be_compiled_is_no_regular_one(indexed_once: Library, pattern: str) -> None:
+    with raises(InputError, "invalid_expression"):
+        indexed_once.grep(pattern, regex=True)
+
+
+def test_a_long_text_is_found_as_it_is(library: Library) -> None:
+    library.add(["The quick (brown) fox. " * 400], ["fox"])
+    assert library.grep("the quick (brown) fox. " * 20).count == 20
+
+
+def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["one pear", "", "no fruit", "Pears and pears", "é pear"]
+    find = partial(find_limited, "pears?", texts, ignore_case=True, seconds=5.0)
+    whole = find(limit=9, offset=0)
+    assert (whole.count, whole.texts, whole.places[-1]) == (4, 3, (4, 2, 6))
+    monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 8)
+    assert find(limit=9, offset=0) == whole
+    assert find(limit=2, offset=1).places == whole.places[1:3]

@@ -1,0 +1,238 @@
+"""``search``: filters, keys, depth, and what a hit says."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from backstory.base.errors import InputError
+from backstory.index.request import SearchRequest
+from backstory.interfaces.library.expansion import expand_question
+from backstory.interfaces.library.filters import Depth, SearchFilters
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Mode, Result, SearchAnswer
+from tests.errors import raises
+from tests.interfaces.library.conftest import SETTINGS
+
+
+def slugs(answer: SearchAnswer) -> list[str]:
+    return [hit.slug for hit in answer.hits]
+
+
+def test_a_hit_is_a_row_of_the_index(indexed_once: Library) -> None:
+    answer = indexed_once.search("sourdough starter flour", top_k=2)
+    hit = answer.hits[0]
+    text = indexed_once.text(hit.uri)
+    assert text.text[hit.char_start : hit.char_end] == hit.text
+    assert (hit.document_id, hit.revision) == (text.document.document_id, text.document.revision)
+    assert answer.index_version == indexed_once.status().index_version
+    assert [one.rank for one in answer.hits] == [1, 2]
+    assert hit.cite.startswith(f"{hit.uri}, ")
+    assert answer.min_similarity == pytest.approx(indexed_once.workspace.min_similarity)
+    assert hit.above_threshold == (hit.cosine >= answer.min_similarity)
+
+
+def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
+    workspace = indexed_once.workspace
+    from backstory.index.snapshot.opening import open_index
+    from backstory.models.embeddings.embed import embed_texts
+
+    with open_index(workspace.index) as index:
+        vectors = embed_texts(workspace.embedder, ["night train"], task="query", cache=None).vectors
+        weight = index.calibration.overridden_by(workspace.settings.rag).keyword_weight
+        request = SearchRequest(top_k=3, ranking="hybrid", keyword_weight=weight)
+        expected = index.search(vectors, request, texts=["night train"]).hits
+    answer = indexed_once.search("night train", top_k=3)
+    assert [hit.chunk_id for hit in answer.hits] == expected["chunk_id"].to_list()
+    assert [hit.score for hit in answer.hits] == expected["score"].to_list()
+    assert [hit.keywords for hit in answer.hits] == expected["keyword_score"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (SearchFilters(documents=["Moths"]), {"unrelated"}),
+        (SearchFilters(documents=["moths", "posts/later.md"]), None),
+        (SearchFilters(documents=["unrelated.md", "later"]), {"unrelated", "later"}),
+        (SearchFilters(paths=["*-train.md"]), {"night-train"}),
+        (SearchFilters(paths=["*.txt"]), set()),
+        (SearchFilters(tags=["sourdough"]), {"sourdough", "later"}),
+        (SearchFilters(kinds=["note"]), set()),
+        (SearchFilters(tenant="other"), set()),
+        (SearchFilters(as_of=datetime(2024, 5, 1, tzinfo=UTC)), {"unrelated", "drip-irrigation"}),
+        (SearchFilters(tags=["sourdough"], as_of=datetime(2025, 1, 1, tzinfo=UTC)), {"sourdough"}),
+        (SearchFilters(pages=(1, 9)), set()),
+    ],
+)
+def test_filters_admit_what_they_name(
+    indexed_once: Library, filters: SearchFilters, expected: set[str] | None
+) -> None:
+    if expected is None:
+        with raises(InputError, "unknown_document", name="posts/later.md"):
+            indexed_once.search("bread", filters=filters)
+        return
+    answer = indexed_once.search("bread", filters=filters)
+    assert set(slugs(answer)) == expected
+    assert answer.corpus_chunks == len(expected)
+
+
+def test_a_name_of_several_documents_lists_them(library: Library) -> None:
+    library.add(["One.", "Two."], ["one", "two"], [{"title": "Same"}, {"title": "Same"}])
+    with raises(InputError, "ambiguous_document", name="same", uris=["added/one.md", "added/two.md"]):
+        library.search("one", filters=SearchFilters(documents=["same"]))
+
+
+@pytest.mark.parametrize("part", ["sour", "ourdough.md", "night", "train.md", "e"])
+def test_a_part_of_a_name_is_no_name(indexed_once: Library, part: str) -> None:
+    with raises(InputError, "unknown_document", name=part):
+        indexed_once.document(part)
+
+
+@pytest.mark.parametrize(
+    ("filters", "code", "name"),
+    [
+        ({"documents": "one"}, "wrong_type", "documents"),
+        ({"as_of": datetime(2024, 1, 1)}, "no_time_zone", "as_of"),
+        ({"pages": (2, 1)}, "out_of_range", "pages"),
+        ({"pages": (0, 1)}, "out_of_range", "pages"),
+    ],
+)
+def test_a_wrong_filter_is_an_error(filters: dict[str, Any], code: str, name: str) -> None:
+    with raises(InputError, code, name=name):
+        SearchFilters(**filters)
+
+
+def test_the_settings_hold_where_a_filter_says_nothing(make_library: Callable[..., Library]) -> None:
+    library = make_library("embedding: {provider: hashing}\nrag: {tags: [sourdough]}\n")
+    library.index()
+    assert set(slugs(library.search("bread"))) == {"sourdough", "later"}
+    assert slugs(library.search("bread", filters=SearchFilters(tags=["moths"]))) == ["unrelated"]
+
+
+def test_several_questions_are_answered_as_each_alone(indexed_once: Library) -> None:
+    questions = ["night train", "a clicking disk", "moths"]
+    assert indexed_once.search_many(questions, expand=True) == [
+        indexed_once.search(question, expand=True) for question in questions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "keys"),
+    [
+        ("sourdough", ("sourdough",)),
+        ("What is a sourdough starter?", (
+            "What is a sourdough starter?", "sourdough starter", "sourdough starter definition"
+        )),
+        ("who was Ada Lind", ("who was Ada Lind", "ada lind", "Ada Lind person")),
+        ("?!", ("?!",)),
+    ],
+)  # fmt: skip
+def test_the_keys_of_a_question_are_always_the_same(question: str, keys: tuple[str, ...]) -> None:
+    assert expand_question(question, "english") == keys == expand_question(question, "english")
+
+
+def test_keys_are_fused_by_the_best_score_of_each_chunk(indexed_once: Library) -> None:
+    question = "What is the sourdough starter?"
+    answer = indexed_once.search(question, expand=True, top_k=6)
+    single = {
+        key: {hit.chunk_id: hit.score for hit in indexed_once.search(key, top_k=6).hits}
+        for key in answer.keys
+    }
+    assert len(answer.keys) == 3
+    for hit in answer.hits:
+        assert hit.score == max(scores[hit.chunk_id] for scores in single.values())
+        assert single[hit.key][hit.chunk_id] == hit.score
+
+
+def test_depth_grows_with_the_corpus() -> None:
+    depth = Depth()
+    assert [depth.count_hits(chunks) for chunks in (0, 50, 51, 100, 101, 200, 201, 10**6)] == [
+        5, 5, 10, 10, 20, 20, 25, 25,
+    ]  # fmt: skip
+    assert Depth(steps=((10, 1),), beyond=3).count_hits(11) == 3
+    with raises(InputError, "unordered_steps", steps=((10, 1), (10, 2))):
+        Depth(steps=((10, 1), (10, 2)))
+    with raises(InputError, "out_of_range", name="depth"):
+        Depth(beyond=0)
+
+
+def test_the_cap_of_tokens_leaves_out_from_the_end_and_says_so(indexed_once: Library) -> None:
+    answer = indexed_once.search("bread", depth=Depth(max_tokens=30))
+    assert len(answer.hits) + answer.left_out == 5
+    assert 1 <= len(answer.hits) < 5
+    assert len(indexed_once.search("bread", depth=Depth(max_tokens=1)).hits) == 1
+    assert len(indexed_once.search("bread", top_k=6, depth=Depth(max_tokens=1)).hits) == 6
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "keyword"])
+def test_hits_without_evidence_are_counted(indexed_once: Library, mode: Mode) -> None:
+    answer = indexed_once.search("moths zygote", top_k=50, mode=mode)
+    weak = [hit for hit in answer.hits if hit.cosine < answer.min_similarity and hit.keywords is None]
+    assert answer.weak == len(weak)
+    assert (answer.weak > 0) == (mode != "keyword")
+    nothing = indexed_once.search("zygote", mode="keyword")
+    assert (nothing.hits, nothing.weak) == ((), 0)
+    assert "shares a word" in nothing.reason
+
+
+def test_modes_order_by_what_they_say(indexed_once: Library) -> None:
+    dense = indexed_once.search("sourdough starter", mode="dense")
+    assert [hit.score for hit in dense.hits] == sorted((hit.cosine for hit in dense.hits), reverse=True)
+    words = indexed_once.search("sourdough starter", mode="keyword")
+    assert set(slugs(words)) == {"sourdough", "later"}
+    assert all(hit.keywords for hit in words.hits)
+    with raises(InputError, "unknown_value", name="mode", value="vector"):
+        indexed_once.search("x", mode="vector")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("question", "top_k"), [(" ", 1), ("", None), ("word", 0)])
+def test_a_wrong_question_is_an_error(indexed_once: Library, question: str, top_k: int | None) -> None:
+    with pytest.raises(InputError):
+        indexed_once.search(question, top_k=top_k)
+
+
+def test_reranking_needs_a_reranker(indexed_once: Library) -> None:
+    with raises(InputError, "absent_setting", setting="rerank.provider"):
+        indexed_once.search("bread", rerank=True)
+
+
+def test_one_hit_is_not_said_to_be_reranked(make_library: Callable[..., Library]) -> None:
+    unused = "services: {openai: {base_url: 'http://127.0.0.1:9'}}\nrerank: {provider: openai, model: none}\n"
+    library = make_library(f"{SETTINGS}{unused}")
+    library.index()
+    only = library.documents().documents[0].uri
+    answer = library.search("bread", filters=SearchFilters(documents=[only]), rerank=True)
+    assert (len(answer.hits), answer.reranked, answer.notes) == (1, False, ())
+
+
+def test_changed_files_are_said_in_every_answer(library: Library) -> None:
+    assert library.search("bread").notes == ()
+    (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
+    (library.workspace.documents_dir / "later.md").unlink()
+    [note] = Library.open(library.workspace.root).search("bread").notes
+    assert "2 files changed since" in note
+    assert "fresh.md, later.md" in note
+    assert library.status().pending == ("posts/fresh.md", "posts/later.md")
+    library.index()
+    assert Library.open(library.workspace.root).search("bread").notes == ()
+
+
+RESULTS = sorted(
+    (each for each in Result.__subclasses__() if each.__module__ == Result.__module__),
+    key=lambda result: result.__name__,
+)
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.__name__)
+def test_every_result_has_a_schema_that_describes_each_field(result: type[Result]) -> None:
+    schema = TypeAdapter(result).json_schema(mode="serialization")
+    assert all("description" in field for field in schema["properties"].values())
+
+
+def test_a_result_is_frozen_and_survives_json(indexed_once: Library) -> None:
+    answer = indexed_once.search("bread")
+    assert TypeAdapter(SearchAnswer).validate_python(answer.to_dict()) == answer
+    with pytest.raises(ValueError, match="frozen"):
+        answer.query = "other"  # type: ignore[misc]

@@ -1,0 +1,144 @@
+"""The tools over conversations: what covers them, what nothing covers, and why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from mcp import Client, MCPError
+
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.mcp.server import LibraryServer, make_server
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.interfaces.mcp.calling import call, fail, use
+from tests.workspaces import copy_made
+
+TEXT = """\
+The night train to Lisbon needs a seat reservation, and somebody should book the reservation early, since the night \
+train is full in summer and the seats to Lisbon are gone by spring.
+
+Gluons, quarks, proton, neutron, muon, lepton, fermion; lattice chromodynamics, perturbation, asymptotic confinement, \
+colour charge, spin, mass, energy; symmetry breaking, colour confinement.
+"""
+
+
+@pytest.fixture(scope="module")
+def workspace(made_once: object, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The small workspace after its first run, which no test changes."""
+    return copy_made(made_once, tmp_path_factory.mktemp("mcp") / "workspace")  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def server(workspace: Workspace) -> LibraryServer:
+    return make_server(Library(workspace))
+
+
+def test_a_text_is_divided_and_what_nothing_serves_is_told(server: LibraryServer) -> None:
+    covered = call(server, "cover_conversation", text=TEXT)
+    assert covered["part_count"] == len(covered["parts"]) > 1
+    served = {part["part"] for part in covered["parts"] if part["citations"]}
+    uncovered = {part["part"] for part in covered["uncovered"]}
+    assert served | uncovered == set(range(1, covered["part_count"] + 1))
+    assert not served & uncovered
+    assert any("Gluons" in part["text"] for part in covered["uncovered"])
+    [train] = [document for document in covered["documents"] if document["uri"] == "night-train.md"]
+    assert 1 in train["serves"]
+    assert "Night train" in covered["context"]
+    assert (covered["window_id"], covered["cut"]) == (None, None)
+
+
+def test_a_window_has_the_context_that_a_run_made(server: LibraryServer, workspace: Workspace) -> None:
+    contexts = read_table(workspace.tables, "contexts").sort("window_id", "rank")
+    for window_id in read_table(workspace.tables, "windows")["window_id"]:
+        covered = call(server, "cover_conversation", window_id=window_id)
+        mine = contexts.filter(pl.col("window_id") == window_id)
+        assert [each["document_id"] for each in covered["documents"]] == mine["document_id"].unique(
+            maintain_order=True
+        ).to_list()
+        summary = (
+            read_table(workspace.tables, "window_contexts").filter(window_id=window_id).row(0, named=True)
+        )
+        assert (covered["verdict"], covered["recommendation"]) == (
+            summary["verdict"],
+            summary["recommendation"],
+        )
+        assert covered["index_version"] == summary["index_version"]
+        assert covered["part_count"] == summary["query_chunk_count"]
+
+
+def test_what_covers_is_restricted_by_number_time_and_filters(server: LibraryServer) -> None:
+    assert len(call(server, "cover_conversation", text=TEXT, k=1)["documents"]) == 1
+    early = call(server, "cover_conversation", text=TEXT, as_of="2024-07-15T00:00:00Z")
+    assert all(each["date"] < "2024-07-15" for each in early["documents"])
+    only = call(server, "cover_conversation", window_id="latest", filters={"paths": ["sourdough.md"]})
+    assert {each["uri"] for each in only["documents"]} <= {"sourdough.md"}
+    none = call(server, "cover_conversation", text=TEXT, filters={"paths": ["absent/*"]})
+    assert none["documents"] == []
+    assert len(none["uncovered"]) == none["part_count"]
+    assert fail(server, "cover_conversation", text=TEXT, window_id="latest")["code"] == "input"
+    assert fail(server, "cover_conversation", text=TEXT, as_of="2024-07-15T00:00:00")["code"] == "input"
+    assert fail(server, "cover_conversation", window_id="absent")["code"] == "input"
+
+
+def test_a_decision_is_explained(server: LibraryServer, workspace: Workspace) -> None:
+    windows = call(server, "list_windows")
+    latest = windows["windows"][0]
+    assert windows["count"] == len(windows["windows"])
+    explained = call(server, "explain", window_id=latest["window_id"])
+    decisions = read_table(workspace.tables, "decisions").filter(window_id=latest["window_id"])
+    assert {each["document_id"] for each in explained["documents"]} == set(decisions["document_id"])
+    kept = {each["document_id"] for each in explained["documents"] if each["kept"]}
+    assert kept == set(decisions.filter("kept")["document_id"])
+    assert all(each["reason"] and each["asked_by"] for each in explained["documents"])
+    one = call(server, "explain", window_id="latest", document="night-train.md")["documents"]
+    assert one == [each for each in explained["documents"] if each["uri"] == "night-train.md"]
+    [later] = call(server, "explain", window_id="latest", document="later.md")["documents"]
+    assert (later["kept"], later["cause"], later["hits"]) == (False, "published_later", 0)
+
+
+def test_windows_and_contexts_are_resources_and_prompts(server: LibraryServer, workspace: Workspace) -> None:
+    summaries = read_table(workspace.tables, "window_contexts")
+    cited = dict(summaries.select("window_id", "cited_text").iter_rows())
+
+    async def steps(client: Client) -> None:
+        for window_id, text in cited.items():
+            [content] = (await client.read_resource(f"backstory://window/{window_id}")).contents
+            assert content.text == text  # type: ignore[union-attr]
+        [listed] = (await client.read_resource("backstory://windows")).contents
+        assert all(window_id in listed.text for window_id in cited)  # type: ignore[union-attr]
+        written = await client.get_prompt("write_post", {"window": "latest"})
+        texts = [message.content.text for message in written.messages]  # type: ignore[union-attr]
+        assert any("night train to Lisbon needs a seat reservation" in text for text in texts)
+        assert "Ada Lind" not in "".join(texts)
+        with pytest.raises(Exception, match="no window has an id"):
+            await client.get_prompt("write_post", {"window": "absent"})
+
+    use(server, steps)
+
+
+def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Workspace) -> None:
+    rag = workspace.settings.rag.model_copy(update={"tenant": "ana"})
+    owned = replace(workspace, settings=workspace.settings.model_copy(update={"rag": rag}))
+    server = make_server(Library(owned))
+
+    async def steps(client: Client) -> None:
+        for ask in (
+            lambda: client.read_resource("backstory://window/latest"),
+            lambda: client.get_prompt("write_post", {"window": "latest"}),
+        ):
+            with pytest.raises(MCPError, match="not of the tenant") as raised:
+                await ask()
+            assert raised.value.data["hint"].startswith("run `backstory run`")
+
+    use(server, steps)
+    told = call(server, "explain", window_id="latest")["documents"]
+    assert told
+    assert {each["uri"] for each in told} == {""}
+
+
+def test_a_workspace_without_chats_says_so(make_library: Callable[..., Library]) -> None:
+    library = make_library()
+    library.index()
+    assert "windows" in fail(make_server(library), "explain", window_id="latest")["message"]
+    assert open_workspace(library.workspace.root).root == library.workspace.root

@@ -1,0 +1,254 @@
+"""The site of the small workspace: every link leads somewhere, and only what changed is written."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import InputError
+from backstory.interfaces.pages.site.build import Site, build_site
+from backstory.interfaces.pages.site.library import Library
+from backstory.interfaces.pages.site.pages import render_pages
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.models import RAGSettings
+from backstory.storage.rendered_pages import remove_pages
+from backstory.storage.tables.parquet import read_table
+from tests.browser import load_page
+from tests.errors import raises
+from tests.interfaces.cli.invocation import run
+from tests.workspaces import SETTINGS, write_workspace
+
+WRITING = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
+
+LATER = """\
+20/03/2025, 09:00 - Ada Lind: Did the frost crack the plastic elbow, and do you have a spare?
+20/03/2025, 09:01 - Ben Okri: Copy the photos to another disk before anything else
+20/03/2025, 09:02 - Cleo Marsh: Feed the starter twice a day with flour
+"""
+
+
+class Page(HTMLParser):
+    """The links and anchors of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if values.get("id"):
+            self.anchors.add(str(values["id"]))
+        if tag == "a" and values.get("href"):
+            self.links.append(str(values["href"]))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Give the small workspace after a run that wrote posts, of which later windows find the earlier ones."""
+    made = write_workspace(tmp_path_factory.mktemp("site") / "workspace", WRITING)
+    chat = made.chats_dir / "garden.txt"
+    chat.write_text(chat.read_text(encoding="utf-8") + LATER, encoding="utf-8")
+    run_pipeline(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def site(workspace: Workspace) -> Site:
+    return build_site(workspace)
+
+
+def list_pages(site: Site) -> list[Path]:
+    return sorted(site.index.parent.rglob("*.html"))
+
+
+def find_dead_links(site: Site) -> Iterator[str]:
+    pages = {path: Page(path) for path in list_pages(site)}
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = pages.get(target)
+            if parts.scheme or not target.is_file():
+                yield f"{path.name}: {link}"
+            elif parts.fragment and known is not None and parts.fragment not in known.anchors:
+                yield f"{path.name}: {link} (no such anchor)"
+
+
+def test_every_link_leads_to_a_file_and_every_page_is_reached(site: Site) -> None:
+    assert list(find_dead_links(site)) == []
+    reached, waiting = set(), [site.index]
+    while waiting:
+        path = waiting.pop()
+        if path not in reached and path.suffix == ".html":
+            reached.add(path)
+            waiting += [
+                (path.parent / urlsplit(link).path).resolve()
+                for link in Page(path).links
+                if urlsplit(link).path
+            ]
+    assert reached == set(list_pages(site))
+
+
+def test_posts_show_what_they_cite_and_are_shown_where_they_are_cited(site: Site) -> None:
+    folder = site.index.parent
+    posts = site.library.posts
+    assert len(posts) == 4
+    assert all(post.cited for post in posts)
+    for post in posts:
+        page = (folder / "posts" / f"{post.slug}.html").read_text(encoding="utf-8")
+        assert f"../windows/{post.window.window_id}.html" in page
+        for use in post.cited:
+            assert f'id="source-{use.number}"' in page
+            earlier = site.library.written_as(use.document_id)
+            there = (
+                folder / "documents" / f"{use.document_id}.html"
+                if earlier is None
+                else folder / "posts" / f"{earlier.slug}.html"
+            )
+            assert f"../posts/{post.slug}.html" in there.read_text(encoding="utf-8")
+
+
+def test_a_post_is_shown_where_later_posts_cite_it(site: Site) -> None:
+    assert site.library.links_between_posts > 0
+    [*_, last] = site.library.posts
+    cited = [one for use in last.cited if (one := site.library.written_as(use.document_id))]
+    page = (site.index.parent / "posts" / f"{cited[0].slug}.html").read_text(encoding="utf-8")
+    assert last.title in page.partition("Later posts that cite this")[2]
+
+
+def test_a_second_build_writes_nothing_and_a_stale_page_goes(workspace: Workspace, site: Site) -> None:
+    times = {path: path.stat().st_mtime_ns for path in list_pages(site)}
+    again = build_site(workspace).written
+    assert (again.written, again.unchanged, again.removed) == (0, len(times), 0)
+    assert {path: path.stat().st_mtime_ns for path in list_pages(site)} == times
+    stale = site.index.parent / "posts" / "gone.html"
+    stale.write_text("an earlier post", encoding="utf-8")
+    site.index.write_text("damaged", encoding="utf-8")
+    again = build_site(workspace).written
+    assert (again.written, again.removed, stale.exists()) == (1, 1, False)
+
+
+def test_pages_are_rendered_again_only_if_something_changed(
+    workspace: Workspace, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[Library] = []
+
+    def render(library: Library, reports: Mapping[str, str]) -> Mapping[str, str]:
+        rendered.append(library)
+        return render_pages(library, reports)
+
+    monkeypatch.setattr("backstory.interfaces.pages.site.build.render_pages", render)
+    assert build_site(workspace).library == site.library
+    assert not rendered
+    post = workspace.root / site.library.posts[0].path
+    before = post.read_bytes()
+    post.write_bytes(before + b"\nSaid by a person.\n")
+    build_site(workspace)
+    assert len(rendered) == 1
+    post.write_bytes(before)
+    settings = workspace.settings.model_copy(update={"rag": RAGSettings(top_k=4)})
+    build_site(replace(workspace, settings=settings))
+    build_site(workspace)
+    assert len(rendered) == 3
+    list_pages(site)[-1].unlink()
+    assert build_site(workspace).written.written == 1
+    assert len(rendered) == 4
+
+
+def test_two_builds_are_equal_byte_by_byte(workspace: Workspace, site: Site, tmp_path: Path) -> None:
+    other = build_site(open_workspace(workspace.root), tmp_path / "elsewhere")
+    names = [path.relative_to(site.index.parent) for path in list_pages(site)]
+    assert names == [path.relative_to(other.index.parent) for path in list_pages(other)]
+    posts = [name for name in names if name.parts[0] != "windows"]  # reports elsewhere do not link to files
+    assert all(
+        (site.index.parent / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
+        for name in posts
+    )
+    assert list(find_dead_links(other)) == []
+
+
+def test_pages_open_from_disk_without_a_message_in_the_console(site: Site, tmp_path: Path) -> None:
+    dom, console = load_page(site.index, tmp_path / "profile")
+    assert console == []
+    assert dom.count('class="entry"') == 4
+    assert 'class="filter-box" role="search"' in dom  # the script has run: the box is no longer hidden
+    post = site.index.parent / "posts" / f"{site.library.posts[-1].slug}.html"
+    dom, console = load_page(post, tmp_path / "profile")
+    assert console == []
+    assert dom.count('class="card"') == len(site.library.posts[-1].uses)
+
+
+def test_a_folder_of_other_files_is_not_touched(workspace: Workspace) -> None:
+    before = sorted(workspace.documents_dir.iterdir())
+    with raises(InputError, "foreign_folder", path=workspace.documents_dir):
+        build_site(workspace, workspace.documents_dir)
+    assert sorted(workspace.documents_dir.iterdir()) == before
+
+
+def test_removing_the_pages_leaves_none(workspace: Workspace, tmp_path: Path) -> None:
+    own = tmp_path / "site"
+    own.mkdir()
+    (own / "index.html").write_text("a site of somebody else", encoding="utf-8")
+    assert remove_pages(tmp_path) == ()
+    site = build_site(workspace)
+    count = len(list_pages(site))
+    left = site.index.with_name(".index.html.tmp")
+    left.write_text("left by a killed process", encoding="utf-8")
+    assert remove_pages(workspace.root) == (f"the {count + 1} pages in site/",)
+    assert list_pages(site) == []
+    assert not left.exists()
+    assert build_site(workspace).written.written == count
+
+
+def test_without_posts_the_index_says_why(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    with pytest.raises(InputError, match="backstory run"):
+        build_site(workspace)
+    run_pipeline(workspace)
+    site = build_site(workspace)
+    index = site.index.read_text(encoding="utf-8")
+    assert "There are no posts yet" in index
+    assert index.count("no writer is chosen") == len(read_table(workspace.tables, "windows"))
+    assert list(find_dead_links(site)) == []
+
+
+def test_an_edited_post_is_shown_as_the_person_left_it(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace", WRITING.replace('"on"', '"off"'))
+    run_pipeline(workspace)
+    row = read_table(workspace.tables, "posts").row(0, named=True)
+    path = workspace.root / row["path"]
+    path.write_text(path.read_text(encoding="utf-8") + "\nA line by a person.\n", encoding="utf-8")
+    run_pipeline(open_workspace(workspace.root))
+    page = build_site(workspace).index.parent / "posts" / f"{row['slug']}.html"
+    html = page.read_text(encoding="utf-8")
+    assert "A line by a person." in html
+    assert "A person has edited this post" in html
+
+
+def test_the_command_prints_the_first_page(workspace: Workspace, site: Site) -> None:
+    result = run("site", "-w", str(workspace.root))
+    assert result.stdout == f"{site.index}\n"
+    assert "4 posts" in result.stderr
+
+
+def test_a_site_between_two_stages_of_a_run_leaves_out_windows_without_a_context(tmp_path: Path) -> None:
+    made = write_workspace(tmp_path / "workspace", f"{SETTINGS}writers: {{provider: digest}}\n")
+    run_pipeline(made)
+    chat = made.chats_dir / "garden.txt"
+    later = "13/03/2025, 09:22 - Ben Okri: Feed mine, too\n"
+    chat.write_text(chat.read_text(encoding="utf-8") + later, encoding="utf-8")
+    begun = open_workspace(made.root)
+    for stage in STAGES[: [stage.table for stage in STAGES].index("windows") + 1]:
+        stage.make(RunResources(begun), ["2025-03-13", "2025-03-14", "2025-03-15"])
+    library = build_site(begun).library
+    windows = read_table(begun.tables, "windows")
+    assert {post.window.window_id for post in library.posts} < set(windows["window_id"])
+    assert len(library.posts) + len(library.without_post) == len(windows)

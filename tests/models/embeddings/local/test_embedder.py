@@ -1,0 +1,173 @@
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from backstory.base.errors import EmbeddingInputError, MissingExtraError, ModelFileError
+from backstory.models.embeddings.batches import group_by_length
+from backstory.models.embeddings.local.embedder import MAX_PADDED_TOKENS, LocalEmbedder
+from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
+from tests.errors import raises
+from tests.models.embeddings.local import reference_bert
+
+TEXTS = [
+    "",
+    " ",
+    "ok",
+    "Shall we take the night train to Lisbon in May, or fly?",
+    "🙂🙂🙂 👩‍👩‍👧‍👦",
+    "日本語のメッセージです。今日は天気がいい。",
+    "Привет, как дела?",
+    'fn main() { let x: Vec<u8> = vec![0; 16]; println!("{x:?}"); }',
+    "0x5a3b9c" * 6,
+    "https://example.org/a/very/long/path?with=query&and=more#fragment",
+    "a" * 300,
+    "line one\r\nline two\n\n\tindented <s> </s> <mask>",
+    "the chat talks about trains and soup " * 40,
+]
+
+
+@pytest.fixture(scope="module")
+def reference_vectors() -> NDArray[np.float64]:
+    header, tokenizer_file, weights = reference_bert.read_pack(find_granite_pack())
+    tokenizer = Tokenizer.from_buffer(tokenizer_file)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    architecture = header["arch"]
+    return np.array(
+        [
+            reference_bert.forward(
+                weights,
+                tokenizer.encode(text).ids,
+                heads=architecture["heads"],
+                layers=architecture["layers"],
+                epsilon=architecture["layer_norm_eps"],
+                first_position=architecture["position_offset"],
+                pooling="cls",
+            )
+            for text in TEXTS
+        ]
+    )
+
+
+def test_agrees_with_an_independent_implementation(
+    granite: LocalEmbedder, reference_vectors: NDArray[np.float64]
+) -> None:
+    vectors = granite.embed(TEXTS, task="document")
+
+    similarities = np.einsum("nd,nd->n", vectors, reference_vectors)
+    assert similarities.min() >= 0.99999
+    np.testing.assert_allclose(vectors, reference_vectors, atol=1e-5)
+
+
+def test_knows_meaning(granite: LocalEmbedder) -> None:
+    question, near, far = granite.embed(
+        [
+            "How do I get to Portugal by rail?",
+            "The night train to Lisbon leaves at nine.",
+            "Peel the potatoes and boil them with kale.",
+        ],
+        task="query",
+    )
+
+    assert question @ near > question @ far + 0.1
+
+
+def test_the_id_names_model_and_weights(granite: LocalEmbedder) -> None:
+    assert granite.id == f"local:granite-embedding-30m-english:{PACK_SHA256[:12]}:384"
+    assert granite.max_input_tokens == 512
+
+
+def test_counts_special_tokens(granite: LocalEmbedder) -> None:
+    assert granite.count_tokens(["", "soup"]).tolist() == [2, 4]
+
+
+def test_a_text_of_exactly_the_limit_is_embedded_and_one_more_token_is_refused(
+    granite: LocalEmbedder,
+) -> None:
+    fits, over = "soup" + " soup" * 508, "soup" + " soup" * 509
+    assert granite.count_tokens([fits, over]).tolist() == [512, 513]
+
+    assert granite.embed([fits], task="query").shape == (1, 384)
+    with raises(EmbeddingInputError, "too_long", texts=1, text=0, tokens=513, limit=512):
+        granite.embed([over], task="query")
+
+
+def test_batches_are_sorted_by_length_and_within_the_padded_limit(granite: LocalEmbedder) -> None:
+    counts = np.array([2, 512, 30, 512, 7] * 50)
+
+    batches = granite.plan_batches(counts)
+
+    assert all(len(batch) * counts[batch].max() <= MAX_PADDED_TOKENS for batch in batches)
+    assert [batch.tolist() for batch in batches] == [
+        batch.tolist() for batch in group_by_length(counts, max_padded_tokens=MAX_PADDED_TOKENS)
+    ]
+
+
+def test_a_pack_with_one_wrong_byte_is_refused(tmp_path: Path) -> None:
+    content = bytearray(find_granite_pack().read_bytes())
+    content[-1] ^= 1
+    damaged = tmp_path / "pack.hmsemb"
+    damaged.write_bytes(content)
+
+    with raises(
+        ModelFileError,
+        "other_checksum",
+        path=damaged,
+        found=hashlib.sha256(content).hexdigest(),
+        expected=PACK_SHA256,
+    ):
+        read_granite_pack(damaged)
+
+
+def test_an_absent_pack_is_refused(tmp_path: Path) -> None:
+    with raises(ModelFileError, "absent_file", path=tmp_path / "pack.hmsemb"):
+        read_granite_pack(tmp_path / "pack.hmsemb")
+
+
+def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
+    pack = tmp_path / "pack.hmsemb"
+    pack.write_bytes(find_granite_pack().read_bytes())
+    embedder = LocalEmbedder(read_granite_pack(pack), graphs=tmp_path)
+    with pack.open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x01\x02")
+
+    with raises(ModelFileError, "other_checksum", path=pack):
+        embedder.embed(["soup"], task="query")
+    assert not embedder.graph_path.exists()
+
+
+def test_openvino_gives_the_same_vectors(
+    granite: LocalEmbedder, openvino: Callable[[], LocalEmbedder]
+) -> None:
+    other = openvino()
+
+    assert other.id == granite.id
+    np.testing.assert_allclose(
+        other.embed(TEXTS, task="query"), granite.embed(TEXTS, task="query"), atol=2e-6
+    )
+
+
+def test_a_runtime_that_is_not_installed_is_named(
+    granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granite.embed(["ok"], task="query")
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
+    with raises(MissingExtraError, extra="openvino"):
+        absent.embed(["ok"], task="query")
+
+
+def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:
+    model = replace(read_granite_pack(), prompts={"query": "<s>query: ", "document": ""})
+    embedder = LocalEmbedder(model, graphs=granite.graph_path.parents[1])
+    with raises(ModelFileError, "special_token", prompt="<s>query: "):
+        embedder.embed(["soup"], task="query")

@@ -1,0 +1,161 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import ModelFileError
+from backstory.base.files.atomic import temporary_path
+from backstory.models.embeddings.local.bert_folder import read_bert_folder
+from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.graph_file import checksum_path, require_graph_file
+from backstory.models.embeddings.local.onnx_graph import build_graph
+from tests.errors import raises
+from tests.models.embeddings.local.tiny_bert import write_tiny_bert
+
+CONTENT = b"a graph" * 1000
+
+
+class Builder:
+    """Builds the same content and counts how often."""
+
+    def __init__(self) -> None:
+        self.builds = 0
+
+    def __call__(self) -> bytes:
+        self.builds += 1
+        return CONTENT
+
+
+@pytest.fixture
+def build() -> Builder:
+    return Builder()
+
+
+def test_is_built_once(tmp_path: Path, build: Builder) -> None:
+    path = tmp_path / "model" / "model.onnx"
+
+    require_graph_file(path, build)
+    require_graph_file(path, build)
+
+    assert path.read_bytes() == CONTENT
+    assert build.builds == 1
+    assert sorted(file.name for file in path.parent.iterdir()) == ["model.onnx", "model.onnx.sha256"]
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(CONTENT[:-1])
+
+
+def _flip(path: Path) -> None:
+    path.write_bytes(b"A" + CONTENT[1:])
+
+
+def _forget_checksum(path: Path) -> None:
+    checksum_path(path).unlink()
+
+
+def _damage_checksum(path: Path) -> None:
+    checksum_path(path).write_bytes(b"\xff")
+
+
+def _lose(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip, _forget_checksum, _damage_checksum, _lose])
+def test_a_damaged_file_is_built_again(
+    tmp_path: Path, build: Builder, damage: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "model.onnx"
+    require_graph_file(path, build)
+    damage(path)
+
+    require_graph_file(path, build)
+
+    assert path.read_bytes() == CONTENT
+    assert build.builds == 2
+
+
+def test_what_a_killed_writer_left_is_not_used(tmp_path: Path, build: Builder) -> None:
+    path = tmp_path / "model.onnx"
+    temporary_path(path).write_bytes(CONTENT + b" half of another one")
+
+    require_graph_file(path, build)
+
+    assert path.read_bytes() == CONTENT
+    assert not temporary_path(path).exists()
+
+
+def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+
+    def fail() -> bytes:
+        raise ModelFileError("no tensors")
+
+    with raises(ModelFileError):
+        require_graph_file(path, fail)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder) -> None:
+    (tmp_path / "models").write_text("a file where a folder should be")
+
+    with raises(ModelFileError, "unwritable_folder", variable="BACKSTORY_CACHE_DIR"):
+        require_graph_file(tmp_path / "models" / "tiny" / "model.onnx", build)
+
+
+_USE_MODEL = """
+import sys
+from pathlib import Path
+from backstory.models.embeddings.local import embedder as local
+from backstory.models.embeddings.local.bert_folder import read_bert_folder
+
+folder, graphs = Path(sys.argv[1]), Path(sys.argv[2])
+build = local.build_graph
+def build_noted(model):
+    with (graphs / "builds").open("a") as file:
+        file.write("built\\n")
+    return build(model)
+local.build_graph = build_noted
+embedder = local.LocalEmbedder(read_bert_folder(folder), graphs=graphs)
+print("ready", flush=True)
+sys.stdin.readline()
+print(embedder.embed(["soup"], task="query").tobytes().hex())
+"""
+
+
+def test_processes_that_start_at_once_build_once_and_agree(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path / "model")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _USE_MODEL, str(tmp_path / "model"), str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outputs = {process.communicate()[0] for process in processes}
+
+    expected = LocalEmbedder(read_bert_folder(tmp_path / "model"), graphs=tmp_path).embed(
+        ["soup"], task="query"
+    )
+    assert outputs == {expected.tobytes().hex() + "\n"}
+    assert (tmp_path / "builds").read_text() == "built\n"
+
+
+def test_the_same_weights_give_the_same_file(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path / "model")
+    model = read_bert_folder(tmp_path / "model")
+
+    assert build_graph(model) == build_graph(model)

@@ -1,0 +1,67 @@
+"""``embedding.precision: int8``: near float32, and the same vector in every batch."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from pydantic import ValidationError
+
+from backstory.models.embeddings.batches import group_equal_lengths
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
+from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.services.onnx_sessions import choose_providers
+from backstory.settings.embedding import EmbeddingSettings
+from tests.models.embeddings.local.test_embedder import TEXTS
+
+
+@pytest.fixture(scope="module")
+def int8(model_cache: Path) -> LocalEmbedder:
+    return LocalEmbedder(read_granite_pack(), graphs=model_cache / "models", ranges=read_granite_ranges())
+
+
+def test_vectors_are_near_those_of_float32_in_another_space(
+    int8: LocalEmbedder, granite: LocalEmbedder
+) -> None:
+    cosines = (int8.embed(TEXTS, task="document") * granite.embed(TEXTS, task="document")).sum(axis=1)
+    assert cosines.min() > 0.98
+    assert int8.id.startswith(f"{granite.id}:int8-")
+    assert int8.graph_path != granite.graph_path
+
+
+def test_a_text_has_the_same_vector_in_every_batch(int8: LocalEmbedder) -> None:
+    together = int8.embed([*TEXTS, *reversed(TEXTS)], task="query")
+    alone = np.concatenate([int8.embed([text], task="query") for text in TEXTS])
+    assert np.array_equal(together, np.concatenate([alone, alone[::-1]]))
+
+
+def test_sums_are_exact_on_processors_that_add_two_products_in_16_bits(int8: LocalEmbedder) -> None:
+    int8.embed(["ok"], task="document")  # builds the graph
+    tensors = [numpy_helper.to_array(tensor) for tensor in onnx.load(int8.graph_path).graph.initializer]
+    heaviest = [np.abs(tensor.astype(int)).max() for tensor in tensors if tensor.dtype == np.int8]
+    assert heaviest
+    assert 2 * 255 * max(heaviest) < 2**15
+
+
+def test_batches_of_equal_lengths_hold_every_text_once() -> None:
+    counts = np.array([5, 7, 5, 5, 7, 900, 5])
+    batches = group_equal_lengths(counts, max_tokens=10)
+    assert [batch.tolist() for batch in batches] == [[5], [1], [4], [0, 2], [3, 6]]
+    assert group_equal_lengths(np.zeros(0, np.int64), max_tokens=10) == []
+
+
+def test_the_setting_chooses_it_and_is_refused_where_it_cannot_act() -> None:
+    embedder = make_embedder(EmbeddingSettings(precision="int8"))
+    assert ":int8-" in embedder.id
+    for other in ({"provider": "hashing"}, {"model_dir": "m"}, {"runtime": "openvino"}):
+        with pytest.raises(ValidationError, match="precision: int8 needs"):
+            EmbeddingSettings.model_validate({"precision": "int8", **other})
+
+
+def test_a_gpu_is_used_where_onnxruntime_reports_one() -> None:
+    assert choose_providers(["AzureExecutionProvider", "CPUExecutionProvider"]) == ["CPUExecutionProvider"]
+    found = choose_providers(["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"])
+    assert found == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]

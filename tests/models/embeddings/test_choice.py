@@ -1,0 +1,147 @@
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from backstory.base.errors import AuthenticationError, InputError
+from backstory.models.embeddings.choice import make_embedder, resolve_embedder
+from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.services.onnx_sessions import RunModel
+from backstory.settings.embedding import EmbeddingSettings
+from tests.errors import raises
+
+
+def test_the_settings_choose_the_provider() -> None:
+    gemini = make_embedder(EmbeddingSettings(provider="gemini", dimension=1536))
+
+    assert make_embedder(EmbeddingSettings()).id.startswith("local:granite-embedding-30m-english:")
+    assert gemini.id == "gemini:gemini-embedding-001:1536"
+    assert gemini.default_min_similarity == 0.7
+    assert gemini.workers == 4
+    assert make_embedder(EmbeddingSettings(provider="hashing")).id == HashingEmbedder.id
+
+
+def test_a_model_knows_the_languages_that_it_was_made_for_unless_the_settings_say_otherwise() -> None:
+    assert make_embedder(EmbeddingSettings()).languages == ("en",)
+    for provider in ("gemini", "hashing"):
+        assert make_embedder(EmbeddingSettings(provider=provider)).languages is None
+    for provider in ("local", "gemini", "hashing"):
+        stated = EmbeddingSettings(provider=provider, languages=("en", "de"))
+        assert make_embedder(stated).languages == ("en", "de")
+
+
+@pytest.mark.parametrize("languages", [[], ["en", "german"], ["DE"]])
+def test_what_names_no_language_is_refused(languages: list[str]) -> None:
+    with pytest.raises(ValueError, match="names no language; write two-letter codes"):
+        EmbeddingSettings.model_validate({"languages": languages})
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_the_settings_choose_the_runtime(
+    runtime: Literal["onnxruntime", "openvino"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def open_model(_: Path, runtime: str) -> RunModel:
+        asked.append(runtime)
+        return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
+
+    monkeypatch.setattr("backstory.models.embeddings.local.embedder.open_model", open_model)
+    installed = ModuleType("openvino")
+    installed.__spec__ = ModuleSpec("openvino", None)
+    monkeypatch.setitem(sys.modules, "openvino", installed)
+    make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
+    assert asked == [runtime]
+
+
+def test_names_of_the_original_design_are_known(api_key: str) -> None:
+    assert api_key
+    names = ("google-gla:gemini-embedding-001", "gemini-embedding-001", "models/gemini-embedding-001")
+
+    assert {resolve_embedder(name).id for name in names} == {"gemini:gemini-embedding-001:768"}
+    assert resolve_embedder("local").id == make_embedder(EmbeddingSettings()).id
+    assert resolve_embedder("hashing").id == HashingEmbedder.id
+
+
+def test_calls_with_the_same_name_share_model_and_rate_limit(api_key: str) -> None:
+    assert api_key
+    name = "google-gla:gemini-embedding-001"
+
+    assert resolve_embedder(name) is resolve_embedder(name)
+    assert resolve_embedder("local") is resolve_embedder("local")
+
+
+def test_another_key_is_used_by_another_embedder(api_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert api_key
+    first = resolve_embedder("gemini-embedding-001")
+    monkeypatch.setenv("GEMINI_API_KEY", "another")
+
+    assert resolve_embedder("gemini-embedding-001") is not first
+
+
+def test_an_embedder_stands_for_itself() -> None:
+    embedder = HashingEmbedder()
+
+    assert resolve_embedder(embedder) is embedder
+
+
+@pytest.mark.parametrize(
+    "name", ["", "openai:text-embedding-3-small", "granite", "google-gla:gemini-2.5-pro"]
+)
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with raises(InputError, "unknown_embedder", name=name):
+        resolve_embedder(name)
+
+
+def test_a_gemini_name_needs_a_key() -> None:
+    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+        resolve_embedder("google-gla:gemini-embedding-001")
+
+
+def test_making_embedders_loads_no_model_library() -> None:
+    script = """
+import sys
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.services.onnx_sessions import RunModel
+from backstory.settings.embedding import EmbeddingSettings
+for provider in ("local", "gemini", "openai", "hashing"):
+    make_embedder(EmbeddingSettings(provider=provider, model="tiny" if provider == "openai" else None))
+loaded = {"onnx", "onnxruntime", "tokenizers", "google.genai", "safetensors"} & set(sys.modules)
+sys.exit(f"loaded {loaded}" if loaded else 0)
+"""
+
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
+    embedder = resolve_embedder("gemini-embedding-001")
+
+    assert isinstance(embedder, GeminiEmbedder)
+    assert api_key not in repr(vars(embedder))
+
+
+def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, tiny_e5: LocalEmbedder) -> None:
+    monkeypatch.setattr("backstory.models.embeddings.local.e5_pack.read_e5_pack", lambda: tiny_e5._model)
+
+    assert make_embedder(EmbeddingSettings(model="multilingual")).id == tiny_e5.id
+    assert resolve_embedder("multilingual") is resolve_embedder("multilingual")
+    assert make_embedder(EmbeddingSettings(model="english")).id == make_embedder(EmbeddingSettings()).id
+
+
+def test_an_unknown_local_model_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"knows no model 'bge-m3'; write one of english .*, multilingual "):
+        EmbeddingSettings(model="bge-m3")
+    with pytest.raises(ValueError, match="multilingual and model_dir name two models"):
+        EmbeddingSettings(model="multilingual", model_dir="models/mine")
+
+
+def test_batch_jobs_need_a_provider_that_has_them() -> None:
+    with pytest.raises(ValueError, match="batch: true needs provider: gemini; local has no batch jobs"):
+        EmbeddingSettings(provider="local", batch=True)

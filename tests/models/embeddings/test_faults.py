@@ -1,0 +1,60 @@
+"""A service that fails as services do: vectors are those of a clean one, and nothing that was paid for is lost."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backstory.base.errors import EmbeddingError
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.gemini import GeminiEmbedder
+from tests.models.services import gemini_server
+from tests.models.services.faults import Faults
+from tests.models.services.gemini_server import GeminiServer
+
+Connect = Callable[..., GeminiEmbedder]
+
+TEXTS = [f"message {number}" for number in range(600)]
+REQUEST_TEXTS = 10
+
+
+def test_a_faulty_service_gives_the_vectors_of_a_clean_one(
+    server: GeminiServer, connect: Connect, tmp_path: Path
+) -> None:
+    clean = connect().embed(TEXTS, task="document")
+    server.requests.clear()
+    faults = Faults(server, 8, refused=0.10, failed=0.05, dropped=0.02, silent=0.01, slow=0.02)
+    server.always = faults
+    embedder = connect(texts_per_minute=REQUEST_TEXTS, timeout_seconds=2, max_attempts=8)
+
+    found = embed_texts(embedder, TEXTS, task="document", cache=EmbeddingCache(tmp_path / "faulty"))
+
+    np.testing.assert_array_equal(found.vectors, clean)
+    assert faults.counts["answered"] + faults.counts["slow"] >= len(TEXTS) / REQUEST_TEXTS
+    assert min(faults.counts[fate] for fate in ("refused", "failed", "dropped", "silent", "slow")) >= 1
+    assert found.stats.api_calls == len(server.requests) == faults.counts.total()
+
+
+def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
+    server: GeminiServer, connect: Connect, tmp_path: Path
+) -> None:
+    server.always = Faults(server, 3, failed=0.6)
+    embedder = connect(texts_per_minute=REQUEST_TEXTS, max_attempts=3)
+    cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
+
+    with pytest.raises(EmbeddingError, match=r"3 attempts; the last error: HTTP 500 .*something broke"):
+        embed_texts(embedder, TEXTS, task="document", cache=cache)
+
+    stored = sum(cache.count().values())
+    assert 0 < stored < len(TEXTS)
+    assert stored % REQUEST_TEXTS == 0
+    server.requests.clear()
+    server.always = gemini_server.succeed
+    found = embed_texts(connect(), TEXTS, task="document", cache=cache)
+    assert found.stats.cached == stored
+    asked = [text for request in server.requests for text in request.texts]
+    assert len(asked) == len(set(asked)) == len(TEXTS) - stored
+    assert all(re.fullmatch(r"message \d+", text) for text in asked)

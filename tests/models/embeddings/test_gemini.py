@@ -1,0 +1,225 @@
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from google import genai
+from google.genai.types import HttpOptions
+
+from backstory.base.errors import (
+    EmbeddingError,
+    EmbeddingInputError,
+)
+from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.models.services.gemini import GeminiAccess
+from backstory.settings.embedding import EmbeddingSettings
+from tests.models.services import gemini_server
+from tests.models.services.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
+from tests.models.services.instant_time import InstantTime
+
+Connect = Callable[..., GeminiEmbedder]
+
+TEXTS = ["a train to Lisbon", "soup", "borrow checker"]
+
+
+def expected(texts: list[str], dimension: int = 16) -> Any:
+    rows = np.array([vector_of(text, dimension) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_sends_one_content_per_text_and_gives_unit_rows_in_order(
+    server: GeminiServer, connect: Connect, api_key: str
+) -> None:
+    vectors = connect().embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    (request,) = server.requests
+    assert request.path.endswith("/models/gemini-embedding-001:batchEmbedContents")
+    assert request.headers["x-goog-api-key"] == api_key
+    assert [entry["content"]["parts"] for entry in request.entries] == [[{"text": text}] for text in TEXTS]
+    assert {entry["taskType"] for entry in request.entries} == {"RETRIEVAL_DOCUMENT"}
+    assert {entry["outputDimensionality"] for entry in request.entries} == {16}
+
+
+def test_wraps_texts_also_for_models_whose_sdk_path_merges_bare_strings(
+    server: GeminiServer, connect: Connect
+) -> None:
+    vectors = connect(model="gemini-embedding-2").embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    assert server.requests[0].texts == TEXTS
+
+
+def test_queries_have_their_own_task_type(server: GeminiServer, connect: Connect) -> None:
+    connect().embed(["where is the soup"], task="query")
+
+    assert server.requests[0].entries[0]["taskType"] == "RETRIEVAL_QUERY"
+
+
+def test_more_than_a_hundred_texts_are_split(server: GeminiServer, connect: Connect) -> None:
+    texts = [f"message {number}" for number in range(250)]
+
+    vectors = connect().embed(texts, task="document")
+
+    assert [len(request.texts) for request in server.requests] == [100, 100, 50]
+    np.testing.assert_allclose(vectors, expected(texts), atol=1e-6)
+
+
+def test_requests_hold_at_most_twenty_thousand_tokens(server: GeminiServer, connect: Connect) -> None:
+    embedder = connect()
+    texts = [f"{number} " + "word " * 900 for number in range(40)]
+
+    embedder.embed(texts, task="document")
+
+    assert len(server.requests) > 1
+    assert [text for request in server.requests for text in request.texts] == texts
+    assert all(embedder.count_tokens(request.texts).sum() <= 20_000 for request in server.requests)
+
+
+def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, access: GeminiAccess) -> None:
+    woken = threading.Event()
+    paused = threading.Event()
+
+    class HeldTime(InstantTime):
+        """Lets a thread that waits go on when the test says so."""
+
+        def wait(self, seconds: float) -> None:
+            super().wait(0.0)
+            self.waits[-1] = seconds
+            paused.set()
+            woken.wait()
+            super().wait(seconds)
+
+    held = HeldTime()
+    server.script.append(gemini_server.fail(429, headers={"Retry-After": "5"}))
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+    embedder = GeminiEmbedder(settings, access=replace(access, clock=held.clock, wait=held.wait))
+    first = threading.Thread(target=embedder.embed, args=(["first"],), kwargs={"task": "query"})
+    first.start()
+    paused.wait()
+    paused.clear()
+    second = threading.Thread(target=embedder.embed, args=(["second"],), kwargs={"task": "query"})
+    second.start()
+    paused.wait()
+    assert len(server.requests) == 1
+    woken.set()
+    first.join()
+    second.join()
+    assert sorted(request.texts[0] for request in server.requests) == ["first", "first", "second"]
+
+
+def _short(request: Request) -> Any:
+    return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts[1:]])
+
+
+def _replaced(values: Callable[[int], Any]) -> Behaviour:
+    def behave(request: Request) -> Any:
+        rows: list[Any] = [vector_of(text, request.dimension).tolist() for text in request.texts]
+        rows[1] = values(request.dimension)
+        return answer_vectors(rows)
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (_short, "3 texts with 2 vectors"),
+        (_replaced(lambda _: None), "width 0 and 16 instead of 3 of width 16"),
+        (_replaced(lambda dimension: [1.0] * (dimension - 1)), "width 15 and 16"),
+        (_replaced(lambda dimension: [float("nan")] * dimension), "not finite"),
+        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), "not finite"),
+        (_replaced(lambda dimension: [0.0] * dimension), "zero"),
+    ],
+    ids=["short", "missing", "narrow", "nan", "infinite", "zero"],
+)
+def test_unusable_vectors_are_an_error(
+    server: GeminiServer, connect: Connect, behaviour: Behaviour, message: str
+) -> None:
+    server.script.append(behaviour)
+
+    with pytest.raises(EmbeddingError, match=message):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1
+
+
+def test_the_refused_text_is_found(server: GeminiServer, connect: Connect) -> None:
+    def refuse_soup(request: Request) -> Any:
+        refused = any("soup" in text for text in request.texts)
+        return (gemini_server.fail(400, "invalid input") if refused else gemini_server.succeed)(request)
+
+    server.always = refuse_soup
+
+    with pytest.raises(
+        EmbeddingInputError, match="the text of 4 characters that begins with “soup”, and takes"
+    ):
+        connect().embed([*TEXTS, *(f"message {number}" for number in range(20))], task="document")
+
+    assert len(server.requests) < 12
+
+
+def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
+    server: GeminiServer, connect: Connect
+) -> None:
+    server.always = gemini_server.fail(400, "no such width")
+
+    with pytest.raises(EmbeddingError, match=r"400.*no such width") as caught:
+        connect().embed(TEXTS, task="document")
+
+    assert not isinstance(caught.value, EmbeddingInputError)
+    assert len(server.requests) == 2
+
+
+def test_a_given_client_is_used_within_the_same_time_out(server: GeminiServer, access: GeminiAccess) -> None:
+    client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
+    settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=2)
+    embedder = GeminiEmbedder(settings, access=replace(access, api_key=None, client=client))
+    server.script.append(server.stay_silent)
+
+    vectors = embedder.embed(["soup"], task="query")
+
+    np.testing.assert_allclose(vectors, expected(["soup"]), atol=1e-6)
+    assert [request.headers["x-goog-api-key"] for request in server.requests] == ["of-the-caller"] * 2
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_a_blank_text_is_refused_before_anything_is_sent(
+    server: GeminiServer, connect: Connect, text: str
+) -> None:
+    with pytest.raises(EmbeddingInputError, match="text 1 is blank"):
+        connect().embed(["soup", text], task="document")
+
+    assert server.requests == []
+
+
+def test_every_minute_stays_within_the_limits(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    moments: list[tuple[float, int]] = []
+
+    def note_time(request: Request) -> Any:
+        moments.append((instant_time.clock(), len(request.texts)))
+        return gemini_server.succeed(request)
+
+    server.script.extend([note_time] * 20)
+    texts = [f"message {number}" for number in range(95)]
+
+    connect(texts_per_minute=30).embed(texts, task="document")
+
+    assert sum(count for _, count in moments) == 95
+    assert instant_time.waits
+    for start, _ in moments:
+        assert sum(count for moment, count in moments if start <= moment < start + 60) <= 30
+
+
+def test_a_request_that_is_repeated_counts_against_the_limits_again(
+    server: GeminiServer, connect: Connect, instant_time: InstantTime
+) -> None:
+    server.script.append(gemini_server.fail(500))
+
+    connect(texts_per_minute=4).embed(TEXTS, task="document")
+
+    assert sum(instant_time.waits) == pytest.approx(60)

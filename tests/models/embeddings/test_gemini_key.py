@@ -1,0 +1,120 @@
+"""The key of the Gemini API: where it comes from, and where it does not go."""
+
+import logging
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+from backstory.base.errors import AuthenticationError, EmbeddingError
+from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.settings.embedding import EmbeddingSettings
+from tests.models.services import gemini_server
+from tests.models.services.gemini_server import Behaviour, GeminiServer
+
+Connect = Callable[..., GeminiEmbedder]
+
+TEXTS = ["a train to Lisbon", "soup", "borrow checker"]
+
+
+INVALID_KEY = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        gemini_server.fail(400, "API key not valid. Please pass a valid API key.", details=INVALID_KEY),
+        gemini_server.fail(401),
+        gemini_server.fail(403),
+    ],
+    ids=["400", "401", "403"],
+)
+def test_a_bad_key_fails_at_once(server: GeminiServer, connect: Connect, behaviour: Behaviour) -> None:
+    server.script.append(behaviour)
+
+    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+def test_the_key_is_in_no_log_and_no_error(
+    server: GeminiServer, connect: Connect, api_key: str, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    for logger in ("", "backstory"):
+        caplog.set_level(logging.DEBUG, logger)
+    server.script.extend([gemini_server.fail(status, f"the key {api_key} was refused")] * 2)
+    embedder = connect(max_attempts=2)
+
+    with pytest.raises(EmbeddingError) as caught:
+        embedder.embed(TEXTS, task="document")
+    server.script.clear()
+    embedder.embed(TEXTS, task="document")
+
+    assert {record.name.partition(".")[0] for record in caplog.records} >= {"backstory", "httpx2"}
+    seen = [*traceback.format_exception(caught.value), repr(caught.value), repr(embedder), caplog.text]
+    seen += [str(vars(record)) for record in caplog.records]
+    assert not any(api_key in text for text in seen)
+    assert "[key]" in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_the_key_comes_from_the_environment(
+    server: GeminiServer, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "a-key")
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+
+    GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests[0].headers["x-goog-api-key"] == "a-key"
+
+
+def test_the_key_named_first_is_the_one_that_is_sent(
+    server: GeminiServer, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "another-key")
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
+
+    GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests[0].headers["x-goog-api-key"] == api_key
+
+
+def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url)
+
+    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY"):
+        GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_the_key_does_not_follow_a_redirect(
+    server: GeminiServer, connect: Connect, api_key: str, status: int
+) -> None:
+    with gemini_server.run_gemini_server() as other:
+        target = f"{other.url}/v1beta?key={api_key}"
+        server.script.append(gemini_server.fail(status, headers={"Location": target}))
+
+        with pytest.raises(EmbeddingError, match=rf"redirects to {other.url} .*does not follow") as caught:
+            connect(max_attempts=3).embed(TEXTS, task="document")
+
+        assert other.requests == []
+    assert len(server.requests) == 1
+    assert "base_url" in str(caught.value)
+    assert api_key not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("location", [{}, {"Location": "/elsewhere"}])
+def test_a_redirect_on_the_same_host_is_refused_too(
+    server: GeminiServer, connect: Connect, location: dict[str, str]
+) -> None:
+    server.script.append(gemini_server.fail(307, headers=location))
+
+    with pytest.raises(EmbeddingError, match="redirects to another path"):
+        connect().embed(TEXTS, task="document")
+
+    assert len(server.requests) == 1

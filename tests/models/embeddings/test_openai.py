@@ -1,0 +1,316 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backstory.base.errors import (
+    AuthenticationError,
+    BudgetExhaustedError,
+    EmbeddingError,
+    EmbeddingInputError,
+)
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.openai import OpenAIEmbedder
+from backstory.models.embeddings.service import KnownWidths
+from backstory.models.services.connection import ServiceAccess
+from backstory.models.services.meter import Settle, Usage
+from backstory.settings.embedding import EmbeddingSettings
+from tests.models.services.chat_server import ChatBehaviour, ChatServer, refuse, send
+from tests.models.services.embedding_answers import (
+    OWN_WIDTH,
+    change,
+    embed,
+    refuse_many,
+    refuse_word,
+    reply,
+    vectors_of,
+)
+from tests.models.services.gemini_server import vector_of
+from tests.models.services.instant_time import InstantTime
+
+Connect = Callable[..., OpenAIEmbedder]
+
+TEXTS = ["a train to Lisbon", "soup", "borrow checker"]
+
+
+def expected(texts: list[str], width: int = 16) -> Any:
+    rows = np.array([vector_of(text, width) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def inputs(vectors: ChatServer) -> list[list[str]]:
+    return [request.body["input"] for request in vectors.requests]
+
+
+def test_asks_for_the_set_width_and_orders_the_answer_by_index(
+    vectors: ChatServer, connect_openai: Connect
+) -> None:
+    found = connect_openai(dimension=16).embed(TEXTS, task="document")
+
+    np.testing.assert_allclose(found, expected(TEXTS), atol=1e-6)
+    (request,) = vectors.requests
+    assert request.path == "/v1/embeddings"
+    assert request.body == {"model": "tiny", "input": TEXTS, "dimensions": 16}
+    assert "authorization" not in request.headers
+
+
+def test_without_a_set_width_the_service_is_asked_once_per_machine(
+    vectors: ChatServer, connect_openai: Connect
+) -> None:
+    first = connect_openai(dimension=None)
+    found = first.embed(TEXTS, task="document")
+    again = connect_openai(dimension=None)
+
+    np.testing.assert_allclose(found, expected(TEXTS, OWN_WIDTH), atol=1e-6)
+    assert first.dimension == again.dimension == OWN_WIDTH
+    assert inputs(vectors) == [["ok"], TEXTS]
+    assert not any("dimensions" in request.body for request in vectors.requests)
+
+
+def test_naming_the_space_calls_nobody(vectors: ChatServer, connect_openai: Connect) -> None:
+    host = vectors.url.removeprefix("http://")
+
+    assert connect_openai(dimension=None).id == f"openai:{host}:tiny:plain:own"
+    assert connect_openai(dimension=32).id == f"openai:{host}:tiny:plain:32"
+    assert vectors.requests == []
+
+
+def test_the_id_holds_whatever_changes_vectors(connect_openai: Connect) -> None:
+    variants: list[dict[str, Any]] = [
+        {},
+        {"model": "other"},
+        {"dimension": 32},
+        {"base_url": "http://127.0.0.1:9/v1"},
+        {"base_url": "http://127.0.0.1:9/v2"},
+        {"query_prefix": "query: "},
+        {"document_prefix": "query: "},
+        {"query_prefix": "query: ", "document_prefix": "passage: "},
+    ]
+
+    assert len({connect_openai(**variant).id for variant in variants}) == len(variants)
+    for same in ({"threads": 1}, {"timeout_seconds": 3}, {"max_input_tokens": 100}):
+        assert connect_openai(**same).id == connect_openai().id
+
+
+def test_prefixes_are_sent_and_counted(vectors: ChatServer, connect_openai: Connect) -> None:
+    embedder = connect_openai(query_prefix="query: ", document_prefix="passage: ")
+
+    embedder.embed(["soup"], task="query")
+    embedder.embed(["soup"], task="document")
+
+    assert inputs(vectors) == [["query: soup"], ["passage: soup"]]
+    assert embedder.count_tokens(["soup"])[0] > connect_openai().count_tokens(["soup"])[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [({}, 512), ({"base_url": None}, 8191), ({"max_input_tokens": 2000}, 2000)],
+)
+def test_the_input_limit_is_that_of_most_models_unless_it_is_known(
+    connect_openai: Connect, settings: dict[str, Any], limit: int
+) -> None:
+    assert connect_openai(**settings).max_input_tokens == limit
+
+
+def test_the_key_is_sent_where_it_is_set_for(
+    vectors: ChatServer, connect_openai: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    connect_openai().embed(["soup"], task="query")
+    monkeypatch.setenv("BACKSTORY_EMBEDDING_KEY", "sk-mine")
+    connect_openai().embed(["soup"], task="query")
+
+    assert [request.headers.get("authorization") for request in vectors.requests] == [None, "Bearer sk-mine"]
+
+
+@pytest.mark.parametrize("key", ["sk-abc\ndef", "sk-abc def", "sk-abc\x7fdef", "sk-äbc-def"])
+def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
+    vectors: ChatServer,
+    connect_openai: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    key: str,
+) -> None:
+    monkeypatch.setenv("BACKSTORY_EMBEDDING_KEY", key)
+    with pytest.raises(AuthenticationError, match="BACKSTORY_EMBEDDING_KEY holds a line break") as caught:
+        connect_openai().embed(["soup"], task="query")
+    assert "bc" not in f"{caught.value}{caplog.text}"
+    assert not vectors.requests
+
+
+def test_openai_itself_needs_a_key(connect_openai: Connect) -> None:
+    with pytest.raises(
+        AuthenticationError, match=r"BACKSTORY_EMBEDDING_KEY or OPENAI_API_KEY.*base_url.*services"
+    ):
+        connect_openai(base_url=None).embed(["soup"], task="query")
+
+
+def test_an_answer_without_vectors_is_repeated(vectors: ChatServer, connect_openai: Connect) -> None:
+    vectors.script.append(send(200, b'{"data": []}'))
+
+    np.testing.assert_allclose(connect_openai().embed(TEXTS, task="document"), expected(TEXTS), atol=1e-6)
+
+    assert len(vectors.requests) == 2
+
+
+def _set(row: int, values: Any) -> ChatBehaviour:
+    return change(lambda rows: [*rows[:row], values, *rows[row + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (change(lambda rows: rows[1:]), "3 texts with 2 vectors"),
+        (_set(1, None), "no list of numbers"),
+        (_set(1, "AAAA"), "no list of numbers"),
+        (_set(1, [1.0] * 15), "width 15 and 16"),
+        (_set(1, [float("nan")] * 16), "not finite"),
+        (_set(1, [0.0] * 16), "zero"),
+        (lambda request: reply(vectors_of(request), [0, 1, 1]), "does not count from 0"),
+        (lambda request: reply(vectors_of(request), [1, 2, 3]), "does not count from 0"),
+        (lambda request: reply(vectors_of(request), [None, None, None]), "does not count from 0"),
+    ],
+    ids=["short", "null", "base64", "narrow", "nan", "zero", "twice", "from 1", "no index"],
+)
+def test_unusable_vectors_are_an_error(
+    vectors: ChatServer, connect_openai: Connect, behaviour: ChatBehaviour, message: str
+) -> None:
+    vectors.script.append(behaviour)
+
+    with pytest.raises(EmbeddingError, match=message):
+        connect_openai().embed(TEXTS, task="document")
+
+    assert len(vectors.requests) == 1
+
+
+def test_another_model_under_the_same_name_is_told(vectors: ChatServer, connect_openai: Connect) -> None:
+    embedder = connect_openai(dimension=None)
+    embedder.embed(TEXTS, task="document")
+    vectors.always = change(lambda rows: [row[:20] for row in rows])
+
+    with pytest.raises(EmbeddingError, match=r"width 24 before, and gives 20 now.*Remove .*widths\.json"):
+        embedder.embed(TEXTS, task="document")
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_the_refused_text_is_found(vectors: ChatServer, connect_openai: Connect, status: int) -> None:
+    vectors.always = refuse_word("poison", status)
+    texts = [f"message {number}" for number in range(20)]
+    texts[13] = "a poisoned letter"
+
+    with pytest.raises(
+        EmbeddingInputError,
+        match=rf"refuses the text of 17 characters that begins with “a poisoned letter”.*{status}",
+    ):
+        connect_openai().embed(texts, task="document")
+
+    assert len(vectors.requests) < 12
+
+
+def test_a_service_that_takes_fewer_texts_at_once_gets_fewer(
+    vectors: ChatServer, connect_openai: Connect
+) -> None:
+    vectors.always = refuse_many(8)
+    texts = [f"message {number}" for number in range(30)]
+
+    found = connect_openai().embed(texts, task="document")
+
+    np.testing.assert_allclose(found, expected(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
+    vectors: ChatServer, connect_openai: Connect, status: int
+) -> None:
+    vectors.always = refuse(status, "model does not support dimensions")
+
+    with pytest.raises(EmbeddingError, match=f"{status}.*does not support dimensions") as caught:
+        connect_openai().embed(TEXTS, task="document")
+
+    assert not isinstance(caught.value, EmbeddingInputError)
+    assert len(vectors.requests) == (2 if status == 400 else 1)
+
+
+def test_calls_are_metered_by_what_the_service_counts(
+    vectors: ChatServer, connect_openai: Connect, openai_access: ServiceAccess
+) -> None:
+    used: list[Usage] = []
+
+    class Meter:
+        def require_room(self, needed: Usage) -> None:
+            """Have room."""
+
+        def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
+            if len(used) == 2:
+                raise BudgetExhaustedError("no more")
+            return used.append
+
+    embedder = connect_openai(access=replace(openai_access, meter=Meter()))
+    vectors.script.append(refuse(500))
+
+    embedder.embed(TEXTS, task="document")
+    with pytest.raises(BudgetExhaustedError):
+        embedder.embed(TEXTS, task="query")
+
+    assert used == [Usage(calls=1), Usage(1, 3, 7)]
+    assert len(vectors.requests) == 2
+
+
+def test_every_minute_stays_within_the_limits(
+    vectors: ChatServer, connect_openai: Connect, instant_time: InstantTime
+) -> None:
+    moments: list[tuple[float, int]] = []
+
+    def note_time(request: Any) -> Any:
+        moments.append((instant_time.clock(), len(request.body["input"])))
+        return embed(request)
+
+    vectors.always = note_time
+
+    connect_openai(texts_per_minute=20).embed([f"message {n}" for n in range(50)], task="document")
+
+    for start, _ in moments:
+        assert sum(count for moment, count in moments if start <= moment < start + 60) <= 20
+
+
+def test_vectors_are_cached_by_their_space(
+    vectors: ChatServer, connect_openai: Connect, tmp_path: Path
+) -> None:
+    cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
+    for _ in range(2):
+        found = embed_texts(connect_openai(dimension=None), TEXTS, task="document", cache=cache)
+
+    assert found.stats.cached == len(TEXTS)
+    assert inputs(vectors) == [["ok"], TEXTS]
+
+
+def test_a_damaged_file_of_widths_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    widths = KnownWidths(tmp_path / "widths.json")
+    widths.path.write_text("{", encoding="utf-8")
+
+    assert widths.find("a") is None
+    assert "is damaged" in caplog.text
+    widths.note("a", 5)
+    widths.note("b", 6)
+    assert (widths.find("a"), widths.find("b")) == (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": None}, "provider: openai needs model"),
+        ({"base_url": "http://10.0.0.7:8000/v1"}, "chats, documents and key would travel unencrypted"),
+        ({"base_url": "localhost:11434"}, "begins with https:// or http://"),
+        ({"batch": True}, "openai has no batch jobs"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any], message: str) -> None:
+    given = {"provider": "openai", "model": "bge-m3", "base_url": "http://127.0.0.1:11434/v1"}
+
+    with pytest.raises(ValueError, match=message):
+        EmbeddingSettings.model_validate(given | settings)
+    assert EmbeddingSettings.model_validate(given | {"base_url": "http://10.0.0.7/v1", "allow_http": True})

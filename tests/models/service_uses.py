@@ -1,0 +1,473 @@
+"""Every service and every use of one, in common terms, for the tests of what holds for all of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias
+
+import numpy as np
+
+from backstory.base.errors import EmbeddingError, ModelError, RerankError, WriterError
+from backstory.models.chat.gemini import GeminiModel
+from backstory.models.chat.model import ChatModel
+from backstory.models.chat.openai import OpenAIModel
+from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.models.embeddings.openai import OpenAIEmbedder
+from backstory.models.embeddings.service import KnownWidths, ServiceEmbedder
+from backstory.models.rerankers.llm_reranker import LLMReranker
+from backstory.models.services.connection import RERANKING, SUMMARIES, WRITERS, ServiceAccess, Stage
+from backstory.models.services.gemini import GeminiAccess
+from backstory.settings.embedding import EmbeddingSettings
+from backstory.settings.groups import ServiceSettings
+from backstory.settings.models import RerankSettings
+from backstory.settings.writers import SummarySettings, WriterSettings
+from backstory.writing.draft_answer import make_post_form
+from backstory.writing.draft_cache import DraftCache
+from backstory.writing.model_writer import ModelWriter
+from backstory.writing.prompt import load_prompt
+from backstory.writing.summaries.model_summarizer import ModelSummarizer
+from backstory.writing.summaries.prompt import make_summary_form
+from backstory.writing.summaries.request import UnwrittenError
+from tests.models.rerankers import rerank_requests
+from tests.models.services import chat_server, embedding_answers, gemini_server
+from tests.models.services.gemini_server import vector_of
+from tests.writing.material import make_context, make_window
+from tests.writing.summaries import texts
+
+Behaviour = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a service received in one call of a chat model.
+
+    Attributes:
+        path: Path of the request.
+        key: The key, or None.
+        system: The instructions.
+        user: The material.
+        schema: JSON schema of the answer.
+        temperature: The temperature, or None.
+        most_tokens: Most tokens of the answer.
+    """
+
+    path: str
+    key: str | None
+    system: str
+    user: str
+    schema: Mapping[str, Any]
+    temperature: float | None
+    most_tokens: int
+
+
+class _Loopback:
+    """A loopback server of one kind of service, and how to reach it.
+
+    Attributes:
+        access: Key, rate limits of the test's own, and time that passes at once.
+    """
+
+    def __init__(self, server: Any, access: Any) -> None:
+        self.server = server
+        self.access = access
+
+    @property
+    def url(self) -> str:
+        """Address of the API."""
+        return str(self.server.url)
+
+    @property
+    def key(self) -> str:
+        """The key that is sent."""
+        return str(self.access.api_key.get_secret_value())
+
+    @property
+    def requests(self) -> list[Any]:
+        """What the server received."""
+        return list(self.server.requests)
+
+    def play(self, *script: Behaviour, always: Behaviour | None = None) -> None:
+        """Set what the server does with the next calls, and with those after them."""
+        self.server.script.extend(script)
+        if always is not None:
+            self.server.always = always
+
+    def stay_silent(self, request: Any) -> Any:
+        """Answer nothing until the test is over."""
+        return self.server.stay_silent(request)
+
+
+class GeminiService(_Loopback):
+    """The Gemini API.
+
+    Attributes:
+        name: The provider, as settings name it.
+        path: End of the path of the calls of a chat model named ``tiny``.
+        answered_by: The model, as the service names it in an answer.
+        used: Tokens that the server says that each call of a chat model read and wrote.
+    """
+
+    name: ClassVar[str] = "gemini"
+    path: ClassVar[str] = "/models/tiny:generateContent"
+    answered_by: ClassVar[str] = "tiny"  # the server names no version
+    used: ClassVar[tuple[int, int]] = (
+        gemini_server.SENT_TOKENS,
+        gemini_server.WRITTEN_TOKENS + gemini_server.THOUGHT_TOKENS,
+    )
+
+    def read(self, request: gemini_server.Request) -> Sent:
+        """Read a call of a chat model."""
+        body, generation = request.body, request.body["generationConfig"]
+        assert generation["responseMimeType"] == "application/json"
+        return Sent(
+            request.path,
+            request.headers.get("x-goog-api-key"),
+            body["systemInstruction"]["parts"][0]["text"],
+            body["contents"][0]["parts"][0]["text"],
+            generation["responseJsonSchema"],
+            generation.get("temperature"),
+            generation["maxOutputTokens"],
+        )
+
+    def say(self, text: str | None) -> Behaviour:
+        """Answer with a text."""
+        return lambda _: gemini_server.answer_text(text)
+
+    def cut(self) -> tuple[Behaviour, str]:
+        """Answer with half a text, and give the reason that the service states."""
+        return (lambda _: gemini_server.answer_text('{"half', "MAX_TOKENS")), "cut (MAX_TOKENS)"
+
+    def block(self) -> list[tuple[Behaviour, str]]:
+        """Withhold an answer, in each way of the service, and give the reasons that it states."""
+        return [
+            (gemini_server.block("SAFETY"), "blocked (SAFETY)"),
+            (gemini_server.block("PROHIBITED_CONTENT"), "blocked (PROHIBITED_CONTENT)"),
+            (lambda _: gemini_server.answer_text(None, "SAFETY"), "blocked (SAFETY)"),
+            (lambda _: gemini_server.answer_text("{}", "RECITATION"), "blocked (RECITATION)"),
+            (lambda _: gemini_server.answer_text(None, "MAX_TOKENS"), "cut (MAX_TOKENS)"),
+        ]
+
+    def embed(self) -> Behaviour:
+        """Answer with vectors."""
+        return gemini_server.succeed
+
+    def fail(
+        self, status: int, message: str = "it failed", headers: Mapping[str, str] | None = None
+    ) -> Behaviour:
+        return gemini_server.fail(status, message, headers=headers)
+
+    def exhaust(self) -> list[Behaviour]:
+        """Refuse because a quota is used up, in each way of the service."""
+        return [
+            gemini_server.exceed("RequestsPerDayPerProjectPerModel-FreeTier"),
+            gemini_server.exceed("RequestsPerDayPerProjectPerModel-FreeTier", delay="12s"),
+        ]
+
+    def send(self, status: int, body: bytes) -> Behaviour:
+        """Answer with a body."""
+        return gemini_server.send(status, body)
+
+    def make_model(self, settings: Any, stage: Stage, access: ServiceAccess) -> ChatModel:
+        assert isinstance(access, GeminiAccess)
+        return GeminiModel(settings, stage, access)
+
+    def make_embedder(
+        self, settings: EmbeddingSettings, access: ServiceAccess, folder: Path
+    ) -> ServiceEmbedder:
+        assert isinstance(access, GeminiAccess)
+        del folder
+        return GeminiEmbedder(settings, access=access)
+
+
+class OpenAIService(_Loopback):
+    """A server with OpenAI's API, with the attributes of :class:`GeminiService`."""
+
+    name: ClassVar[str] = "openai"
+    path: ClassVar[str] = "/v1/chat/completions"
+    answered_by: ClassVar[str] = "tiny-2026"
+    used: ClassVar[tuple[int, int]] = (120, 30)
+
+    def read(self, request: chat_server.ChatRequest) -> Sent:
+        body = request.body
+        system, user = body["messages"]
+        assert (system["role"], user["role"], body["model"]) == ("system", "user", "tiny")
+        assert body.get("temperature", 0) is not None  # some models refuse null
+        form = body["response_format"]
+        assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+        key = request.headers.get("authorization")
+        return Sent(
+            request.path,
+            key.removeprefix("Bearer ") if key else None,
+            system["content"],
+            user["content"],
+            form["json_schema"]["schema"],
+            body.get("temperature"),
+            body["max_tokens"],
+        )
+
+    def say(self, text: str | None) -> Behaviour:
+        return chat_server.complete(text)
+
+    def cut(self) -> tuple[Behaviour, str]:
+        return chat_server.complete('{"half', finish="length"), "cut (length)"
+
+    def block(self) -> list[tuple[Behaviour, str]]:
+        return [
+            (chat_server.complete(None, finish="content_filter"), "blocked (content_filter)"),
+            (chat_server.complete("{}", finish="content_filter"), "blocked (content_filter)"),
+            (chat_server.complete("{}", finish="x" * 50), f"blocked ({'x' * 40})"),
+        ]
+
+    def embed(self) -> Behaviour:
+        return embedding_answers.embed
+
+    def fail(
+        self, status: int, message: str = "it failed", headers: Mapping[str, str] | None = None
+    ) -> Behaviour:
+        return chat_server.refuse(status, message, headers=headers)
+
+    def exhaust(self) -> list[Behaviour]:
+        return [
+            chat_server.refuse(402, "no credit"),
+            chat_server.refuse(429, "no credit", "insufficient_quota"),
+        ]
+
+    def send(self, status: int, body: bytes) -> Behaviour:
+        return chat_server.send(status, body)
+
+    def make_model(self, settings: Any, stage: Stage, access: ServiceAccess) -> ChatModel:
+        return OpenAIModel(settings, stage, access)
+
+    def make_embedder(
+        self, settings: EmbeddingSettings, access: ServiceAccess, folder: Path
+    ) -> ServiceEmbedder:
+        return OpenAIEmbedder(settings, widths=KnownWidths(folder / "widths.json"), access=access)
+
+
+Service: TypeAlias = GeminiService | OpenAIService
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one call.
+
+    Attributes:
+        value: The result; falsy if there is none.
+        reason: Why there is none.
+    """
+
+    value: Any
+    reason: str | None = None
+
+
+class Use(ABC):
+    """What a service is used for.
+
+    Attributes:
+        group: The group of settings, which errors name.
+        failure: Type of the error if the service gives no usable answer.
+        key_variable: Environment variable of the key of a server with OpenAI's API.
+        per_minute: Setting of the most calls per minute.
+        expected: The value of a good answer.
+    """
+
+    group: ClassVar[str]
+    failure: ClassVar[type[ModelError]]
+    key_variable: ClassVar[str]
+    per_minute: ClassVar[str] = "requests_per_minute"
+    settings: ClassVar[type[ServiceSettings]]
+    expected: ClassVar[Any]
+
+    def complete(self, service: Service, given: Mapping[str, Any]) -> Any:
+        """Make the settings of a call, with a model named ``tiny`` and hardly any limit unless it is given."""
+        defaults = {
+            "provider": service.name,
+            "model": "tiny",
+            "base_url": service.url,
+            self.per_minute: 100_000,
+        }
+        return self.settings.model_validate(defaults | dict(given))
+
+    @abstractmethod
+    def answer(self, service: Service) -> Behaviour:
+        """Make the server give a good answer."""
+
+    @abstractmethod
+    def connect(
+        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+    ) -> Callable[[], Outcome]:
+        """Give a function that makes one call."""
+
+
+class ChatUse(Use):
+    """A use that asks a chat model.
+
+    Attributes:
+        good: A good answer.
+        required: Properties of the answer that the schema requires.
+        most_tokens: Most tokens of an answer.
+        temperature: Temperature that is sent by default.
+        id_end: What the id holds behind service, model and temperature.
+        attempts: Times that the model is asked until its answer is usable.
+    """
+
+    good: ClassVar[Mapping[str, Any]]
+    required: ClassVar[list[str]]
+    most_tokens: ClassVar[int] = 8192
+    temperature: ClassVar[float | None] = None
+    id_end: ClassVar[str] = ":o8192"
+    attempts: ClassVar[int] = 2
+    stage: ClassVar[Stage]
+
+    def answer(self, service: Service) -> Behaviour:
+        return service.say(json.dumps(self.good))
+
+    @abstractmethod
+    def make(self, model: ChatModel, settings: Any, access: ServiceAccess, folder: Path) -> Any:
+        """Make what asks the model."""
+
+    @abstractmethod
+    def call(self, maker: Any) -> Outcome:
+        """Have it ask once."""
+
+    def connect(
+        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+    ) -> Callable[[], Outcome]:
+        maker = self.open(service, folder, access, **settings)
+        return lambda: self.call(maker)
+
+    def open(
+        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+    ) -> Any:
+        """Make what asks the service."""
+        given = self.complete(service, settings)
+        used = access or service.access
+        return self.make(service.make_model(given, self.stage, used), given, used, folder)
+
+
+class Writing(ChatUse):
+    """Posts."""
+
+    group = "writers"
+    failure = WriterError
+    key_variable = "BACKSTORY_WRITER_KEY"
+    settings = WriterSettings
+    stage = WRITERS
+    good: ClassVar[Mapping[str, Any]] = {"title": "Garden", "text": "It was watered [1].", "tags": ["garden"]}
+    expected: ClassVar[Any] = ("Garden", "It was watered [1].", ("garden",))
+    required: ClassVar[list[str]] = ["title", "text", "tags"]
+    attempts = 1  # a rejected draft is shown to a person; the settings say how many there may be
+
+    def make(self, model: ChatModel, settings: Any, access: ServiceAccess, folder: Path) -> ModelWriter:  # noqa: ARG002
+        form = make_post_form(settings.max_output_tokens)
+        return ModelWriter(model, form, load_prompt(None), max_characters=settings.max_characters)
+
+    def call(self, maker: ModelWriter) -> Outcome:
+        draft = maker.write(make_window(), make_context())
+        value = (draft.title, draft.text, draft.tags) if draft.withheld is None else None
+        return Outcome(value, draft.withheld)
+
+
+class Reranking(ChatUse):
+    """Judgements of candidates."""
+
+    group = "rerank"
+    failure = RerankError
+    key_variable = "BACKSTORY_RERANK_KEY"
+    settings = RerankSettings
+    stage = RERANKING
+    good: ClassVar[Mapping[str, Any]] = rerank_requests.answer_of({"soup": [2]}, [[0], [5]])
+    expected: ClassVar[Any] = [[0, 5]]
+    required: ClassVar[list[str]] = ["topics", "documents"]
+    most_tokens = 16_384
+    temperature = 0.0
+    id_end = ":prompt3"
+
+    def make(
+        self,
+        model: ChatModel,
+        settings: Any,
+        access: ServiceAccess,
+        folder: Path,  # noqa: ARG002
+    ) -> LLMReranker:
+        return LLMReranker(model, threads=settings.threads, meter=access.meter)
+
+    def call(self, maker: LLMReranker) -> Outcome:
+        [judged] = maker.judge([rerank_requests.request_of("a", "b")])
+        assert judged.note is None or judged.values.shape == (0, 2)
+        return Outcome(judged.values.tolist(), judged.note)
+
+
+class Summarizing(ChatUse):
+    """Summaries of documents."""
+
+    group = "summaries"
+    failure = WriterError
+    key_variable = "BACKSTORY_SUMMARY_KEY"
+    settings = SummarySettings
+    stage = SUMMARIES
+    good: ClassVar[Mapping[str, Any]] = {"summary": "Warm water."}
+    expected: ClassVar[Any] = "Warm water."
+    required: ClassVar[list[str]] = ["summary"]
+    _numbers: ClassVar[Any] = itertools.count()
+
+    def make(
+        self,
+        model: ChatModel,
+        settings: Any,
+        access: ServiceAccess,  # noqa: ARG002
+        folder: Path,
+    ) -> ModelSummarizer:
+        form, drafts = (
+            make_summary_form(settings.max_output_tokens),
+            DraftCache(folder / f"{next(self._numbers)}"),
+        )
+        return ModelSummarizer(model, form, drafts, threads=settings.threads)
+
+    def call(self, maker: ModelSummarizer) -> Outcome:
+        # Another document each time, since what was answered is not asked again.
+        source = texts.make_plain(f"The water of house {next(self._numbers)} is warm.")
+        try:
+            return Outcome(maker.summarize(texts.request_of(source)))
+        except UnwrittenError as error:
+            return Outcome(None, str(error))
+
+
+class Embedding(Use):
+    """Vectors of texts."""
+
+    group = "embedding"
+    failure = EmbeddingError
+    key_variable = "BACKSTORY_EMBEDDING_KEY"
+    per_minute = "texts_per_minute"
+    settings = EmbeddingSettings
+    expected: ClassVar[Any] = True
+
+    def answer(self, service: Service) -> Behaviour:
+        return service.embed()
+
+    def connect(
+        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+    ) -> Callable[[], Outcome]:
+        given = self.complete(service, {"dimension": 16} | settings)
+        embedder = service.make_embedder(given, access or service.access, folder)
+
+        def call() -> Outcome:
+            vector = vector_of("soup", 16)
+            found = embedder.embed(["soup"], task="document")
+            return Outcome(np.allclose(found, [vector / np.linalg.norm(vector)], atol=1e-6))
+
+        return call
+
+
+CHAT_USES: Final[dict[str, ChatUse]] = {
+    "write": Writing(),
+    "rerank": Reranking(),
+    "summarize": Summarizing(),
+}
+USES: Final[dict[str, Use]] = {**CHAT_USES, "embed": Embedding()}

@@ -1,0 +1,224 @@
+"""A loopback server that answers like the Gemini API, or fails as it is told to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.loopback import Received, listen
+from tests.models.rerankers.rerank_requests import rate_later_half
+from tests.models.services.batch_jobs import BatchJobs
+
+SENT_TOKENS, WRITTEN_TOKENS, THOUGHT_TOKENS = 1000, 40, 60
+"""What the server says that every ``generateContent`` call used."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server received: one call, such as ``batchEmbedContents`` or ``generateContent``."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        return list(self.body["requests"])
+
+    @property
+    def texts(self) -> list[str]:
+        return [entry["content"]["parts"][0]["text"] for entry in self.entries]
+
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """Give the data of a ``generateContent`` call, which is sent as JSON."""
+        data: dict[str, Any] = json.loads(self.body["contents"][0]["parts"][0]["text"])
+        return data
+
+    @property
+    def labels(self) -> list[int]:
+        return [document["id"] for document in self.prompt["documents"]]
+
+    @property
+    def dimension(self) -> int:
+        return int(self.entries[0]["outputDimensionality"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server sends back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Behaviour = Callable[[Request], Answer | None]
+
+
+def vector_of(text: str, dimension: int) -> NDArray[np.float64]:
+    """Give the server's vector of a text, which is not of length 1."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    vector: NDArray[np.float64] = np.random.default_rng(seed).normal(size=dimension)
+    return vector
+
+
+def answer_vectors(vectors: list[Any]) -> Answer:
+    return Answer(200, json.dumps({"embeddings": [{"values": values} for values in vectors]}).encode())
+
+
+def embed_entry(entry: dict[str, Any]) -> list[float]:
+    """Give the server's vector of one entry of a request."""
+    text, dimension = entry["content"]["parts"][0]["text"], int(entry["outputDimensionality"])
+    return [float(value) for value in vector_of(text, dimension)]
+
+
+def succeed(request: Request) -> Answer:
+    if request.path.endswith(":generateContent"):
+        return rate(request)
+    return answer_vectors([embed_entry(entry) for entry in request.entries])
+
+
+def answer_text(text: str | None, finish_reason: str = "STOP") -> Answer:
+    """Answer like a model that wrote a text, or nothing at all, and stopped for a reason."""
+    content = {"role": "model", "parts": [{"text": text}]} if text is not None else {}
+    body = {
+        "candidates": [{"content": content, "finishReason": finish_reason, "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": SENT_TOKENS,
+            "candidatesTokenCount": WRITTEN_TOKENS,
+            "thoughtsTokenCount": THOUGHT_TOKENS,
+        },
+    }
+    return Answer(200, json.dumps(body).encode())
+
+
+def rate(request: Request) -> Answer:
+    """Answer like a model that rates the later half of the documents well and the others not at all."""
+    return answer_text(json.dumps(rate_later_half(request.prompt)))
+
+
+def block(reason: str) -> Behaviour:
+    """Answer nothing because the prompt was blocked."""
+    return send(200, json.dumps({"promptFeedback": {"blockReason": reason}}).encode())
+
+
+def fail(
+    status: int,
+    message: str = "it failed",
+    *,
+    details: list[dict[str, Any]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Behaviour:
+    error = {"code": status, "message": message, "status": "FAILED", "details": details or []}
+    return lambda _: Answer(status, json.dumps({"error": error}).encode(), headers or {})
+
+
+def send(status: int, body: bytes) -> Behaviour:
+    return lambda _: Answer(status, body)
+
+
+def truncate(request: Request) -> Answer:
+    return Answer(200, succeed(request).body[:-20])
+
+
+def drop(_: Request) -> Answer | None:
+    """Close the connection without an answer."""
+    return None
+
+
+def exceed(quota_id: str, *, delay: str | None = None) -> Behaviour:
+    details: list[dict[str, Any]] = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}
+    ]
+    if delay:
+        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})
+    return fail(429, "quota exceeded", details=details)
+
+
+def missing_job() -> Answer:
+    error = {"code": 404, "message": "no such job", "status": "NOT_FOUND"}
+    return Answer(404, json.dumps({"error": error}).encode())
+
+
+class GeminiServer:
+    """Plays a script of behaviours, one for each request, and behaves as always when the script is over.
+
+    Attributes:
+        requests: Calls that embed or generate, in order of arrival; calls about batch jobs are in ``batch_calls``.
+        batch_calls: Method and path of each call about batch jobs.
+        script: Behaviours of the next calls that embed or generate.
+        always: Behaviour after the script.
+        batch_script: Behaviours of the next calls about batch jobs, each given the usual answer.
+        jobs: The batch jobs.
+    """
+
+    def __init__(self, url: str, silence: threading.Event) -> None:
+        self.url = url
+        self.requests: list[Request] = []
+        self.script: deque[Behaviour] = deque()
+        self.always: Behaviour = succeed
+        self.jobs = BatchJobs(embed_entry)
+        self.batch_calls: list[tuple[str, str]] = []
+        self.batch_script: deque[Callable[[Answer], Answer | None]] = deque()
+        self._silence = silence
+        self._lock = threading.Lock()
+
+    def stay_silent(self, _: Request) -> Answer | None:
+        """Answer nothing until the test is over."""
+        self._silence.wait()
+        return None
+
+    def answer(self, request: Request) -> Answer | None:
+        with self._lock:
+            self.requests.append(request)
+            behaviour = self.script.popleft() if self.script else self.always
+        return behaviour(request)
+
+    def answer_batch(self, method: str, path: str, body: dict[str, Any] | None) -> Answer | None:
+        """Answer a call that creates, lists or gets a batch job."""
+        with self._lock:
+            self.batch_calls.append((method, path))
+            replace_answer = self.batch_script.popleft() if self.batch_script else None
+        usual = self._answer_batch(path, body)
+        return replace_answer(usual) if replace_answer else usual
+
+    def _answer_batch(self, path: str, body: dict[str, Any] | None) -> Answer:
+        if body is not None:
+            return Answer(200, self.jobs.create(body))
+        parts = urlsplit(path)
+        *_, last = parts.path.split("/")
+        if last == "batches":
+            return Answer(200, self.jobs.list_page(parse_qs(parts.query).get("pageToken", [""])[0]))
+        found = self.jobs.get(last)
+        return Answer(200, found) if found else missing_job()
+
+
+@contextmanager
+def run_gemini_server() -> Iterator[GeminiServer]:
+    """Run a server on a free port of the loopback interface."""
+    silence = threading.Event()
+
+    def answer(received: Received) -> Answer | None:
+        body = json.loads(received.body) if received.body else None
+        if body is None or received.path.endswith(":asyncBatchEmbedContent"):
+            return server.answer_batch(received.method, received.path, body)
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        return server.answer(Request(received.path, headers, body))
+
+    with listen(answer) as url:
+        server = GeminiServer(url, silence)
+        try:
+            yield server
+        finally:
+            silence.set()

@@ -1,0 +1,285 @@
+"""Forgetting: nothing of it is left in any file, and no later run brings it back."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import InputError
+from backstory.index.snapshot.publication import current_version
+from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
+from backstory.interfaces.pages.report.window_page import write_window_page
+from backstory.models.rerankers.protocol import Topic
+from backstory.operations.forgetting.forget import Forgetting, forget
+from backstory.operations.forgetting.traces import Wanted, search_workspace
+from backstory.pipeline.chats.copies import pick_parts
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.schemas import TABLES
+from tests.errors import raises
+from tests.interfaces.cli.invocation import run as run_command
+from tests.models.rerankers.rerank_requests import RATED
+from tests.pipeline.test_removals import KEEP
+from tests.workspaces import CHAT, SETTINGS, build_table, copy_made, write_workspace
+
+OTHER = """\
+14/03/2025, 09:00 - Dora Quill: Only the moths were awake
+14/03/2025, 09:05 - Ada Lind: A lamp for the moths, then, dear @Dora Quill
+"""
+
+
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with two conversations and the tombstone of a post, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("forgetting") / "workspace")
+    (workspace.chats_dir / "moths.txt").write_text(OTHER, encoding="utf-8")
+    (workspace.documents_dir / "gone.md").write_text(
+        "# Gone soon\n\nA post that will be deleted.\n", encoding="utf-8"
+    )
+    run_pipeline(workspace)
+    (workspace.documents_dir / "gone.md").unlink()
+    run_pipeline(open_workspace(workspace.root))
+    return workspace.root
+
+
+@pytest.fixture
+def made(made_before: Path, tmp_path: Path) -> Workspace:
+    return copy_made(made_before, tmp_path / "workspace")
+
+
+def reopen(workspace: Workspace) -> Workspace:
+    return open_workspace(workspace.root)
+
+
+def forget_and_run_again(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
+    done = forget(reopen(workspace), kind, name)
+    assert done.search.found == {}
+    before = {table: read_table(workspace.tables, table) for table in TABLES}
+    run_pipeline(reopen(workspace))
+    assert all(read_table(workspace.tables, table).equals(before[table]) for table in TABLES)
+    return done
+
+
+def cells_of(workspace: Workspace) -> str:
+    """Join the bytes of every file of the workspace that is not an input, of Parquet its decoded rows."""
+    texts = []
+    for path in sorted(workspace.root.rglob("*")):
+        if (
+            path.is_file()
+            and not path.is_relative_to(workspace.chats_dir)
+            and not path.is_relative_to(workspace.documents_dir)
+        ):
+            raw = path.read_bytes()
+            texts.append(
+                str(pl.read_parquet(path).to_dicts()) if raw[:4] == b"PAR1" else raw.decode("latin-1")
+            )
+    return "\n".join(texts)
+
+
+def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Workspace) -> None:
+    windows = read_table(made.tables, "windows")
+    judged = replace(RATED, topics=(Topic("Only the moths were awake", ()), *RATED.topics[1:]))
+    made.judgements.put(
+        {
+            window["window_id"]: ("asked", judged if window["conversation_id"] == "moths" else RATED)
+            for window in windows.to_dicts()
+        }
+    )
+    assert "Only the moths were awake" in cells_of(made)
+    done = forget_and_run_again(made, "conversation", "chats/moths.txt")
+    assert 0 < made.judgements.count() < windows.height
+    assert (done.rows, done.inputs) == (2, ("chats/moths.txt",))
+    assert done.vectors >= 2
+    held = cells_of(made)
+    assert "Only the moths were awake" not in held
+    assert "A lamp for the moths" not in held
+    assert "sluggish" in held
+    sources = read_table(made.tables, "sources").filter(source="chats/moths.txt").row(0, named=True)
+    assert (sources["status"], sources["rows"], sources["first"]) == ("ignored", 0, None)
+    assert "forgotten" in sources["reason"]
+    assert [path.name for path in made.index.iterdir() if path.is_dir()] == [current_version(made.index)]
+
+
+def test_a_copy_of_a_forgotten_conversation_is_not_read_either(made: Workspace) -> None:
+    forget(reopen(made), "conversation", "garden")
+    (made.chats_dir / "garden (1).txt").write_text(CHAT, encoding="utf-8")
+    run_pipeline(reopen(made))
+    assert set(read_table(made.tables, "messages")["conversation_id"]) == {"moths"}
+
+
+@pytest.mark.parametrize("name", ["Zoe Park", "zoë park", "Zoë"])
+def test_a_member_is_found_by_every_name_that_the_tables_take_for_the_same_person(
+    workspace: Workspace, name: str
+) -> None:
+    (workspace.chats_dir / "moths.txt").write_text(
+        OTHER.replace("Dora Quill", "Zoë Park 🌻"), encoding="utf-8"
+    )
+    build_table(workspace, "messages", find_partitions(workspace))
+    done = forget(reopen(workspace), "member", name)
+    assert done.rows == 1
+    assert done.search.found == {}
+    assert done.inputs == ("chats/moths.txt",)
+    assert "forgotten-" in str(read_table(workspace.tables, "messages")["text"].to_list())
+
+
+@pytest.mark.parametrize("by_pseudonym", [False, True])
+def test_a_forgotten_member_is_in_no_file_and_no_mention(made: Workspace, by_pseudonym: bool) -> None:
+    messages = read_table(made.tables, "messages")
+    pseudonym = messages.filter(text="Only the moths were awake")["author"].item()
+    done = forget_and_run_again(made, "member", pseudonym if by_pseudonym else "dora  quill")
+    assert (done.rows, done.inputs) == (1, ("chats/moths.txt",))
+    held = cells_of(made)
+    assert pseudonym not in held
+    assert "Only the moths were awake" not in held
+    assert "Dora" not in held
+    [mention] = read_table(made.tables, "messages").filter(conversation_id="moths")["text"]
+    assert mention.startswith("A lamp for the moths, then, dear @forgotten-")
+
+
+def test_a_forgotten_document_is_in_no_file_and_no_context(made: Workspace) -> None:
+    assert "clicking backup disk" in cells_of(made)
+    done = forget_and_run_again(made, "document", "posts/backup-disk.md")
+    assert (done.rows, done.inputs) == (1, ("posts/backup-disk.md",))
+    assert "A clicking backup disk" not in cells_of(made)
+    assert "backup-disk" not in set(read_table(made.tables, "contexts")["slug"])
+    status = read_table(made.tables, "sources").filter(source="posts/backup-disk.md")["status"].item()
+    assert status == "ignored"
+
+
+def test_what_was_forgotten_leaves_the_archive_too(made: Workspace) -> None:
+    (made.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
+    run_pipeline(reopen(made))
+    (made.chats_dir / "moths.txt").write_text(
+        "16/03/2025, 09:05 - Ada Lind: A quiet evening\n", encoding="utf-8"
+    )
+    run_pipeline(reopen(made))
+    assert "Only the moths were awake" in set(read_archive(made.archive)["text"])
+    author = read_archive(made.archive).filter(text="Only the moths were awake")["author"].item()
+    forget_and_run_again(made, "member", author)
+    assert author not in cells_of(made)
+    forget_and_run_again(made, "conversation", "moths")
+    assert set(read_archive(made.archive)["conversation_id"]) == {"garden"}
+    assert "A quiet evening" not in set(read_table(made.tables, "messages")["text"])
+
+
+def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Workspace) -> None:
+    forget(reopen(made), "member", "Dora Quill")
+    (made.root / "backstory.yaml").write_text(f"{SETTINGS}privacy: {{pseudonyms: false}}\n", encoding="utf-8")
+    run_pipeline(reopen(made))
+    assert "Dora" not in cells_of(made)
+    assert "Ada Lind" in set(read_table(made.tables, "messages")["author"])
+
+
+def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
+    assert forget(reopen(made_workspace), "conversation", "garden").search.found == {}
+    assert read_table(made_workspace.tables, "messages").is_empty()
+    assert read_table(made_workspace.tables, "window_contexts").is_empty()
+
+
+def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
+    forget(reopen(made), "member", "Dora Quill")
+    text = made.forgotten.read_text(encoding="utf-8")
+    assert "Dora" not in text
+    assert made.forgotten.stat().st_mode & 0o077 == 0
+    assert read_forgotten(made.forgotten).holds("member", "~ Dora Quill")
+
+
+def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> None:
+    text = 'Only the moths were awake, "quoted"'
+    (made.dagster_home / "history").mkdir(parents=True)
+    (made.dagster_home / "history" / "log.json").write_text(
+        '{"a": "awake, \\\\\\"quoted\\\\\\""}', encoding="utf-8"
+    )
+    search = search_workspace(made, Wanted(frozenset({text[20:], "Only the moths"}), frozenset({"moths"})))
+    files = set(search.found)
+    assert {
+        ".dagster/history/log.json",
+        "data/messages/2025-03-14.parquet",
+        "data/windows/2025-03-14.parquet",
+    } <= files
+    assert not any(file.startswith(("chats/", "posts/")) for file in files)
+    assert search.found["data/windows/2025-03-14.parquet"] == ["moths"]
+
+
+def test_a_search_finds_texts_of_documents_in_the_index(made: Workspace) -> None:
+    search = search_workspace(made, Wanted(frozenset({"plastic elbow."}), frozenset()))
+    version = current_version(made.index)
+    assert {f"index/{version}/index.duckdb", "data/documents/all.parquet"} <= set(search.found)
+
+
+def test_texts_that_others_hold_too_prove_nothing() -> None:
+    texts = ["short", "a line of its own\nshared by two people", "x" * 100]
+    assert pick_parts(texts, ["what is shared by two people"]) == {"a line of its own", "x" * 60}
+
+
+def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
+    window_id = read_table(made.tables, "windows").filter(conversation_id="moths")["window_id"].item()
+    write_window_page(made, window_id)
+    (made.dagster_home).mkdir()
+    (made.dagster_home / "log.json").write_text("Only the moths were awake", encoding="utf-8")
+    result = run_command("forget", "--conversation", "moths", "-w", str(made.root))
+    assert result.exit_code == 3, result.output
+    assert "Removed 2 rows" in result.output
+    assert f"Deleted reports/{window_id}.html" in result.output
+    assert ".dagster/log.json: 1 of them" in result.output
+    assert "Yours to edit or delete: chats/moths.txt still holds it" in result.output
+    assert not list(Path(made.root / "reports").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["conversation", "member", "document"])
+def test_what_is_not_there_is_not_forgotten(made: Workspace, kind: Kind) -> None:
+    with raises(InputError, f"unknown_{kind}", name="nothing"):
+        forget(reopen(made), kind, "nothing")
+    assert not made.forgotten.exists()
+
+
+def test_one_thing_at_a_time(made: Workspace) -> None:
+    assert run_command("forget", "-w", str(made.root)).exit_code == 2
+
+
+FED_BACK = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("conversation", "moths"),
+        pytest.param("document", "posts/drip-irrigation.md", marks=pytest.mark.long),
+    ],
+)
+def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, kind: Kind, name: str) -> None:
+    (workspace.root / "backstory.yaml").write_text(FED_BACK, encoding="utf-8")
+    (workspace.chats_dir / "moths.txt").write_text(OTHER, encoding="utf-8")
+    run_pipeline(reopen(workspace))
+    quotes = {
+        "conversation": "Only the moths were awake",
+        "document": "How we laid the drip irrigation line and its plastic elbow.",
+    }
+    told = quotes[kind]
+    written = reopen(workspace).posts_dir
+    edited = next(path for path in sorted(written.glob("*.md")) if "garden" in path.name)
+    edited.write_text(f"{edited.read_text(encoding='utf-8')}\nA person says: {told}.\n", encoding="utf-8")
+    quoting = written / "of-a-person.md"
+    quoting.write_text(f"---\ntitle: Mine\ndate: 2025-03-01\n---\n\n{told}\n", encoding="utf-8")
+    edited.with_name(f"{edited.stem}.draft.md").write_text(told, encoding="utf-8")
+    run_pipeline(reopen(workspace))
+    if kind == "conversation":
+        assert told in read_table(workspace.tables, "posts")["text"].str.join("\n").item()
+    done = forget_and_run_again(workspace, kind, name)
+    assert {f"written/{path.name}" for path in (edited, quoting)} <= set(done.inputs)
+    left = [path.name for path in sorted(written.iterdir()) if told in path.read_text(encoding="utf-8")]
+    assert left == sorted([edited.name, quoting.name])
+    for table in ("documents", "posts", "contexts"):
+        assert told not in str(read_table(workspace.tables, table).to_dicts())
+    assert not any("moths" in path.name for path in written.iterdir()) or kind == "document"
+    another = next(
+        path
+        for path in sorted(written.glob("2025-*.md"))
+        if path != edited and not path.name.endswith(".draft.md")
+    )
+    with raises(InputError, "written_post", name=f"written/{another.name}"):
+        forget(reopen(workspace), "document", f"written/{another.name}")

@@ -1,0 +1,143 @@
+"""What the doctor says of files: never that all is well while one waits or could not be read."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory import run_pipeline
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.files import STATUS_WORDS, Examination
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.schemas import SOURCE_STATUSES, Sources
+from tests.workspaces import SETTINGS, replace_recorded
+
+
+def examined(workspace: Workspace) -> dict[str, Examination]:
+    return {examination.name: examination for examination in examine(workspace.root)}
+
+
+def write(posts: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        (posts / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
+    before = examined(workspace)
+    assert not [name for name in before if name.startswith("file") or name == "documents"], (
+        "nothing was read yet"
+    )
+    run_pipeline(workspace)
+    found = examined(workspace)
+    assert found["files in posts/"] == Examination("files in posts/", True, "in the last run: 6 read")
+    assert found["documents"] == Examination("documents", True, "6 served")
+    assert found["table sources"].passed
+    assert all(examination.passed for examination in found.values())
+
+
+def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Workspace) -> None:
+    write(
+        workspace.documents_dir,
+        {"a.md": "---\ndate: soon\n---\nText", "b.md": "", "c.mp3": b"ID3", ".d": "x"},
+    )
+    run_pipeline(workspace)
+    found = examined(workspace)
+    assert found["files in posts/"] == Examination(
+        "files in posts/",
+        False,
+        "in the last run: 6 read; 1 without text; 1 of a kind that is not read; 1 that could not be read; 1 left out "
+        "by a rule; of a kind that is not read: posts/c.mp3",
+    )
+    assert not found["file posts/a.md"].passed
+    assert (
+        "could not be read: line 2: date 'soon' is not a date; write it as 2025-03-04"
+        in found["file posts/a.md"].detail
+    )
+    assert [name for name, examination in found.items() if not examination.passed] == [
+        "files in posts/",
+        "file posts/a.md",
+    ]
+
+
+def test_text_in_images_is_said_and_is_no_failure(workspace: Workspace) -> None:
+    (workspace.root / "backstory.yaml").write_text(f"{SETTINGS}documents: {{ocr: off}}\n", encoding="utf-8")
+    write(workspace.documents_dir, {"lamp.png": b"\x89PNG\r\n\x1a\n"})
+    changed = open_workspace(workspace.root)
+    run_pipeline(changed)
+    found = examined(changed)["files in posts/"]
+    assert found.passed
+    assert found.detail == (
+        "in the last run: 6 read; 1 whose text is in images; text in images: posts/lamp.png (it holds only images; set "
+        "`documents: {ocr: auto}` to have their text recognised)"
+    )
+
+
+def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(SETTINGS.replace("{top_k: 3}", "{top_k: 3, undated: hide}"))
+    write(workspace.documents_dir, {f"undated-{number}.md": "Text" for number in range(7)})
+    write(workspace.documents_dir, {"draft.md": "---\npublished: false\n---\nText"})
+    run_pipeline(workspace)
+    documents = examined(workspace)["documents"]
+    assert documents.passed
+    assert (
+        "13 served; 7 of them without a date, given to no window (`rag: {undated: ...}`): "
+        in documents.detail
+    )
+    assert (
+        "undated-0.md, undated-1.md, undated-2.md, undated-3.md, undated-4.md and 2 more" in documents.detail
+    )
+    assert documents.detail.endswith(
+        "1 left out as drafts (`documents: {drafts: true}` serves them): posts/draft.md"
+    )
+
+
+@pytest.mark.parametrize("leave", [True, False])
+def test_an_empty_folder_of_documents_is_not_well(workspace: Workspace, leave: bool) -> None:
+    for post in workspace.documents_dir.iterdir():
+        post.unlink()
+    if not leave:
+        workspace.documents_dir.rmdir()
+    run_pipeline(workspace)
+    documents = examined(workspace)["documents"]
+    assert not documents.passed
+    state = "posts/ holds no document to serve" if leave else "posts/ is not there"
+    assert documents.detail.startswith(f"{state}, so windows get no context; put documents into it")
+
+
+def test_a_file_that_waits_for_an_answer_is_not_well(made_workspace: Workspace) -> None:
+    rows = [
+        {"source": f"chats/{number:02}.txt", "folder": "conversations", "status": "set_aside", "reason": "which order?",
+         "rows": 0, "unread": 3}
+        for number in range(22)
+    ]  # fmt: skip
+    frame = pl.DataFrame(rows, schema=polars_schema(Sources))
+    replace_recorded(made_workspace, "sources", "conversations", frame)
+    found = examined(made_workspace)
+    assert found["files in chats/"].detail == (
+        "in the last run: 22 waiting for your answer; 66 of their lines or records could not be read; the table "
+        "quarantine lists them"
+    )
+    assert found["file chats/19.txt"] == Examination(
+        "file chats/19.txt", False, "waits for your answer: which order?"
+    )
+    assert "file chats/20.txt" not in found
+    assert found["further files in chats/"].detail.startswith("2 more are set aside or failed")
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_words(
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    (open_folder / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+    with shut(open_folder, 0o555):
+        writable = {examination.name: examination for examination in examine(open_folder)}[
+            "workspace writable"
+        ]
+    assert not writable.passed
+    assert "data cannot be created (Permission denied); change the owner or the mode" in writable.detail
+
+
+def test_every_status_has_words() -> None:
+    assert set(STATUS_WORDS) == set(SOURCE_STATUSES)

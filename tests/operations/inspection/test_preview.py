@@ -1,0 +1,403 @@
+"""A preview says what a run then does, by the same readers, and leaves no trace."""
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path, PurePath
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
+from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
+from backstory.operations.inspection.catalog import list_documents
+from backstory.operations.inspection.preview import Preview, preview_run
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.views import write_views
+from tests.errors import raises
+from tests.ingest.documents.office_files import make_zip, shape, slide_parts
+from tests.workspaces import CHAT, SETTINGS, build_table, write_workspace
+
+AMBIGUOUS = "01/02/2024, 10:00 - Ann: The frost\n02/03/2024, 10:00 - Bo: The elbow\n"
+POST = "---\ndate: 2024-05-01\n---\nThe frost cracked the plastic elbow of the drip irrigation line.\n"
+GERMAN = "---\ndate: 2024-05-02\n---\nDas Rohr für die Bewässerung ist geplatzt, und die Tür klemmt seit gestern.\n"
+FILES: dict[str, str | bytes] = {
+    "chats/zoe.txt": AMBIGUOUS,
+    "chats/photo.jpg": "x",
+    "chats/trip/IMG-20250313-WA0001.jpg": "x",
+    "chats/trip/chat.txt": "preface\n2025-03-13, 10:00 - Ann: <Media omitted>\n2025-03-14, 10:00 - Bo: Hello\n",
+    "chats/trip/empty.txt": "",
+    "posts/latin.md": GERMAN.encode("cp1252"),
+    "posts/_drafts/x.md": "Text",
+    "posts/table.pdf": b"%PDF-1.7",
+    "posts/soon.md": "---\ndate: soon\n---\nText",
+    "posts/undated.md": "Text about the moths and the lamp in the evening",
+}
+
+
+def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return root
+
+
+def taken(preview: Preview) -> dict[str, tuple[str | None, str]]:
+    return {row["source"]: (row["taken_for"], row["status"]) for row in preview.files}
+
+
+def snapshot(*folders: Path) -> dict[str, tuple[str, int]]:
+    """Give the content and the time of change of everything below some folders."""
+    return {
+        str(path): (
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+            path.stat().st_mtime_ns,
+        )
+        for folder in folders
+        for path in [folder, *folder.rglob("*")]
+        if path.exists()
+    }
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the current folder, which is no workspace and lies in none."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_it_says_what_a_run_then_says(make_workspace: Callable[..., Workspace]) -> None:
+    overrides = "conversations: {timezone: Europe/Berlin, overrides: {trip: {timezone: Asia/Tokyo}}}\n"
+    workspace = make_workspace(
+        f"{SETTINGS}privacy: {{pseudonyms: false}}\n".replace("conversations: {folder: chats}\n", overrides)
+    )
+    write(workspace.root, FILES)
+    preview = preview_run([workspace.root])
+    build_table(workspace, "messages", ["2025-03-13", "2025-03-14", "2025-03-15"])
+    build_table(workspace, "documents")
+    told = read_table(workspace.tables, "sources").sort("source").drop("folder")
+    assert preview.settings_file == workspace.root / "backstory.yaml"
+    assert [{name: row[name] for name in told.columns} for row in preview.files] == told.to_dicts()
+    assert preview.messages == len(read_table(workspace.tables, "messages"))
+    languages = {row["source"]: row["language"] for row in preview.files}
+    assert (languages["chats/garden.txt"], languages["posts/latin.md"]) == ("en", "de")
+    zones = {row["source"]: row["timezone"] for row in preview.files if row["timezone"]}
+    assert zones == {"chats/garden.txt": "Europe/Berlin", "chats/trip/chat.txt": "Asia/Tokyo"}
+    assert not preview.complete
+
+
+def test_pages_and_chunks_are_those_of_the_run(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS}chunks: {{chunkers: {{text: character}}}}\n")
+    slides = make_zip(slide_parts([shape("Moths"), shape("Lamps")]))
+    write(workspace.root, {"posts/a.pptx": slides, "posts/a.md": "word " * 5_000, "posts/a.txt": "x" * 3_000})
+    rows = {row["source"]: (row["pages"], row["chunks"]) for row in preview_run([workspace.root]).files}
+    build_table(workspace, "documents")
+    build_table(workspace, "document_chunks")
+    write_views(workspace.tables)
+    told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in list_documents(workspace)}
+    assert rows == {**told, "chats/garden.txt": (None, None)}
+    assert rows["posts/a.pptx"] == (2, 2)
+    assert (rows["posts/a.md"][1] or 0) > 1
+
+
+def test_chunks_are_not_known_without_the_model_and_what_stops_the_run_is_said(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(SETTINGS.replace("provider: hashing", "provider: local, model_dir: none"))
+    preview = preview_run([workspace.root])
+    assert {row["chunks"] for row in preview.files} == {None}
+    assert any("the chunks are not known" in note for note in preview.notes)
+    workspace = make_workspace(f"{SETTINGS}chunks: {{max_tokens: 20, overlap_tokens: 5}}\n", "second")
+    write(workspace.root, {"posts/a.md": f"# {'word ' * 40}\n\nText"})
+    assert any("cannot be cut into chunks" in problem for problem in preview_run([workspace.root]).problems)
+
+
+def test_what_a_workspace_keeps_for_itself_is_no_document(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS}documents: {{folder: .}}\n")
+    build_table(workspace, "documents")
+    names = taken(preview_run([workspace.root]))
+    assert len(names) == 7
+    assert set(names.values()) == {("chat", "read"), ("document", "read")}
+
+
+def test_the_workspace_of_the_environment_lends_its_settings(
+    workspace: Workspace, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(elsewhere, {"post.md": POST})
+    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
+    assert preview_run([Path("post.md")]).settings_file == workspace.root / "backstory.yaml"
+    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(elsewhere))
+    with raises(WorkspaceError, "no_workspace"):
+        preview_run([Path("post.md")])
+
+
+def test_of_a_chat_people_media_and_lines_of_the_app_are_counted(workspace: Workspace) -> None:
+    preview = preview_run(workspace=workspace.root)
+    [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
+    assert (chat["rows"], chat["people"], chat["media"], chat["system"]) == (12, 3, 1, 1)
+    assert (preview.messages, preview.people, preview.complete) == (12, 3, True)
+    assert "Ada" not in str(preview.as_record())
+
+
+def test_nothing_is_written(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(cache))
+    settings = SETTINGS.replace("provider: hashing", "provider: local")
+    (workspace.root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    write(workspace.root, FILES)
+    before = snapshot(tmp_path)
+    assert preview_run([workspace.root, workspace.chats_dir / "zoe.txt"]).files
+    assert snapshot(tmp_path) == before
+
+
+def test_a_read_only_workspace_can_be_checked(
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    workspace = write_workspace(open_folder / "workspace")
+    with shut(workspace.root, 0o555):
+        assert preview_run([workspace.root]).complete
+
+
+def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) -> None:
+    write(
+        elsewhere,
+        {
+            "mixed/chat.txt": CHAT,
+            "mixed/quoting.md": f"# How a chat looks\n\n{CHAT}",
+            "mixed/chat.md": CHAT,
+            "mixed/json.md": '{"title": "A title"}\nThe text.\n',
+            "mixed/post.md": POST,
+            "mixed/notes.txt": "Just a text.\n",
+            "mixed/run.log": "Just a text.\n",
+            "mixed/.hidden/a.md": POST,
+        },
+    )
+    preview = preview_run([Path("mixed")])
+    assert preview.settings_file is None
+    assert taken(preview) == {
+        "mixed/.hidden/": (None, "ignored"),
+        "mixed/chat.md": ("chat", "read"),
+        "mixed/chat.txt": ("chat", "read"),
+        "mixed/json.md": ("document", "read"),
+        "mixed/notes.txt": ("document", "read"),
+        "mixed/post.md": ("document", "read"),
+        "mixed/quoting.md": ("document", "read"),
+        "mixed/run.log": (None, "unsupported"),
+    }
+    assert preview.messages == 12, "chat.md holds the messages of chat.txt"
+    assert not preview.complete
+    alone = preview_run([Path("mixed/post.md"), elsewhere / "mixed" / "chat.txt"])
+    assert taken(alone) == {
+        "mixed/post.md": ("document", "read"),
+        str(elsewhere / "mixed" / "chat.txt"): ("chat", "read"),
+    }
+    assert alone.complete
+
+
+def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Path) -> None:
+    messenger = (
+        '{"participants": [], "threadName": "Ann",\n "messages": [{"senderName": "Ann", "timestamp": 1}]}'
+    )
+    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.gif": b"GIF89a"})
+    [export] = preview_run([Path("result.json")]).files
+    assert export["reason"].startswith(
+        "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
+    )
+    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
+    assert reasons["blog/lamp.gif"].startswith(
+        "this is an image (GIF); name the file, or save its text, as one of"
+    )
+    [lamp] = preview_run([Path("blog/lamp.gif")]).files
+    assert lamp["reason"] == reasons["blog/lamp.gif"]
+    write(elsewhere, {"blog/chat.txt": CHAT})
+    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
+    assert reasons["blog/lamp.gif"].startswith("a picture outside a chat's own folder")
+
+
+def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewhere: Path) -> None:
+    lists = {"users.json": "[]", "general/2024-01-01.json": '[{"text": "hello"}]'}
+    with zipfile.ZipFile(elsewhere / "slack.zip", "w") as archive:
+        for name, content in lists.items():
+            archive.writestr(name, content)
+    write(
+        elsewhere,
+        {
+            "chat.csv": "timestamp,author,message\n2024-05-01,Ann,The lamp\nsoon,Bo,The moths\n",
+            "sheet.csv": "timestamp,author,price\n2024-05-01,Ann,3\n",
+            "result.json": '{"name": "A", "type": "private_group", "id": 1, "messages": [{"id": 1, "type": "message", '
+            '"date_unixtime": "1707818400", "from": "Ann", "from_id": "user1", "text": "x"}, {"id": "',
+        },
+    )
+    assert taken(preview_run([Path()])) == {
+        "chat.csv": ("chat", "read"),
+        "result.json": ("chat", "read"),
+        "sheet.csv": ("document", "read"),
+        "slack.zip": (None, "unsupported"),
+    }
+
+
+def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -> None:
+    write(elsewhere, {"blog/post.md": POST, "blog/lamp.png": ""})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == ("document", "empty")
+    write(elsewhere, {"blog/chat.txt": CHAT})
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == (None, "unsupported")
+    files = [Path("blog/chat.txt"), Path("blog/lamp.png")]
+    assert taken(preview_run(files))["blog/lamp.png"] == (None, "unsupported")
+
+
+def test_the_two_exports_of_a_group_are_recognised_among_single_files(elsewhere: Path) -> None:
+    write(elsewhere, {"chat.txt": CHAT, "chat (1).txt": CHAT})
+    preview = preview_run([Path("chat.txt"), Path("chat (1).txt")])
+    assert preview.messages == 12
+    reasons = {row["source"]: row["reason"] for row in preview.files}
+    assert str(reasons["chat (1).txt"]).startswith("another export of the conversation in chat.txt")
+
+
+def test_in_a_workspace_a_file_is_read_with_the_settings_of_its_conversation(
+    make_workspace: Callable[..., Workspace], elsewhere: Path
+) -> None:
+    overrides = SETTINGS.replace("folder: chats", "overrides: {zoe: {date_order: mdy}}")
+    workspace = make_workspace(overrides)
+    write(workspace.root, {"chats/zoe.txt": AMBIGUOUS})
+    write(elsewhere, {"zoe.txt": AMBIGUOUS})
+    preview = preview_run([workspace.chats_dir / "zoe.txt"])
+    assert [(row["source"], row["date_order"]) for row in preview.files] == [("chats/zoe.txt", "mdy")]
+    assert preview.complete
+    outside = preview_run([Path("zoe.txt")])
+    assert taken(outside) == {"zoe.txt": ("chat", "set_aside")}
+    assert not outside.complete
+    borrowed = preview_run([Path("zoe.txt")], workspace.root)
+    assert [row["date_order"] for row in borrowed.files] == ["mdy"]
+
+
+def test_a_folder_of_a_workspace_is_read_as_part_of_it(workspace: Workspace) -> None:
+    write(workspace.root, {"posts/sub/a.md": POST, "posts/sub/b.txt": "Text"})
+    preview = preview_run([workspace.documents_dir / "sub"])
+    assert taken(preview) == {
+        "posts/sub/a.md": ("document", "read"),
+        "posts/sub/b.txt": ("document", "read"),
+    }
+
+
+def test_what_a_run_would_stop_at_is_a_problem(workspace: Workspace) -> None:
+    (workspace.chats_dir / "garden.txt").unlink()
+    preview = preview_run([workspace.root])
+    [problem] = preview.problems
+    assert problem.startswith("no message would be read, so that a run stops")
+    assert not preview.complete
+    workspace.chats_dir.rmdir()
+    assert any(
+        "does not exist; make the folder" in problem for problem in preview_run([workspace.root]).problems
+    )
+
+
+def test_what_was_read_before_and_is_gone_is_told_as_the_run_tells_it(workspace: Workspace) -> None:
+    build_table(workspace, "messages", find_partitions(workspace))
+    build_table(workspace, "documents")
+    (workspace.chats_dir / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
+    for post in workspace.documents_dir.iterdir():
+        post.unlink()
+    before = snapshot(workspace.tables)
+    messages, documents = preview_run([workspace.root]).problems
+    after = snapshot(workspace.tables)
+    assert {path: after[path][0] for path in before} == {path: digest for path, (digest, _) in before.items()}
+    opened = open_workspace(workspace.root)
+    with pytest.raises(RemovalError) as caught:
+        build_table(opened, "messages", find_partitions(opened))
+    assert messages == f"a run would stop: {caught.value}"
+    with pytest.raises(RemovalError) as caught:
+        build_table(opened, "documents")
+    assert documents == f"a run would stop: {caught.value}"
+
+
+def test_what_was_forgotten_is_left_out_and_said(workspace: Workspace) -> None:
+    (workspace.chats_dir / "moths.txt").write_text(CHAT.replace("2025", "2024"), encoding="utf-8")
+    forgotten = Forgotten().add("conversation", ["moths"]).add("document", ["later.md"])
+    write_forgotten(workspace.forgotten, forgotten.add("member", ["Cleo Marsh"]))
+    preview = preview_run([workspace.root])
+    ignored = {row["source"]: row["reason"] for row in preview.files if row["status"] == "ignored"}
+    assert set(ignored) == {"chats/moths.txt", "posts/later.md"}
+    assert all("forgotten by `backstory forget`" in reason for reason in ignored.values())
+    [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
+    assert (chat["rows"], chat["people"], preview.messages, preview.people) == (8, 2, 8, 2)
+    [note] = [note for note in preview.notes if "forgotten" in note]
+    assert note.startswith("chats/garden.txt: 4 messages of what was forgotten")
+    assert preview.complete
+
+
+def test_without_posts_it_says_what_that_means(workspace: Workspace) -> None:
+    for post in workspace.documents_dir.iterdir():
+        post.unlink()
+    preview = preview_run([workspace.root])
+    assert preview.complete
+    assert (
+        "posts/ holds no document that can be served, so that windows are given no context" in preview.notes
+    )
+
+
+def test_a_language_that_the_model_does_not_know_is_noted(elsewhere: Path) -> None:
+    write(elsewhere, {"a.md": GERMAN, "b.md": POST})
+    [note] = preview_run([Path("a.md"), Path("b.md")]).notes
+    assert note.startswith("files in a language that the embedding model does not know: German (1);")
+
+
+def test_undated_documents_and_an_assumed_clock_are_noted(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(f"{SETTINGS.replace('rag: {', 'rag: {undated: hide, ')}")
+    write(workspace.root, {"posts/undated.md": "The moths and the lamp"})
+    undated, clock = sorted(preview_run([workspace.root]).notes, reverse=True)
+    assert undated == "documents without a date are given to no window (`rag: {undated: ...}`)"
+    assert clock.endswith("set their zone, such as `conversations: {timezone: Europe/Berlin}`")
+
+
+def test_what_is_not_there_is_an_error(workspace: Workspace, elsewhere: Path) -> None:
+    with raises(InputError, "absent_file", path=Path("nowhere")):
+        preview_run([Path("nowhere")])
+    with raises(WorkspaceError, "no_workspace"):
+        preview_run()
+    other = write_workspace(elsewhere / "other")
+    with raises(InputError, "several_workspaces", paths=(workspace.chats_dir, other.chats_dir)):
+        preview_run([workspace.chats_dir, other.chats_dir])
+    (elsewhere / "void").mkdir()
+    assert preview_run([Path("void")]).problems == ["void: there is no file in it"]
+
+
+def test_settings_that_mix_chats_and_documents_are_refused(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(name="same")
+    (workspace.root / "backstory.yaml").write_text(
+        f"{SETTINGS}documents: {{folder: chats}}\n", encoding="utf-8"
+    )
+    with raises(SettingsError, "nested_folders", setting="documents.folder"):
+        preview_run([workspace.root])
+
+
+def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> None:
+    preview = preview_run([shared_data / "exports" / "rendered"])
+    chats = pl.DataFrame([row for row in preview.files if row["taken_for"] == "chat"])
+    assert set(chats.filter(format="whatsapp_text")["rows"]) == {309}
+    assert set(chats.filter(pl.col("format").is_in(["telegram", "slack"]))["rows"]) == {308}
+    assert preview.messages == 309 + 2 * 308, "the platforms' chats are conversations of their own"
+    assert [
+        row["format"] for row in preview.files if "json" in row["source"] or "slack" in row["source"]
+    ] == [
+        "slack",
+        "telegram",
+    ]
+
+
+def test_an_archive_is_previewed_as_a_chat_or_as_a_folder_of_documents(tmp_path: Path) -> None:
+    for name, member, text in (
+        ("talk.zip", "_chat.txt", CHAT),
+        ("wiki.zip", "frost.md", "# Frost\n"),
+        ("pictures.zip", "a.png", "x"),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, text)
+    rows = preview_run([tmp_path]).files
+    found = {PurePath(row["source"]).relative_to(tmp_path).as_posix(): row["taken_for"] for row in rows}
+    assert found == {"talk.zip": "chat", "wiki.zip/frost.md": "document", "pictures.zip": None}

@@ -1,0 +1,227 @@
+"""What the history keeps of a run, however it ends, and how the table follows."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import ExportError, RunHistoryError, RunLimitError
+from backstory.pipeline.history.describe import STALLED_SECONDS, describe_status, find_trouble
+from backstory.pipeline.history.ends import RunEnd
+from backstory.pipeline.history.history import BY_COMMAND, RunHistory
+from backstory.pipeline.run.runner import execute_stages
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.models import Settings
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import Runs
+from backstory.storage.tables.views import VIEWS_FILE, connect
+from tests.errors import raises
+from tests.pipeline.history.slow_run import DAYS
+from tests.workspaces import run_workspace
+
+
+def open_history(root: Path, **settings: Any) -> RunHistory:
+    return RunHistory(root / ".backstory", root / "data", Settings.model_validate(settings))
+
+
+def run_once(history: RunHistory, end: RunEnd) -> None:
+    with history.record(BY_COMMAND, DAYS) as finish:
+        history.enter("messages")
+        finish(end)
+
+
+def age(history: RunHistory, seconds: float) -> None:
+    """Move the latest run into the past."""
+    [latest, *_] = history.read()
+    with history.store.writing() as session:
+        session.execute(
+            "UPDATE runs SET started_at = started_at - ?, heartbeat_at = heartbeat_at - ? WHERE run_id = ?",
+            (seconds, seconds, latest.run_id),
+        )
+
+
+def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(workspace: Workspace) -> None:
+    run_pipeline(workspace)
+    again = open_workspace(workspace.root)
+    outcome = run_workspace(again, DAYS, lambda _told: None, execute_stages)
+    assert not outcome.fresh
+    assert outcome.computed == 0
+    table = validate(read_table(workspace.tables, "runs"), Runs)
+    [row] = table.to_dicts()
+    assert (row["by"], row["status"], row["stage"]) == ("run_pipeline", "succeeded", "posts")
+    assert (row["first_partition"], row["last_partition"], row["partitions"]) == (DAYS[0], DAYS[-1], 3)
+    assert row["embedding_model"] == workspace.embedder.id
+    assert row["embedding_texts"] > 0
+    assert (row["embedding_calls"], row["cost"], row["currency"]) == (0, 0.0, "USD")
+    with duckdb.connect(workspace.tables / VIEWS_FILE, read_only=True) as views:
+        assert views.execute("SELECT run_id FROM runs").fetchall() == [(row["run_id"],)]
+    assert connect(workspace.tables).table("runs").to_polars()["run_id"].to_list() == [row["run_id"]]
+
+
+def test_a_run_of_the_documents_alone_is_recorded_without_partitions(workspace: Workspace) -> None:
+    with workspace.runs.record(BY_COMMAND, []) as finish:
+        finish(RunEnd(changed=True))
+    [record] = workspace.runs.read()
+    assert (record.status, record.partitions) == ("succeeded", 0)
+    assert (record.first_partition, record.last_partition) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (RunEnd(changed=True), "succeeded"),
+        (RunEnd(failures=2, failure="hits: EmbeddingError"), "failed"),
+        (RunEnd(stopped=True, failure="the budget"), "stopped"),
+    ],
+)
+def test_the_end_of_a_run_is_kept(tmp_path: Path, end: RunEnd, status: str) -> None:
+    history = open_history(tmp_path)
+    run_once(history, end)
+    [record] = history.read()
+    assert (record.status, record.failures, record.failure) == (status, end.failures, end.failure)
+    assert bool(find_trouble([record])) == (status != "succeeded")
+    assert not list((tmp_path / ".backstory" / "running").iterdir())
+
+
+def test_an_error_is_kept_without_its_text_which_may_name_people(tmp_path: Path) -> None:
+    history = open_history(tmp_path)
+    with pytest.raises(ExportError), history.record(BY_COMMAND, DAYS):
+        raise ExportError("WhatsApp Chat with Ada Lind.txt cannot be read")
+    [record] = history.read()
+    assert record.failure == "ExportError; the output of the run says what and where"
+    assert not any(b"Ada" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_killed_run_is_lost_and_where_it_stood_is_told(
+    workspace: Workspace, start_process: Callable[..., Any]
+) -> None:
+    process = start_process(
+        [sys.executable, "-m", "tests.pipeline.history.slow_run", str(workspace.root)],
+        {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout.readline() == "there\n"
+    [running] = workspace.runs.read()
+    assert (running.status, running.process) == ("running", process.pid)
+    standing = "at hits, 2025-03-14, 1 of 3 partitions done"
+    assert f"is {standing}, last progress" in describe_status(running)
+    late = running.heartbeat_at + STALLED_SECONDS + 120
+    assert "no progress for 12 min, and its process" in describe_status(running, late)
+    assert find_trouble([running], late) == [running]
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    [lost] = workspace.runs.read()
+    assert lost.status == "lost"
+    assert f"was {standing}, no progress for" in describe_status(lost)
+    assert "`backstory run` resumes" in describe_status(lost)
+    run_pipeline(workspace)
+    assert sorted(read_table(workspace.tables, "runs")["status"]) == ["lost", "succeeded"]
+    assert find_trouble(workspace.runs.read()) == []
+    assert not list((workspace.root / ".backstory" / "running").iterdir())
+
+
+def test_a_run_beyond_its_limit_stops_before_the_next_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = open_history(tmp_path, runs={"max_minutes": 1})
+
+    def run_for_a_minute() -> None:
+        with history.record(BY_COMMAND, DAYS):
+            history.advance("hits", DAYS[0], 0, 3)
+            later = time.monotonic() + 61
+            monkeypatch.setattr(time, "monotonic", lambda: later)
+            history.advance("hits", DAYS[1], 1, 3)
+
+    with raises(RunLimitError, setting="runs.max_minutes", minutes=1, partition=DAYS[1]):
+        run_for_a_minute()
+    [record] = history.read()
+    assert (record.status, record.stage, record.partition, record.done) == ("stopped", "hits", DAYS[1], 1)
+
+
+def test_old_runs_are_dropped_from_history_and_table(tmp_path: Path) -> None:
+    history = open_history(tmp_path, runs={"keep_months": 1})
+    run_once(history, RunEnd(changed=True))
+    age(history, timedelta(days=62).total_seconds())
+    history.repair_table()
+    assert len(list_partitions(tmp_path / "data", "runs")) == 1
+    run_once(history, RunEnd(changed=True))
+    assert len(history.read()) == 1
+    assert read_table(tmp_path / "data", "runs")["run_id"].to_list() == [history.read()[0].run_id]
+
+
+def test_a_damaged_or_foreign_file_of_the_table_is_found_and_written_again(tmp_path: Path) -> None:
+    history = open_history(tmp_path)
+    run_once(history, RunEnd(changed=True))
+    [month] = list_partitions(tmp_path / "data", "runs")
+    path = tmp_path / "data" / "runs" / f"{month}.parquet"
+    intact = path.read_bytes()
+    path.with_name("2020-01.parquet").write_bytes(intact)
+    path.with_name("mine.parquet").write_bytes(intact)
+    path.write_bytes(intact[:-9])
+    assert history.find_damaged_months() == ["2020-01", month, "mine"]
+    history.repair_table()
+    assert history.find_damaged_months() == []
+    assert path.read_bytes() == intact
+    assert list_partitions(tmp_path / "data", "runs") == [month]
+
+
+def test_a_damaged_history_is_set_aside_unless_it_holds_a_budget(tmp_path: Path) -> None:
+    history = open_history(tmp_path)
+    run_once(history, RunEnd(changed=True))
+    history.store.path.write_bytes(b"not a database, and longer than its header would be" * 9)
+    with (
+        raises(RunHistoryError, "damaged_history", setting="costs.day", path=history.store.path),
+        open_history(tmp_path, costs={"day": {"calls": 5}}).record(BY_COMMAND, DAYS),
+    ):
+        pass
+    run_once(history, RunEnd(changed=True))
+    assert len(history.read()) == 1
+    assert history.store.path.with_name("runs.sqlite.damaged").is_file()
+
+
+def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
+    one, two = open_history(tmp_path), open_history(tmp_path)
+    with one.record(BY_COMMAND, DAYS) as finish_one:
+        with two.record(BY_COMMAND, DAYS[:1]) as finish_two:
+            assert [record.status for record in one.read()] == ["running", "running"]
+            finish_two(RunEnd(changed=True))
+        finish_one(RunEnd(changed=True))
+    assert read_table(tmp_path / "data", "runs")["status"].to_list() == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.long)])
+def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
+    tmp_path: Path, start_process: Callable[..., Any], seconds: float
+) -> None:
+    store = open_history(tmp_path).store
+    with store.writing() as session:
+        session.execute("INSERT INTO usage VALUES ('run', 'day', '', '', 0, 1, 1, 1, 1, 1, 0)")
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    rivals = [
+        start_process(
+            [sys.executable, "-m", "tests.pipeline.history.rival", str(store.path), kind, str(seconds)],
+            environment,
+        )
+        for kind in ("write", "read", "read")
+    ]
+    told = [rival.communicate()[0].split(maxsplit=1) for rival in rivals]
+    assert all(int(acts) > 0 for acts, *_ in told)
+    assert [errors for _, *errors in told] == [[], [], []]
+    assert store.find_damage() is None
+
+
+def test_a_clock_that_went_backwards_gives_no_negative_time(tmp_path: Path) -> None:
+    history = open_history(tmp_path)
+    run_once(history, RunEnd(changed=True))
+    [record] = history.read()
+    assert replace(record, started_at=record.heartbeat_at + 100).seconds == 0.0

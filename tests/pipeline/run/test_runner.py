@@ -1,0 +1,236 @@
+"""A run: which days it means, what its checks stop, and what it leaves to be said."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import InputError
+from backstory.pipeline.checks.checks import CHECKS, CheckResult, checks_after
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import TABLES, Sources
+from tests.errors import raises
+from tests.models.services.gemini_server import Behaviour, GeminiServer, exceed, fail, succeed
+from tests.workspaces import replace_recorded, run_workspace
+
+DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
+
+
+def run(
+    workspace: Workspace, days: Sequence[str] = tuple(DAYS)
+) -> tuple[RunResult, list[StageResult | CheckResult]]:
+    told: list[StageResult | CheckResult] = []
+    return run_workspace(open_workspace(workspace.root), days, told.append, execute_stages), told
+
+
+def test_a_run_makes_every_table_and_every_check_in_order(workspace: Workspace) -> None:
+    outcome, told = run(workspace)
+    assert outcome.success
+    assert [one.table for one in told if isinstance(one, StageResult)] == [stage.table for stage in STAGES]
+    made = [one.check for one in told if isinstance(one, CheckResult)]
+    assert sorted((check.table, check.name) for check in made) == sorted(
+        (check.table, check.name) for check in CHECKS
+    )
+    assert len(outcome.partitions) == len(DAYS)
+    assert outcome.computed == sum(len(DAYS) if stage.partitioned else 1 for stage in STAGES)
+
+
+def test_what_was_embedded_is_added_up_and_found_again(workspace: Workspace) -> None:
+    first, _ = run(workspace)
+    chunks = first.total("embedding_texts")
+    assert first.total("embedding_computed") == first.total("embedding_unique") > 0
+    assert first.total("embedding_tokens") > chunks
+    for table in ("hits", "search_index", "runs"):
+        workspace.ledger.forget(table, workspace.ledger.read(table))
+    again, _ = run(workspace)
+    assert again.total("embedding_computed") == 0
+    assert again.total("embedding_cached") == first.total("embedding_computed")
+    assert again.total("embedding_api_calls") == 0
+
+
+def test_nothing_is_executed_when_nothing_has_changed(workspace: Workspace) -> None:
+    run(workspace)
+    outcome, told = run(workspace)
+    assert outcome.fresh
+    assert told == []
+
+
+def test_a_broken_day_is_left_as_it_was_and_every_other_day_is_made(workspace: Workspace) -> None:
+    run(workspace)
+    messages = read_table(workspace.tables, "messages", ["2025-03-13"])
+    replace_recorded(workspace, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
+    before = workspace.ledger.read("windows")["2025-03-13"]
+    (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
+    for _ in range(2):
+        outcome, told = run(workspace)
+        assert not outcome.success
+        reports = {one.table: one for one in told if isinstance(one, StageResult)}
+        assert list(reports) == [stage.table for stage in STAGES]
+        # Windows overlap by two messages, so that those of the 14th read the 13th, too.
+        assert [reports[table].partitions for table in ("messages", "windows", "contexts")] == [3, 1, 1]
+        [failure] = outcome.failures
+        assert failure.startswith("messages, check contract_breaches: 1 found")
+        assert failure.endswith("(2025-03-13)")
+        assert workspace.ledger.read("windows")["2025-03-13"] == before
+    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    replace_recorded(workspace, "messages", "2025-03-13", messages)
+    assert run(workspace)[0].success
+
+
+def ask_server(server: GeminiServer, behaviour: Behaviour) -> str:
+    """Give the settings of an embedder that calls the server, which then behaves like this for every request."""
+    server.script.extend([behaviour] * 100)
+    limits = "texts_per_minute: 100000, tokens_per_minute: 10000000"
+    return (
+        f"services: {{gemini: {{base_url: '{server.url}', {limits}}}}}\n"
+        "embedding: {provider: gemini, dimension: 16, threads: 1}\n"
+        "partitions: {rows_at_once: 1}\n"
+    )
+
+
+def refuse(words: str, failure: Behaviour) -> Behaviour:
+    """Fail when a request holds a text with these words."""
+    return lambda request: (failure if any(words in text for text in request.texts) else succeed)(request)
+
+
+@pytest.mark.usefixtures("api_key")
+def test_a_day_that_a_stage_cannot_make_is_named_and_the_others_are_served(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    workspace = make_workspace(ask_server(server, refuse("Feed the starter twice", fail(400))))
+    outcome, _ = run(workspace)
+    [failure] = outcome.failures
+    assert failure.startswith("hits (2025-03-13): ")
+    assert "refused the request" in failure
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+    server.script.clear()
+    again, _ = run(workspace)
+    assert again.success
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+
+
+@pytest.mark.usefixtures("api_key")
+def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    used_up = exceed("EmbedContentRequestsPerDayPerProjectPerModel-FreeTier")
+    workspace = make_workspace(ask_server(server, refuse("night train to Lisbon needs", used_up)))
+    outcome, _ = run(workspace)
+    [failure] = outcome.failures
+    assert failure.startswith("hits (2025-03-15): Gemini's daily quota is used up")
+    refused = [one for one in server.requests if any("Lisbon needs" in text for text in one.texts)]
+    assert len(refused) == 1
+    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13"]
+
+
+def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(
+        "embedding: {provider: hashing}\nchunks: {max_tokens: 16, overlap_tokens: 0}\n"
+    )
+    (workspace.documents_dir / "long.md").write_text(
+        f"# {'a very long title ' * 6}\n\ntext\n", encoding="utf-8"
+    )
+    outcome, _ = run(workspace)
+    [failure] = outcome.failures
+    assert failure.startswith("document_chunks: ")
+    assert "shorten the title" in failure
+    assert list_partitions(workspace.tables, "window_chunks") == ["2025-03-13", "2025-03-15"]
+    assert list_partitions(workspace.tables, "hits") == []
+
+
+def test_a_run_that_would_remove_messages_makes_no_table(workspace: Workspace) -> None:
+    run(workspace)
+    chat = workspace.chats_dir / "garden.txt"
+    chat.write_text("\n".join(chat.read_text(encoding="utf-8").splitlines()[:6]), encoding="utf-8")
+    before = workspace.ledger.read_all()
+    outcome, told = run(workspace)
+    assert told == []
+    [failure] = outcome.failures
+    assert failure.startswith("messages: nothing was written, since 6 messages would be removed")
+    assert workspace.ledger.read_all() == before
+
+
+def test_every_check_comes_after_exactly_one_stage() -> None:
+    listed = [check for stage in STAGES for check in checks_after(stage.table)]
+    assert sorted(map(repr, listed)) == sorted(map(repr, CHECKS))
+    assert {check.table for check in CHECKS} == {*TABLES, "search_index"}
+
+
+def test_the_message_of_every_check_names_count_examples_and_remedy(workspace: Workspace) -> None:
+    """The columns that an example names are those that the check gives, whatever it finds."""
+    run(workspace)
+    for check in CHECKS:
+        cases = check.find(workspace, None)
+        case = {name: _example_of(dtype) for name, dtype in cases.schema.items()}
+        message = CheckResult(check, pl.DataFrame([case, case, case], schema=cases.schema), rows=7).message
+        assert message.startswith(f"3 found among 7 ({check.what}): ")
+        assert message.endswith(f"; and 1 more. {check.remedy}")
+        assert CheckResult(check, cases.clear()).message == "none found"
+
+
+def _example_of(dtype: pl.DataType) -> object:
+    if dtype == pl.String:
+        return "text"
+    return datetime(2025, 3, 13, tzinfo=UTC) if dtype == pl.Datetime else 1
+
+
+def write_sources(workspace: Workspace, *rows: dict[str, object]) -> None:
+    defaults = {"folder": "conversations", "rows": 0, "unread": 0, "status": "read"}
+    columns = Sources.to_schema().columns
+    frame = pl.DataFrame(
+        [{**dict.fromkeys(columns), **defaults, **row} for row in rows], infer_schema_length=None
+    )
+    replace_recorded(workspace, "sources", "conversations", conform(frame, Sources))
+
+
+def test_files_that_wait_for_a_person_are_found_and_do_not_stop_the_run(workspace: Workspace) -> None:
+    run(workspace)
+    write_sources(
+        workspace,
+        {"source": "chats/garden.txt", "rows": 11},
+        {"source": "chats/notes.rtf", "status": "unsupported", "reason": "no reader knows .rtf"},
+        {"source": "chats/other.txt", "status": "set_aside", "reason": "which date order?"},
+    )
+    outcome, _ = run(workspace)
+    assert outcome.success
+    assert outcome.unfinished["source"].to_list() == ["chats/other.txt"]
+    [check] = [check for check in CHECKS if check.name == "unread_files"]
+    assert check.find(workspace, None)["source"].to_list() == ["chats/other.txt"]
+
+
+def test_a_range_of_days_is_widened_to_whole_partitions(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace("embedding: {provider: hashing}\npartitions: {grain: week}\n")
+    assert find_wanted(workspace, date(2025, 3, 13), date(2025, 3, 18)) == ["2025-03-10", "2025-03-17"]
+
+
+def test_no_range_means_all_that_the_exports_span(workspace: Workspace) -> None:
+    assert find_wanted(workspace, None, None) == DAYS == find_partitions(workspace)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code", "values"),
+    [
+        (
+            date(2025, 3, 15),
+            date(2025, 3, 13),
+            "swapped_range",
+            {"first": date(2025, 3, 15), "last": date(2025, 3, 13)},
+        ),
+        (date(2025, 4, 1), None, "empty_range", {"first": "2025-04-01", "last": DAYS[-1]}),
+        (None, date(2025, 2, 1), "empty_range", {"first": DAYS[0], "last": "2025-02-01"}),
+    ],
+)
+def test_a_range_that_cannot_be_is_named(
+    workspace: Workspace, first: date | None, last: date | None, code: str, values: dict[str, object]
+) -> None:
+    with raises(InputError, code, **values):
+        find_wanted(workspace, first, last)

@@ -1,0 +1,140 @@
+"""What rests on private names of Dagster: the release in use still has them, and the public API gives the same."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions import data_version
+from dagster._core.launcher import DefaultRunLauncher
+from dagster._core.storage import tags as dagster_tags
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster_webserver.webserver import DagsterWebserver
+
+from assets import tags
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace
+from pipelines import run_plan
+from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
+from pipelines.dagster_internals.instance import open_instance, prepare_home
+from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
+from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
+from pipelines.dagster_internals.webserver import GuardedWebserver
+from tests.workspaces import copy_made, run_job
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "pipelines" / "dagster_internals"
+DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
+
+
+def names_of_dagster(path: Path) -> list[str]:
+    """List the modules of Dagster that a file imports and whose names begin with an underscore."""
+    modules = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules.append(node.module)
+        elif isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+    return [name for name in modules if name.startswith(("dagster._", "dagster_shared"))]
+
+
+def test_private_names_of_dagster_stay_in_one_folder() -> None:
+    paths = [*(ROOT / "assets").rglob("*.py"), *(ROOT / "pipelines").rglob("*.py")]
+    found = {path for path in paths if names_of_dagster(path)}
+    assert found
+    assert {path.relative_to(ROOT) for path in found if path.parent != FOLDER} == set()
+
+
+def test_every_file_of_the_folder_is_in_its_readme() -> None:
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in FOLDER.glob("*.py") if f"`{path.name}`" not in readme] == ["__init__.py"]
+
+
+def test_the_tags_are_those_of_the_release() -> None:
+    asset = dg.AssetKey(["here", "hits"])
+    assert tags.DATA_VERSION == data_version.DATA_VERSION_TAG
+    assert tags.CODE_VERSION == data_version.CODE_VERSION_TAG
+    assert tags.DATA_VERSION_IS_USER_PROVIDED == data_version.DATA_VERSION_IS_USER_PROVIDED_TAG
+    assert tags.INPUT_POINTER_PREFIX == data_version.INPUT_EVENT_POINTER_TAG_PREFIX
+    assert tags.NO_POINTER == data_version.NULL_EVENT_POINTER
+    assert data_version.DEFAULT_DATA_VERSION.value == tags.UNKNOWN_VERSION
+    assert tags.tag_input(asset, "v", "7") == {
+        data_version.get_input_data_version_tag(asset): "v",
+        data_version.get_input_event_pointer_tag(asset): "7",
+    }
+    assert (tags.PARTITION, tags.BACKFILL) == (
+        dagster_tags.PARTITION_NAME_TAG,
+        dagster_tags.BACKFILL_ID_TAG,
+    )
+    assert set(run_plan.UNFINISHED) == set(NOT_FINISHED_STATUSES)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (BatchedEventLog, SqliteEventLogStorage),
+        (WorkspaceStorage, DagsterSqliteStorage),
+        (WatchedRunLauncher, DefaultRunLauncher),
+        (GuardedWebserver, DagsterWebserver),
+    ],
+)
+def test_every_method_replaces_one_of_the_release(ours: type, theirs: type) -> None:
+    for name, method in vars(ours).items():
+        if name.startswith("_") or not (callable(method) or isinstance(method, property)):
+            continue
+        replaced = inspect.getattr_static(theirs, name)
+        assert isinstance(method, property) == isinstance(replaced, property), name
+        if inspect.isfunction(method):
+            assert list(inspect.signature(method).parameters) == list(
+                inspect.signature(replaced).parameters
+            ), name
+
+
+def what_dagster_knows(workspace: Workspace) -> dict[str, dict[str, tuple[str | None, object]]]:
+    """Return the data version and the rows of the latest event, by table and day."""
+    known: dict[str, dict[str, tuple[str | None, object]]] = {}
+    with open_instance(workspace) as instance:
+        for stage in STAGES:
+            key = dg.AssetKey(stage.table)
+            for record in instance.fetch_materializations(key, limit=50).records:
+                event = record.asset_materialization
+                assert event is not None
+                of_table = known.setdefault(stage.table, {})
+                version = (event.tags or {}).get(tags.DATA_VERSION)
+                of_table.setdefault(
+                    event.partition or "all", (version, event.metadata["dagster/row_count"].value)
+                )
+    return known
+
+
+def test_the_public_api_gives_dagster_the_same(
+    made_once: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    known = []
+    for way in ("0", "1"):
+        monkeypatch.setenv(PUBLIC_VARIABLE, way)
+        workspace = copy_made(made_once, tmp_path / way)
+        result = run_job(workspace, DAYS)
+        assert result.failures == []
+        known.append(what_dagster_knows(workspace))
+    assert known[0] == known[1]
+    assert set(known[0]) == {stage.table for stage in STAGES} - {"posts"}  # no posts are written
+    assert set(known[0]["windows"]) == {"2025-03-13", "2025-03-15"}
+
+
+def test_the_settings_of_the_public_api_name_no_class_of_this_project(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    prepare_home(workspace)
+    text = (workspace.dagster_home / "dagster.yaml").read_text(encoding="utf-8")
+    assert "pipelines." not in text
+    assert "run_monitoring:" in text
+    with open_instance(workspace) as instance:
+        assert not isinstance(instance.event_log_storage, BatchedEventLog)
+        assert not isinstance(instance.run_launcher, WatchedRunLauncher)

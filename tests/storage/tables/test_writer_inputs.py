@@ -1,0 +1,119 @@
+"""The view ``writer_inputs``: one row per window with all that a writer job reads, through DuckDB, Polars and Ibis."""
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from backstory import run_pipeline
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.views import VIEWS_FILE, connect, read_writer_inputs
+from backstory.storage.tables.writer_inputs import COLUMNS, select_writer_inputs_from
+from tests.injections import INJECTIONS
+from tests.text.prompts.test_prompt_injections import glance, outline, unseen_in
+from tests.workspaces import replace_recorded, write_workspace
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    workspace = write_workspace(tmp_path_factory.mktemp("writer inputs") / "workspace")
+    run_pipeline(workspace)
+    return workspace
+
+
+def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Workspace) -> None:
+    rows = read_writer_inputs(made.tables)
+    windows = read_table(made.tables, "windows").sort("started_at", "window_id")
+    summaries = {row["window_id"]: row for row in read_table(made.tables, "window_contexts").to_dicts()}
+    contexts = read_table(made.tables, "contexts").sort("window_id", "rank")
+    assert rows.columns == list(COLUMNS)
+    assert rows["window_id"].to_list() == windows["window_id"].to_list()
+    assert rows["started_at"].to_list() == windows["started_at"].to_list()
+    for row in rows.to_dicts():
+        assert row["context"] == summaries[row["window_id"]]["cited_text"]
+        kept = contexts.filter(window_id=row["window_id"])
+        assert [cited["passage"] for cited in row["citations"]] == kept["passage"].to_list()
+        assert [cited["number"] for cited in row["citations"]] == kept["citation"].to_list()
+        assert (row["use"], row["reason"], row["max_tokens"]) == ("write", None, 4000)
+    lines = rows["messages"][0].splitlines()
+    assert re.fullmatch(r"- \(1\) 2025-03-13 09:01 \*\*member-\w+\*\*: The drip irrigation line .*", lines[0])
+    assert rows["message_count"][0] == len(lines)
+
+
+def test_files_and_ibis_give_the_same_rows(made: Workspace) -> None:
+    rows = read_writer_inputs(made.tables)
+    from_files = duckdb.sql(select_writer_inputs_from(f"{made.tables}/")).pl()
+    through_ibis = connect(made.tables).table("writer_inputs").to_polars()
+    times = pl.col("started_at", "ended_at").dt.convert_time_zone("UTC")
+    for found in (from_files, through_ibis):
+        assert found.drop("citations").with_columns(times).equals(rows.drop("citations"))
+
+
+def test_a_window_without_use_says_why(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    run_pipeline(workspace)
+    [key] = {key for key in workspace.ledger.read("messages") if key == "2025-03-15"}
+    frame = read_table(workspace.tables, "messages", [key])
+    replace_recorded(workspace, "messages", key, frame.with_columns(text=pl.lit(None, dtype=pl.String)))
+    summary = read_table(workspace.tables, "window_contexts", ["2025-03-13"])
+    none = summary.with_columns(status=pl.lit("no_hits"), kept_count=pl.lit(0, dtype=pl.Int64))
+    replace_recorded(workspace, "window_contexts", "2025-03-13", none)
+    rows = read_writer_inputs(workspace.tables)
+    assert rows.select("use", "reason").rows() == [
+        ("no_hits", "no document serves the window"),
+        ("no_hits", "no document serves the window"),
+        ("no_messages", "no message of the window has a text"),
+    ]
+
+
+def test_no_message_breaks_out_of_its_line(made: Workspace, tmp_path: Path) -> None:
+    windows, messages = (read_table(made.tables, name) for name in ("windows", "messages"))
+    one = messages.filter(kind="message").head(1)
+    texts = ["Words.", *INJECTIONS]
+    said = pl.concat(
+        [one.with_columns(message_id=pl.lit(f"m{i}"), text=pl.lit(t)) for i, t in enumerate(texts)]
+    )
+    window = windows.head(1).with_columns(message_ids=pl.lit([f"m{i}" for i in range(len(texts))]))
+    for name, frame in (("windows", window), ("messages", said)):
+        (tmp_path / name).mkdir()
+        frame.write_parquet(tmp_path / name / "a.parquet")
+    for name in ("contexts", "window_contexts"):
+        (tmp_path / name).mkdir()
+        read_table(made.tables, name).clear().write_parquet(tmp_path / name / "a.parquet")
+    [(shown, use)] = duckdb.sql(
+        f"SELECT messages, use FROM ({select_writer_inputs_from(str(tmp_path))})"
+    ).fetchall()
+    lines = shown.splitlines()
+    assert use == "not_made"
+    assert len(lines) == len([text for text in texts if text.strip()])
+    for line in lines:
+        assert outline(line) == [], line
+        assert not glance(line), line
+        assert not unseen_in(line), line
+
+
+def read_blocks(language: str) -> list[str]:
+    page = (DOCS / "writers-guide.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Read what a writer needs\n")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_page_run(
+    made: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The page names the workspace as the README does.
+    (tmp_path / "mychat").symlink_to(made.root)
+    monkeypatch.chdir(tmp_path)
+    [query] = read_blocks("sql")
+    with closing(duckdb.connect(made.tables / VIEWS_FILE, read_only=True)) as connection:
+        assert len(connection.sql(query).fetchall()) == 3
+    [code] = read_blocks("python")
+    names: dict[str, object] = {}
+    exec(compile(code, "writers-guide.md", "exec"), names)
+    assert len(names["prompts"]) == 3  # type: ignore[arg-type]

@@ -1,0 +1,56 @@
+"""Long texts: memory and the number of chunks grow with the length, whatever the text and the counter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.text.chunking.cut import cut_chunks
+
+LENGTH = 250_000
+
+CUT_ONE_MESSAGE = """
+import sys, resource
+import polars as pl
+from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.settings.models import QuerySettings
+from backstory.retrieval.query_chunks import cut_window_chunks
+
+def peak():
+    with open("/proc/self/status") as status:
+        return int(status.read().partition("VmHWM:")[2].split()[0]) // 1024
+
+text = sys.argv[1] * (int(sys.argv[2]) // len(sys.argv[1]))
+windows = pl.DataFrame({"window_id": ["w"], "message_ids": [["m"]]})
+messages = pl.DataFrame({"message_id": ["m"], "text": [text], "kind": ["message"]})
+before = peak()
+count = HashingEmbedder().count_tokens
+chunks = cut_window_chunks(windows, messages, QuerySettings(), max_tokens=512, count_tokens=count)
+print(peak() - before, len(chunks))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize("unit", ["word ", "ab\n"])
+def test_one_long_message_takes_a_bounded_memory(unit: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", CUT_ONE_MESSAGE, unit, str(LENGTH)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    megabytes, chunks = map(int, result.stdout.split())
+    assert megabytes < 300
+    assert chunks < 300
+
+
+@pytest.mark.parametrize("text", ["word " * 5000, "a\n" * 5000, "A few words. " * 1500])
+def test_a_counter_that_says_one_of_nothing_fills_its_chunks(text: str) -> None:
+    count = HashingEmbedder().count_tokens
+    (spans,) = cut_chunks([text], max_tokens=100, overlap_tokens=0, count_tokens=count)
+    counts = [span.token_count for span in spans]
+    assert max(counts) <= 100
+    assert min(counts[:-1]) > 25

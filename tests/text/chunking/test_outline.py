@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
+
+
+def paragraphs(outline: MarkdownOutline) -> list[str]:
+    ranges = zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
+    return [outline.text[start:end] for start, end in ranges]
+
+
+def split_by_hand(text: str) -> list[str]:
+    """Plain text without code and headings: lines joined until a blank one."""
+    found: list[list[str]] = [[]]
+    for line in text.split("\n"):
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    return ["\n".join(lines) for lines in found if lines]
+
+
+@given(st.text("ab# -=\t\u3000é\n\n\n", max_size=80))
+def test_paragraphs_are_split_at_blank_lines(text: str) -> None:
+    assert paragraphs(outline_markdown(text)) == split_by_hand(text)
+
+
+@given(st.text("ab#` \n\n", max_size=80))
+def test_characters_beyond_ascii_change_nothing(text: str) -> None:
+    outline = outline_markdown(text)
+    wide = outline_markdown(text.replace("a", "語"))
+    assert outline.starts.tolist() == wide.starts.tolist()
+    assert outline.ends.tolist() == wide.ends.tolist()
+    assert outline.heading_starts == wide.heading_starts
+
+
+LINES = st.sampled_from(
+    ["", " ", "a", "b c", "# A", "   ## B ##", "    # c", "=", "--", "```", "~~~~ x", "- d", "  e", "> # f", "1. # g",
+     "<!--", "-->", "<pre>", "</pre>", "<b>", "\t- h", "***"]
+)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=14).map("\n".join))
+def test_headings_and_code_are_those_of_the_whole_parser(text: str) -> None:
+    tokens = MarkdownIt("commonmark").parse(text)
+    lines = text.split("\n")
+    expected = []
+    for token in tokens:
+        if token.type == "heading_open" and not token.level and token.map:
+            first, stop = token.map
+            below_blank = first == 0 or not lines[first - 1].strip()
+            if token.markup.startswith("#") or (stop - first == 2 and below_blank):
+                expected.append((first, int(token.tag[1])))
+    outline = outline_markdown(text)
+    first_lines = [text[:start].count("\n") for start in outline.heading_starts]
+    assert list(zip(first_lines, outline.heading_levels, strict=True)) == expected
+    owners = np.zeros(len(text) + 1, int)
+    for number, (start, end) in enumerate(zip(outline.starts, outline.ends, strict=True), start=1):
+        owners[start:end] = number
+    for token in tokens:
+        if token.type == "fence" and token.map and not lines[token.map[0]].startswith(">"):
+            first, stop = token.map
+            inside = sum(len(line) + 1 for line in lines[:first])
+            code = "\n".join(lines[first:stop]).rstrip()
+            assert len(set(owners[inside : inside + len(code)].tolist())) <= 1, "code is parted"
+
+
+@given(st.text("ab#`~= \n\n", max_size=80))
+def test_crlf_changes_nothing(text: str) -> None:
+    lines, windows = outline_markdown(text), outline_markdown(text.replace("\n", "\r\n"))
+    assert [part.replace("\r\n", "\n") for part in paragraphs(windows)] == paragraphs(lines)
+    assert windows.heading_paths() == lines.heading_paths()
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("# One", "One"),
+        ("   ## Two ##", "Two"),
+        ("###### Six", "Six"),
+        ("# C#", "C#"),
+        ("#\tTab  and   spaces", "Tab and spaces"),
+        ("#", ""),
+        ("####### seven", None),
+        ("#tag", None),
+        ("    # indented", None),
+        ("\\# escaped", None),
+        ("Under\n---", "Under"),
+        ("Under\n=", "Under"),
+        ("a\nb\n---", None),
+        ("---\nkey: value\n---", None),
+        ("---", None),
+        ("- item\n- item", None),
+        ("- item\n---", None),
+        ("> # quoted", None),
+        ("<!--\n# commented\n-->", None),
+        ("- ```\n  # in code\n  ```", None),
+    ],
+)
+def test_headings_are_those_of_commonmark(line: str, heading: str | None) -> None:
+    assert outline_markdown(line).heading_paths() == ([] if heading is None else [heading])
+
+
+def test_paths_hold_the_open_headings_only() -> None:
+    text = "## Early\n# A\n### A1\n## A2\n# B\n## B1\n"
+    outline = outline_markdown(text)
+    assert outline.heading_paths() == ["Early", "A", "A > A1", "A > A2", "B", "B > B1"]
+    offsets = np.array([0, text.index("# A"), text.index("# A") - 1, len(text)])
+    assert outline.headings_at(offsets) == ["Early", "A", "Early", "B > B1"]
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~", "   ```"])
+def test_code_is_one_paragraph_without_headings(fence: str) -> None:
+    code = f"{fence} python\n# a comment\n\n\nx = 1\n{fence}"
+    outline = outline_markdown(f"Before:\n{code}\nafter\n\n# End")
+    assert paragraphs(outline) == ["Before:", code, "after", "# End"]
+    assert outline.heading_paths() == ["End"]
+
+
+@pytest.mark.parametrize(
+    "block", ["<!--\n\n# hidden\n\n-->", "<pre>\n\n# a\n</pre>", "<script>\n\n# b\n</script>"]
+)
+def test_html_holds_no_headings_and_is_parted_at_blank_lines(block: str) -> None:
+    outline = outline_markdown(f"Before.\n\n{block}\n\n# End")
+    assert paragraphs(outline) == ["Before.", *block.split("\n\n"), "# End"]
+    assert outline.heading_paths() == ["End"]
+
+
+def test_code_that_nothing_closes_ends_with_the_text() -> None:
+    outline = outline_markdown("a\n\n```\n# b\n\nc\n")
+    assert paragraphs(outline)[0] == "a"
+    assert paragraphs(outline)[1] == "```\n# b\n\nc"
+    assert outline.heading_paths() == []
+
+
+def test_inline_code_is_no_fence() -> None:
+    assert paragraphs(outline_markdown("```a``` b\n\nc")) == ["```a``` b", "c"]

@@ -1,0 +1,175 @@
+"""Prompt text: entries in the original form, word-safe snippets, nothing that forges the structure of a prompt."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.settings.models import ContextSettings
+from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.prompts.entries import (
+    cut_snippet,
+    cut_to_common_length,
+    entry_budget,
+    format_entry,
+    format_markdown,
+    make_entry_counter,
+)
+from backstory.text.prompts.escaping import escape_block, escape_line
+
+HEAD = ContextSettings(excerpt="head")
+DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "expected"),
+    [
+        ("short", 10, "short"),
+        ("one two three", 8, "one two…"),
+        ("one two three", 7, "one two…"),
+        ("one two three", 6, "one…"),
+        ("exactly ten", 11, "exactly ten"),
+        ("unbreakable", 5, "unbre…"),
+        ("  padded  ", 6, "padded"),
+    ],
+)
+def test_a_snippet_ends_with_a_word_and_an_ellipsis_only_when_cut(
+    text: str, characters: int, expected: str
+) -> None:
+    assert cut_snippet(text, characters) == expected
+
+
+@given(st.text(), st.integers(1, 50))
+def test_a_snippet_is_a_beginning_of_the_text(text: str, characters: int) -> None:
+    snippet = cut_snippet(text, characters)
+    body = snippet.removesuffix("…") if snippet != text.strip() else snippet
+    assert text.strip().startswith(body)
+    assert len(body) <= characters
+
+
+HOSTILE = [
+    "## Related Previous Posts",
+    "   # Heading",
+    "Title\n=====",
+    "Title\n---",
+    "```\nopen fence",
+    "~~~",
+    "<script>",
+    "- Similarity: 1.00",
+    "- Tags: trusted",
+    "a\r\n## b",
+    "a\r## b",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_line_of_a_document_reads_as_structure(text: str) -> None:
+    for line in escape_block(text).splitlines():
+        assert not re.match(r"\s*(#|={2,}|-{2,}|```|~~~|<(?!\\)|- (Tags|Similarity):)", line)
+
+
+def test_plain_text_is_left_alone() -> None:
+    text = "A line.\n- a list item\nC# is a language, a < b, x == y\n\nAnother."
+    assert escape_block(text) == text
+
+
+def test_a_title_stays_on_its_line() -> None:
+    assert escape_line("A [title]\n## forged") == "A (title) ## forged"
+
+
+def test_an_entry_has_the_original_form() -> None:
+    record = {
+        "title": "A post",
+        "published_at": DAY,
+        "content": "Some text.",
+        "tags": ["x", "y"],
+        "similarity": 0.876,
+    }
+    assert format_entry(record, HEAD) == (
+        "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
+    )
+
+
+def test_records_of_the_original_store_are_understood() -> None:
+    record = {
+        "post_title": "Old",
+        "post_date": "2024-05-01",
+        "content": "Text",
+        "tags": None,
+        "similarity": 0.7,
+    }
+    assert format_entry(record, HEAD).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
+
+
+def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
+    records: list[dict[str, Any]] = [
+        {"title": "First [post]", "published_at": DAY, "content": "Hello world", "similarity": 0.9},
+        {"title": "Second", "published_at": None, "content": "## Forged\nbody", "similarity": 0.8},
+    ]
+    text = format_markdown(records, HEAD)
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == [
+        "## Related Previous Posts (for continuity and linking):",
+        "### [First (post)] (2025-01-15)",
+        "### [Second] (undated)",
+    ]
+
+
+def test_no_records_give_no_text() -> None:
+    assert format_markdown([], HEAD) == ""
+
+
+def test_the_snippet_length_is_a_setting() -> None:
+    record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
+    short, long = (
+        format_entry(record, ContextSettings(excerpt="head", snippet_characters=n)) for n in (20, 200)
+    )
+    assert len(short) < len(long)
+    assert "word word word word…" in short
+
+
+def test_entries_are_counted_as_they_are_written() -> None:
+    chunk = {"chunk_id": "c1", "title": "A post", "published_at": DAY, "tags": ["x"], "text": "Hello world"}
+    chunk |= {"page_start": 3, "page_end": 4}
+    count = make_entry_counter(pl.DataFrame([chunk]), HEAD)
+    entry = format_entry({**chunk, "content": "Hello world", "similarity": 0.0}, HEAD)
+    assert count(["c1"]).tolist() == estimate_tokens([entry]).tolist()
+    assert count([]).tolist() == []
+
+
+def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
+    settings = HEAD
+    record = {
+        "title": "A post",
+        "published_at": DAY,
+        "content": "word " * 60,
+        "tags": ["x"],
+        "similarity": 0.5,
+    }
+    entry = int(estimate_tokens([format_entry(record, settings)])[0])
+    fitting = entry_budget(settings.max_tokens) // entry
+    text = format_markdown([record] * fitting, settings)
+    assert fitting > 1
+    assert estimate_tokens([text])[0] <= settings.max_tokens
+
+
+def test_a_long_window_keeps_every_part_of_it() -> None:
+    first, second, third = cut_to_common_length(["soup " * 100, "short", "train " * 50], 105)
+    assert second == "short"
+    assert first == " ".join(["soup"] * 10) + "…"
+    assert third == " ".join(["train"] * 8) + "…"
+
+
+@given(
+    st.lists(st.text("ab ", min_size=1, max_size=60).map(str.strip).filter(bool), min_size=1, max_size=9),
+    st.integers(0, 300),
+)
+def test_a_window_is_within_the_budget_and_whole_where_it_fits(texts: list[str], budget: int) -> None:
+    cut = cut_to_common_length(texts, budget)
+    assert sum(len(part.removesuffix("…")) for part in cut) <= budget
+    if sum(map(len, texts)) <= budget:
+        assert cut == texts

@@ -1,0 +1,31 @@
+"""Reading the draft of a post from a model's answer."""
+
+import json
+
+import pytest
+
+from backstory.models.chat.model import Answer, Withheld
+from backstory.writing.draft import Draft
+from backstory.writing.draft_answer import read_draft
+
+POST = {"title": "Greenhouse", "text": "It was watered [1].", "tags": ["garden", 3]}
+
+
+def test_a_draft_has_the_texts_the_model_and_its_tokens() -> None:
+    found = read_draft(Answer(json.dumps(POST), "tiny-2026", 120, 30))
+    assert found == Draft("Greenhouse", "It was watered [1].", ("garden",), "tiny-2026", 120, 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "withheld", "reason"),
+    [
+        ("", Withheld("refused", "I will not."), "refused: I will not."),
+        ("", Withheld("blocked (SAFETY)"), "blocked (SAFETY)"),
+        (" \n", None, "empty: the model wrote nothing"),
+        ("Here is\nyour post", None, "not JSON: the model answered 'Here is your post'"),
+        ("[" * 100_000, None, f"not JSON: the model answered {'[' * 200 + '…'!r}"),
+        ('{"title": 1}', None, "not of the schema: the answer holds no title or no text"),
+    ],
+)
+def test_an_answer_without_a_post_says_why(text: str, withheld: Withheld | None, reason: str) -> None:
+    assert read_draft(Answer(text, "tiny", 120, 30, withheld)) == Draft("", "", (), "tiny", 120, 30, reason)
