@@ -28,7 +28,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-4"
+_VERSION: Final = "digest-5"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _TOPICS: Final = 10
@@ -157,11 +157,10 @@ class _Digest:
         authors = list(dict.fromkeys(one.author for one in window.messages if one.author))
         short = [self._names.shorten(author) for author in authors]
         by = f" by {_enumerate([_escape(name) for name in short])}" if authors else ""
-        note = " (the first characters of their pseudonyms)" if short != authors else ""
         start, end = window.started_at, window.ended_at
         until = f"{end:%H:%M}" if start.date() == end.date() else f"{_write_day(end)} {end:%H:%M}"
         span = f"{_write_day(start)} {start:%H:%M} to {until} UTC"
-        return f"*{span}: {len(window.messages)} {inflect(len(window.messages), 'message')}{by}{note}.*"
+        return f"*{span}: {len(window.messages)} {inflect(len(window.messages), 'message')}{by}.*"
 
     def _write_section(self, section: _Section) -> str:
         lines = [f"## {self._write_heading(section)}", "", *self._write_quotes(section)]

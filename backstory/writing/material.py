@@ -194,7 +194,9 @@ _CHARACTERS: Final = 4
 
 
 class ShortNames:
-    """Shortens pseudonyms to their first characters, as many as tell the authors of a window apart.
+    """Shortens pseudonyms to ``member-`` and as many digits as tell the authors of a window apart.
+
+    The prefix stays: bare digits such as ``ada2`` read like a name, to people and to the search for real names.
 
     Args:
         texts: Everything in which a pseudonym may be: names of authors and texts of messages.
@@ -210,7 +212,7 @@ class ShortNames:
 
     def shorten(self, text: str) -> str:
         """Shorten the pseudonyms in a text. Other names are unchanged."""
-        return _PSEUDONYM.sub(lambda found: found[1][: self._length], text)
+        return _PSEUDONYM.sub(lambda found: PSEUDONYM_PREFIX + found[1][: self._length], text)
 
 
 def is_pseudonym(text: str) -> bool:

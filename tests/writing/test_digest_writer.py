@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from markdown_it import MarkdownIt
 
+from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.writing.citations import link_citations
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Draft
@@ -76,22 +77,22 @@ def test_a_digest_names_its_topics_and_quotes_both_sides() -> None:
     assert draft.tags == ("allotment", "water")
     drip, starter = draft.text.split("## ")[1:]
     assert drip.startswith("How we built the drip irrigation\n")
-    assert "- **aaaa** 09:00: The drip irrigation line burst at the elbow by the fence" in drip
+    assert "- **member-aaaa** 09:00: The drip irrigation line burst at the elbow by the fence" in drip
     assert (
         "> “Drain the drip line before the frost.”\n>\n> Earlier: How we built the drip irrigation, 1 May 2024 [1]"
         in drip
     )
     assert "starter" in starter.splitlines()[0].casefold()
     assert "Earlier" not in starter
-    assert "@aaaa that is a lot of flour" in starter
-    assert "member-" not in draft.text
-    assert "3 March 2025 09:00 to 10:33 UTC: 6 messages by aaaa and bbbb (the first characters" in draft.text
+    assert "@member-aaaa that is a lot of flour" in starter
+    assert ADA not in draft.text
+    assert "3 March 2025 09:00 to 10:33 UTC: 6 messages by member-aaaa and member-bbbb.*" in draft.text
 
 
 def test_a_question_is_followed_by_its_answer() -> None:
     lines = write(TWO_TOPICS, DRIP).text.splitlines()
-    asked = lines.index("- **bbbb** 09:02: Is the elbow cracked?")
-    assert lines[asked + 1].startswith("- **aaaa** 09:03: Yes, frost cracked the barb.")
+    asked = lines.index("- **member-bbbb** 09:02: Is the elbow cracked?")
+    assert lines[asked + 1].startswith("- **member-aaaa** 09:03: Yes, frost cracked the barb.")
 
 
 def test_documents_that_serve_the_same_messages_share_a_topic() -> None:
@@ -115,8 +116,18 @@ def test_pseudonyms_with_the_same_beginning_stay_apart() -> None:
     text = write(
         make_window((0, "member-aaaa111111", "One apple"), (1, "member-aaaa122222", "Two pears"))
     ).text
-    assert "**aaaa11**" in text
-    assert "**aaaa12**" in text
+    assert "**member-aaaa11**" in text
+    assert "**member-aaaa12**" in text
+
+
+def test_a_shortened_pseudonym_is_not_taken_for_a_name() -> None:
+    window = make_window(
+        (0, "member-ada2459d4d", "A lamp"), (1, "member-bbbb222222", "Yes @member-ada2459d4d")
+    )
+    text = write(window).text
+    assert "@member-ada2" in text
+    assert not find_naming_texts([text], ["Ada"])
+    assert find_naming_texts(["Yes @ada2"], ["Ada"])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from backstory.ingest.privacy.names import (
     NameFinder,
     Place,
 )
-from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
+from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, SHOWN_PSEUDONYM, list_emoji
 from backstory.ingest.privacy.views import spread_views
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
@@ -99,7 +99,7 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     """Say for each text whether it holds a name."""
     # Pseudonyms are removed first, because their letters could be somebody's name.
-    views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
+    views, rows = spread_views(texts.str.replace_all(SHOWN_PSEUDONYM, BLANK))
     held = {row for row, is_held in zip(rows, _search_views(views, finder, place), strict=True) if is_held}
     return pl.Series([row in held for row in range(len(texts))], dtype=pl.Boolean)
 

@@ -15,6 +15,8 @@ from backstory.ingest.privacy.names import NameFinder
 
 PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 """Pattern of a pseudonym."""
+SHOWN_PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{4,10}}"
+"""Pattern of a pseudonym as posts show it, whole or shortened."""
 IDENTIFIERS: Final = ("conversation_id", "source")
 """Columns that hold names of files and conversations."""
 UNNAMED_EMOJI: Final = ":emoji:"
