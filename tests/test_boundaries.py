@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,22 @@ ROOT_FILES = {
 }  # fmt: skip
 
 
+@cache
+def read_imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Return the imports of a module, wherever in the module; each module is parsed once for all tests."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported_by(package: str) -> dict[str, set[str]]:
-    """Give the top-level names that each module of a package imports, wherever in the module."""
+    """Return the top-level names that each module of a package imports."""
     found: dict[str, set[str]] = {}
     for path in sorted((ROOT / package).rglob("*.py")):
         names: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in read_imports(path):
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 names.add(node.module.split(".")[0])
         found[str(path.relative_to(ROOT))] = names
     return found
@@ -74,7 +82,7 @@ def library_imports() -> list[tuple[str, str]]:
     found = []
     for path in paths:
         importer = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in read_imports(path):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("backstory"):
                 named = {f"{node.module}.{alias.name}" for alias in node.names} & modules
                 found += [(importer, module) for module in named or {node.module}]

@@ -142,6 +142,7 @@ def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
     assert {path.parent.name for path in tmp_path.glob("*/data/*/*.parquet")} <= {"runs"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extra", "module"),
     [

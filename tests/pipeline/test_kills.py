@@ -18,7 +18,7 @@ import pytest
 
 from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
 
-KILLS = int(os.environ.get("BACKSTORY_KILLS", "3"))
+KILLS = int(os.environ.get("BACKSTORY_KILLS", "2"))
 ROOT = Path(__file__).resolve().parents[2]
 _MOMENTS = {"first": 2800, "incremental": 2900}
 """About how often a run touches a file; a moment after its end kills nothing, and is as good a case."""
