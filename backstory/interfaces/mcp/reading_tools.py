@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
 from backstory.base.errors import InputError
@@ -18,6 +17,7 @@ from backstory.interfaces.mcp.limits import (
     cut_matches,
     cut_text,
 )
+from backstory.interfaces.mcp.registry import READS, Registry
 from backstory.interfaces.mcp.results import (
     DocumentPage,
     Fetched,
@@ -25,18 +25,17 @@ from backstory.interfaces.mcp.results import (
     FoundDocument,
     FoundDocuments,
 )
-from backstory.interfaces.mcp.tool_hints import READS
 
 _MOST_FOUND: Final = 10
 _MOST_UNREAD: Final = 50
 
 
-def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
-    """Offer the tools."""
+def add_reading_tools(tools: Registry, library: Library) -> None:
+    """Register the tools."""
 
-    @server.tool(title="Search (connectors)", annotations=READS)
+    @tools.tool(title="Search (connectors)", annotations=READS)
     def search(query: str) -> FoundDocuments:
-        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool.
+        """Find the documents for a question; read one of them with fetch. cover_conversation gives passages to quote.
 
         The nearest documents are given, best first, also where none of them is near.
         """
@@ -50,7 +49,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
             degraded=answer.degraded,
         )
 
-    @server.tool(title="Fetch (connectors)", annotations=READS)
+    @tools.tool(title="Fetch (connectors)", annotations=READS)
     def fetch(
         id: str,  # noqa: A002 - the name that connectors send
         start: Annotated[int, Field(ge=0, description="Character to begin at.")] = 0,
@@ -59,7 +58,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         """Read a document by the id that search gave, or by its path, from a character on."""
         return _fetch(library, id, start, max_tokens)
 
-    @server.tool(title="Find a pattern, with citations", annotations=READS)
+    @tools.tool(title="Find a pattern, with citations", annotations=READS)
     def grep(
         pattern: str,
         regex: bool = False,
@@ -72,7 +71,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
         return cut_matches(found, max_tokens, told_in="notes", offset=offset)
 
-    @server.tool(title="Documents, and what was not read", annotations=READS)
+    @tools.tool(title="Documents, and what was not read", annotations=READS)
     def documents(
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=200)] = 50,
@@ -91,7 +90,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         cut = cut_list(page, "documents", max_tokens, told_in="cut", remedy=remedy)
         return cut_list(cut, "unread", max_tokens, told_in="cut", remedy="`backstory documents` lists all")
 
-    @server.tool(title="State of the library", annotations=READS)
+    @tools.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
         """Say how the library stands: its state with the reason, and the files that have changed since."""
         remedy = "indexing reads them all"
