@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.base.errors import InputError
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation, Verdict
+from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
@@ -120,15 +120,14 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
 def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
     """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
-    coverage = Coverage(
-        **{name: getattr(answer, name) for name in Verdict.model_fields},
+    coverage = Coverage.of(
+        answer,
         window_id=window_id,
         part_count=len(answer.parts),
         uncovered=tuple(
-            UncoveredPart(part=part.part, text=cut_line(part.text, _PART_CHARACTERS))
+            UncoveredPart.of(part, text=cut_line(part.text, _PART_CHARACTERS))
             for part in _list_uncovered(answer.parts)
         ),
-        documents=answer.documents,
         parts=tuple(
             part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
         ),

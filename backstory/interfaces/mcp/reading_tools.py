@@ -8,7 +8,7 @@ from pydantic import Field
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import DocumentFacts, GrepAnswer, LibraryStatus
+from backstory.interfaces.library.results import GrepAnswer, LibraryStatus
 from backstory.interfaces.mcp.limits import (
     DEFAULT_TOKENS,
     MaxTokens,
@@ -40,11 +40,11 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
         The nearest documents are given, best first, also where none of them is near.
         """
         answer = library.search(query, expand=True)
-        found = {hit.document_id: hit.title for hit in reversed(answer.hits)}
+        found = {hit.document_id: hit for hit in reversed(answer.hits)}
         return FoundDocuments(
             results=tuple(
-                FoundDocument(id=document_id, title=title, url=address(document_id))
-                for document_id, title in list(reversed(found.items()))[:_MOST_FOUND]
+                FoundDocument.of(hit, url=address(document_id))
+                for document_id, hit in list(reversed(found.items()))[:_MOST_FOUND]
             ),
             degraded=answer.degraded,
         )
@@ -79,10 +79,9 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
     ) -> DocumentPage:
         """List the documents with all that is known of each, and the files that were not read, with the reasons."""
         listed = library.documents()
-        page = DocumentPage(
+        page = DocumentPage.of(
+            listed,
             documents=listed.documents[offset : offset + limit],
-            count=listed.count,
-            chunks=listed.chunks,
             unread=listed.unread[:_MOST_UNREAD],
             unread_count=len(listed.unread),
         )
@@ -115,17 +114,11 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
         end = start + len(text)
         rest = None if end >= len(found.text) else end
         cut = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
-        return Fetched(
-            id=entry.document_id,
-            title=entry.title,
+        return Fetched.of(
+            entry,
             text=text,
             url=address(entry.document_id),
-            metadata=FetchedMetadata(
-                **{name: getattr(entry, name) for name in DocumentFacts.model_fields},
-                start=start,
-                next_start=rest,
-                cut=cut,
-            ),
+            metadata=FetchedMetadata.of(entry, start=start, next_start=rest, cut=cut),
         )
 
     fetched = make(cut_text(found.text[start:], max_tokens, lambda text: count_tokens(make(text))))
