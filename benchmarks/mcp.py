@@ -33,8 +33,15 @@ from backstory.interfaces.mcp.server import make_server
 from benchmarks.library import make_question, write_documents
 
 _SETTINGS = "embedding: {provider: hashing}\nchunks: {max_tokens: 72, overlap_tokens: 0}\n"
-_COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "mcp"]
 _TOOL = "query_documents"
+_COMMAND = [
+    sys.executable,
+    "-c",
+    "from backstory.interfaces.cli.app import main; main()",
+    "mcp",
+    "--tools",
+    _TOOL,
+]
 _TOKEN = os.urandom(16).hex()
 
 _Call = Callable[[str], Awaitable[object]]
@@ -81,7 +88,7 @@ async def _measure(root: Path, library: Library, questions: int) -> dict[str, fl
     )
     async with AsyncExitStack() as stack:
         calls: dict[str, _Call] = {"library": call_directly}
-        validating = await stack.enter_async_context(Client(make_server(library)))
+        validating = await stack.enter_async_context(Client(make_server(library, tools=_TOOL)))
         calls["in_memory"] = _call_by(validating)
         calls["stdio"] = _call_by(await stack.enter_async_context(Client(stdio)))
         calls["http"] = _call_by(await stack.enter_async_context(_connect_http(root)))

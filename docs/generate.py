@@ -334,8 +334,9 @@ def write_tools() -> str:
         ]
         mark = "" if tool["annotations"]["readOnlyHint"] else " (`--allow-write`)"
         summary = tool["description"].split("\n\n")[0].replace("\n", " ")
-        rows.append(f"| `{tool['name']}`{mark} | {', '.join(arguments)} | {summary} |")
-    return "\n".join(["| tool | arguments | what |", "|---|---|---|", *rows])
+        selections = ", ".join(f"`{name}`" for name in tool["selections"])
+        rows.append(f"| `{tool['name']}`{mark} | {selections} | {', '.join(arguments)} | {summary} |")
+    return "\n".join(["| tool | served by | arguments | what |", "|---|---|---|---|", *rows])
 
 
 def put_tools_into(page: str) -> str:

@@ -98,7 +98,7 @@ def test_a_changed_byte_in_any_file_gives_the_last_good_snapshot(root: Path) -> 
 def test_every_kind_of_answer_says_that_it_is_degraded(root: Path) -> None:
     damage(root, "rows.arrow")
     with Library.open(root) as library:
-        server = make_server(library, allow_write=False)
+        server = make_server(library, tools=["query_documents", "search", "cover_conversation"])
         answers = [
             library.context("a sourdough starter").to_dict(),
             call(server, "query_documents", query="a sourdough starter"),

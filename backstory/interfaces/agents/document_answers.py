@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
 from backstory.base.wording import count
@@ -35,6 +35,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import make_locator
 from backstory.interfaces.library.results import (
     DocumentEntry,
+    DocumentList,
     FileOutcome,
     IndexReport,
     Judgement,
@@ -55,31 +56,20 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
     try:
         answer = library.search(text, filters=filters, expand=True)
     except NoIndexError as error:
-        return _find_nothing(text, str(error))
+        return _find_nothing(None, str(error), search_keys_used=(text,))
     if not answer.hits:
         reason = "; ".join([f"no chunk was found: {answer.reason}", *filter(None, [answer.degraded])])
-        return _find_nothing(text, reason, answer.keys, answer.degraded)
+        return _find_nothing(answer, reason)
     found = len(answer.hits)
     left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
-    return QueryResult(
+    return QueryResult.of(
+        answer,
         status="success" if answer.weak < found else "fallback",
         message="; ".join([f"{count(found, 'chunk')} found", *_tell_weak(answer), *left_out, *answer.notes]),
-        chunks=tuple(
-            FoundChunk(
-                chunk_id=hit.chunk_id,
-                page=hit.page_start,
-                page_end=hit.page_end,
-                content=hit.text,
-                relevance_score=hit.score,
-                source_file=hit.uri,
-            )
-            for hit in answer.hits
-        ),
+        chunks=tuple(map(FoundChunk.of, answer.hits)),
         num_chunks=found,
-        search_keys_used=answer.keys,
         source_files=tuple(dict.fromkeys(hit.uri for hit in answer.hits)),
         instruction=INSTRUCTION,
-        degraded=answer.degraded,
         debug_info=_debug(library, answer, filters) if debug else None,
     )
 
@@ -87,26 +77,20 @@ def query(library: Library, text: str, *, document: str | None = None, debug: bo
 def search_pattern(library: Library, pattern: str, *, regex: bool = False, offset: int = 0) -> PatternResult:
     """Find the places that a text or a regular expression matches, a hundred at a time."""
     answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
-    return PatternResult(
-        pattern=pattern,
-        matches=tuple(
-            FoundPlace(file=match.uri, page=match.page, line=match.line, text=match.text)
-            for match in answer.matches
-        ),
-        count=answer.count,
+    return PatternResult.of(
+        answer,
+        matches=tuple(map(FoundPlace.of, answer.matches)),
         showing=len(answer.matches),
         message=(
             f"{count(answer.count, 'place')} in {count(answer.documents, 'document')}, "
             f"{len(answer.matches)} given from offset {offset} on"
         ),
-        next_offset=answer.next_offset,
     )
 
 
 def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgement:
     """Judge whether a text answers a question."""
-    judged = library.evaluate(question, retrieved)
-    return Judgement(**{name: getattr(judged, name) for name in Judgement.model_fields})
+    return Judgement.of(library.evaluate(question, retrieved))
 
 
 def index_file(library: Library, path: str | Path) -> IndexedDocument:
@@ -128,12 +112,11 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
             f"{file} was indexed, but has no tenant, or another one than {tenant!r}, which the setting "
             "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
         )
-    return IndexedDocument(
+    return IndexedDocument.of(
+        entry,
         file_name=file.name,
         file_type=_type_of(file.name),
         file_size_mb=file.stat().st_size / _MEGABYTE,
-        num_pages=entry.pages,
-        num_chunks=entry.chunks,
         total_indexed_files=len(entries),
         total_chunks=sum(each.chunks for each in entries),
         from_cache=report.embedded == 0,
@@ -185,25 +168,19 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
 def list_indexed(library: Library) -> ListedDocuments:
     """List the documents; none where nothing is indexed yet."""
     if not is_made(library.workspace):
-        return ListedDocuments(
-            documents=(), total_indexed_files=0, total_chunks=0, not_read=0, message="nothing is indexed yet"
-        )
+        nothing = DocumentList(documents=(), count=0, chunks=0, unread=())
+        return ListedDocuments.of(nothing, not_read=0, message="nothing is indexed yet")
     listed = library.documents()
-    return ListedDocuments(
+    return ListedDocuments.of(
+        listed,
         documents=tuple(
-            ListedDocument(
-                source_file=entry.uri,
-                title=entry.title,
+            ListedDocument.of(
+                entry,
                 file_type=_type_of(entry.uri),
                 file_size_mb=None if entry.size is None else entry.size / _MEGABYTE,
-                num_pages=entry.pages,
-                num_chunks=entry.chunks,
-                note=entry.note,
             )
             for entry in listed.documents
         ),
-        total_indexed_files=listed.count,
-        total_chunks=listed.chunks,
         not_read=len(listed.unread),
         message=f"{count(listed.count, 'document')} indexed, {count(len(listed.unread), 'file')} not read",
     )
@@ -215,15 +192,10 @@ def summarize(library: Library, name: str, style: Style, max_words_per_section: 
     is_extractive = library.workspace.settings.summaries.provider == "extractive"
     how = "by sentences chosen from it" if is_extractive else f"by {made.model}"
     sections = f"{made.sections_processed} of {count(made.sections, 'section')} summarized {how}"
-    return SummarizedDocument(
-        status=made.status,
+    return SummarizedDocument.of(
+        made,
         message="; ".join([sections, *made.reasons, *made.notes]),
-        summary=made.summary,
-        summary_type=made.style,
         document=made.document.uri,
-        total_words=made.total_words,
-        sections_processed=made.sections_processed,
-        section_summaries=made.section_summaries,
         instruction=SUMMARY_INSTRUCTION,
     )
 
@@ -241,10 +213,8 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
         target = require_inside(output_path, roots, workspace.root)
     # A file of the folder of dumps is of this tool; any other that is there stays.
     written = library.dump(name, target, roots=roots, replace=output_path is None)
-    return DumpedDocument(
-        output_path=written.output_path,
-        text_length=written.characters,
-        num_pages=written.pages,
+    return DumpedDocument.of(
+        written,
         message="; ".join(
             [
                 f"{count(written.characters, 'character')} of {written.document.uri} written",
@@ -257,31 +227,23 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
 def tell_status(library: Library) -> RagStatus:
     """Say how the index stands."""
     status = library.status()
-    return RagStatus(
-        state=status.state,
-        total_indexed_files=status.documents,
-        total_chunks=status.chunks,
+    return RagStatus.of(
+        status,
         pending_files=len(status.pending),
-        not_read=status.unread,
-        embedding_model=status.embedder,
-        index_version=status.index_version,
-        last_sync=status.last_sync,
         message=status.reason or f"the index is {status.state}",
     )
 
 
-def _find_nothing(
-    text: str, reason: str, keys: Sequence[str] = (), degraded: str | None = None
-) -> QueryResult:
-    return QueryResult(
+def _find_nothing(answer: SearchAnswer | None, reason: str, **others: Any) -> QueryResult:
+    return QueryResult.of(
+        answer,
         status="no_documents",
         message=reason,
         chunks=(),
         num_chunks=0,
-        search_keys_used=tuple(keys) or (text,),
         source_files=(),
         instruction="Say that the documents do not answer the question, or search with other words.",
-        degraded=degraded,
+        **others,
     )
 
 
@@ -367,9 +329,7 @@ def _find_outcome(library: Library, report: IndexReport, file: Path) -> FileOutc
 
 def _tell_reasons(outcomes: Iterable[FileOutcome]) -> tuple[FileReason, ...]:
     return tuple(
-        FileReason(
-            file=each.path, reason=each.reason or (_UNCHANGED if each.status == "unchanged" else each.status)
-        )
+        FileReason.of(each, reason=each.reason or (_UNCHANGED if each.status == "unchanged" else each.status))
         for each in outcomes
     )
 

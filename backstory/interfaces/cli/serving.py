@@ -24,6 +24,14 @@ def mcp(
         bool,
         typer.Option("--allow-write", help="Offer the tools that index files and write texts into files."),
     ] = False,
+    tools: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Tools to serve: default, original (the ten names of the original design), or names of tools joined "
+            "by commas.",
+        ),
+    ] = "default",
     workspace: WorkspaceOption = None,
 ) -> None:
     """Serve the documents to agents by the Model Context Protocol, over standard input and output.
@@ -37,14 +45,14 @@ def mcp(
     from backstory.interfaces.mcp.server import make_server
 
     with Library.open(workspace) as library:
+        server = make_server(library, allow_write=allow_write, tools=tools)
         if not over_http:
-            make_server(library, allow_write=allow_write).run("stdio")
+            server.run("stdio")
             return
         from backstory.base.environment import read_mcp_token
         from backstory.interfaces.mcp.http import HOST, PATH, open_socket, serve
 
         token = read_mcp_token()
-        server = make_server(library, allow_write=allow_write)
         listening = open_socket(port)
         url = f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
         open_console(stderr=True).print(f"serving {url}", soft_wrap=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]
@@ -16,10 +18,47 @@ class Result(BaseModel):
     """Base of all results."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Names in another record of the fields that a :func:`view` gives under names of its own."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as values that JSON can hold; times are texts in ISO 8601."""
         return self.model_dump(mode="json")
+
+    @classmethod
+    def of(cls, record: Result | None, /, **others: Any) -> Self:
+        """Give a record that takes from another one every field that it has, except those that are given by name."""
+        sources = {name: cls.renamed.get(name, name) for name in cls.model_fields if name not in others}
+        taken = {name: getattr(record, source) for name, source in sources.items() if hasattr(record, source)}
+        return cls(**taken, **others)
+
+
+_R = TypeVar("_R", bound=Result)
+
+
+def view(record: type[Result], /, *same: str, **renamed: str) -> Callable[[type[_R]], type[_R]]:
+    """Give a class of results some fields of another one, so that their types and descriptions stand once.
+
+    Args:
+        record: The class that has the fields; :meth:`Result.of` takes their values.
+        same: The fields that keep their names.
+        renamed: The names of the other fields, by the names that they have in the view.
+
+    Returns:
+        Decorates the class, whose own fields come first. An annotation of a field that it takes is for type checkers.
+    """
+    sources = {**{name: name for name in same}, **renamed}
+
+    def extend(shape: type[_R]) -> type[_R]:
+        described = {name: copy(record.model_fields[source]) for name, source in sources.items()}
+        fields: dict[str, Any] = {name: (field.annotation, field) for name, field in described.items()}
+        made = create_model(
+            shape.__name__, __base__=shape, __doc__=shape.__doc__, __module__=shape.__module__, **fields
+        )
+        made.renamed = {**shape.renamed, **renamed}
+        return made
+
+    return extend
 
 
 Degraded = Field(
@@ -211,7 +250,7 @@ class Summary(Result):
     style: Style = Field(description="Style of the summary.")
     summary: str = Field(description="Markdown; it ends with the sections that failed. Empty if all failed.")
     status: Literal["success", "partial", "failed"] = Field(
-        description="partial: a section failed, or the last step, which makes one summary of all; see reasons."
+        description="partial: a section failed, or the last step, which makes one summary of all."
     )
     reasons: tuple[str, ...] = Field(
         description="What failed, a sentence each, with the section's name; empty on success."
@@ -304,7 +343,7 @@ class LibraryStatus(Result):
     """How the library stands."""
 
     state: Literal["idle", "indexing", "ready", "error"] = Field(
-        description="idle: nothing is indexed; ready: the index answers; indexing: it is being made; error: see reason."
+        description="idle: nothing is indexed; indexing: the index is made; ready: it answers; error: it does not."
     )
     reason: str | None = Field(description="Why it is in this state; null if there is nothing to say.")
     root: str = Field(description="Folder of the workspace.")
@@ -314,7 +353,7 @@ class LibraryStatus(Result):
     pending: tuple[str, ...] = Field(
         description="Files that were added, changed or removed since the last indexing."
     )
-    unread: int = Field(description="Number of files that were not read; documents lists them.")
+    unread: int = Field(description="Number of files that were not read.")
     index_version: str | None = Field(description="Published snapshot; null if there is none.")
     embedder: str = Field(description="Name of the embedding space of the settings.")
     last_sync: datetime | None = Field(description="When the published snapshot was last made or confirmed.")

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Annotated, Any, Final
 
-from mcp.server.mcpserver import MCPServer
 from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation, Verdict
+from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
+from backstory.interfaces.mcp.registry import READS, Registry
 from backstory.interfaces.mcp.results import Coverage, UncoveredPart, WindowEntry, WindowList
-from backstory.interfaces.mcp.tool_hints import READS
 from backstory.operations.inspection.windows import list_windows as read_windows
 from backstory.text.prompts.entries import cut_line
 
@@ -39,10 +38,10 @@ class CoverFilters(BaseModel):
     tags: list[str] = Field(default=[], description="Tags, at least one of which a document has.")
 
 
-def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
-    """Offer the tools."""
+def add_conversation_tools(tools: Registry, library: Library) -> None:
+    """Register the tools."""
 
-    @server.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
+    @tools.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
     def cover_conversation(
         text: str | None = None,
         window_id: str | None = None,
@@ -51,7 +50,7 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
         filters: CoverFilters | None = None,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Coverage:
-        """Divide a whole message, chat or draft into its parts, and say which documents serve which part.
+        """Divide a question, or a whole message, chat or draft, into its parts; say which documents serve which part.
 
         Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
         part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
@@ -74,7 +73,7 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
         answer = library.window_context(str(window_id), **options)
         return _cover(answer, answer.query, max_tokens)
 
-    @server.tool(title="Why a document is, or is not, in a context", annotations=READS)
+    @tools.tool(title="Why a document is, or is not, in a context", annotations=READS)
     def explain(
         window_id: str, document: str | None = None, max_tokens: MaxTokens = DEFAULT_TOKENS
     ) -> Explanation:
@@ -88,7 +87,7 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
             remedy="name one document, or give a larger max_tokens",
         )
 
-    @server.tool(title="List the windows of the chats", annotations=READS)
+    @tools.tool(title="List the windows of the chats", annotations=READS)
     def list_windows(
         first: date | None = None,
         last: date | None = None,
@@ -121,15 +120,14 @@ def add_conversation_tools(server: MCPServer[Any], library: Library) -> None:
 
 def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
     """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
-    coverage = Coverage(
-        **{name: getattr(answer, name) for name in Verdict.model_fields},
+    coverage = Coverage.of(
+        answer,
         window_id=window_id,
         part_count=len(answer.parts),
         uncovered=tuple(
-            UncoveredPart(part=part.part, text=cut_line(part.text, _PART_CHARACTERS))
+            UncoveredPart.of(part, text=cut_line(part.text, _PART_CHARACTERS))
             for part in _list_uncovered(answer.parts)
         ),
-        documents=answer.documents,
         parts=tuple(
             part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
         ),

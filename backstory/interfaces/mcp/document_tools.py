@@ -1,11 +1,11 @@
-"""The ten tools over documents that people know from elsewhere, as tools of the server."""
+"""The ten tools over documents of the original design, as tools of the server."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from backstory.interfaces.agents import document_answers
@@ -30,27 +30,27 @@ from backstory.interfaces.mcp.limits import (
     cut_text,
 )
 from backstory.interfaces.mcp.progress import work
-from backstory.interfaces.mcp.tool_hints import ASKS, INDEXES, READS, WRITES
+from backstory.interfaces.mcp.registry import ASKS, INDEXES, READS, WRITES, Registry
 from backstory.settings.writers import MAX_WORDS
 
 _FEWER = "ask a narrower question, or give a larger max_tokens"
 
 
-def add_document_tools(server: MCPServer[Any], library: Library) -> None:
-    """Offer the tools that only read."""
+def add_document_tools(tools: Registry, library: Library) -> None:
+    """Register the tools that only read."""
 
-    @server.tool(title="Search the documents", annotations=READS)
+    @tools.tool(title="Search the documents", annotations=READS)
     def query_documents(
         query: str, debug: bool = False, max_tokens: MaxTokens = DEFAULT_TOKENS
     ) -> QueryResult:
         """Search all documents for a question, by several search keys, and get passages with file and page.
 
-        Ask one thing at a time; for a long text use cover_conversation. With debug, the hits of each key are told.
+        Ask one thing at a time. With debug, the hits of each key are told.
         """
         found = document_answers.query(library, query, debug=debug)
         return cut_list(found, "chunks", max_tokens, told_in="message", remedy=_FEWER)
 
-    @server.tool(title="Search one document", annotations=READS)
+    @tools.tool(title="Search one document", annotations=READS)
     def query_specific_file(
         file_path: str, query: str, max_tokens: MaxTokens = DEFAULT_TOKENS
     ) -> QueryResult:
@@ -58,7 +58,7 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         found = document_answers.query(library, query, document=file_path)
         return cut_list(found, "chunks", max_tokens, told_in="message", remedy=_FEWER)
 
-    @server.tool(title="Find a pattern", annotations=READS)
+    @tools.tool(title="Find a pattern", annotations=READS)
     def search_indexed_chunks(
         pattern: str,
         regex: bool = False,
@@ -73,12 +73,12 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         cut = cut_matches(found, max_tokens, told_in="message", offset=offset)
         return cut.model_copy(update={"showing": len(cut.matches)})
 
-    @server.tool(title="Judge retrieved text", annotations=READS)
+    @tools.tool(title="Judge retrieved text", annotations=READS)
     def evaluate_retrieval(question: str, retrieved_info: str) -> Judgement:
         """Judge, without a language model, whether retrieved text answers a question, before answering from it."""
         return document_answers.judge_retrieval(library, question, retrieved_info)
 
-    @server.tool(title="List the documents", annotations=READS)
+    @tools.tool(title="List the documents", annotations=READS)
     def list_indexed_documents(max_tokens: MaxTokens = DEFAULT_TOKENS) -> ListedDocuments:
         """List the documents that are searched, with type, size, pages and chunks."""
         return cut_list(
@@ -86,10 +86,10 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
             "documents",
             max_tokens,
             told_in="message",
-            remedy="the tool documents gives them page by page",
+            remedy="the tool documents, served with --tools, gives them page by page",
         )
 
-    @server.tool(title="Summarize a document", annotations=ASKS)
+    @tools.tool(title="Summarize a document", annotations=ASKS)
     async def summarize_document(
         file_path: str,
         context: Context,
@@ -107,7 +107,7 @@ def add_document_tools(server: MCPServer[Any], library: Library) -> None:
         )
         return _cut_summary(made, max_tokens)
 
-    @server.tool(title="State of the index", annotations=READS)
+    @tools.tool(title="State of the index", annotations=READS)
     def rag_status() -> RagStatus:
         """Say how many documents are searched, by which model, and which files have changed since."""
         return document_answers.tell_status(library)
@@ -126,15 +126,15 @@ def _cut_summary(made: SummarizedDocument, max_tokens: int) -> SummarizedDocumen
     return told.model_copy(update={"summary": shortened})
 
 
-def add_writing_tools(server: MCPServer[Any], library: Library) -> None:
-    """Offer the tools that read new files into the index, or write texts into files."""
+def add_writing_tools(tools: Registry, library: Library) -> None:
+    """Register the tools that read new files into the index, or write texts into files."""
 
-    @server.tool(title="Index a file", annotations=INDEXES)
+    @tools.tool(title="Index a file", annotations=INDEXES)
     async def index_document(file_path: str, context: Context) -> IndexedDocument:
         """Read a file into the index. A file that has changed since is indexed again."""
         return await work(context, partial(document_answers.index_file, library, file_path))
 
-    @server.tool(title="Index a folder", annotations=INDEXES)
+    @tools.tool(title="Index a folder", annotations=INDEXES)
     async def index_directory(
         directory_path: str,
         context: Context,
@@ -149,7 +149,7 @@ def add_writing_tools(server: MCPServer[Any], library: Library) -> None:
             done = cut_list(done, rows, max_tokens, told_in="message", remedy="the counts are of all files")
         return done
 
-    @server.tool(title="Write a document's text into a file", annotations=WRITES)
+    @tools.tool(title="Write a document's text into a file", annotations=WRITES)
     def dump_document(file_name: str, output_path: str | None = None) -> DumpedDocument:
         """Write the text of a document into a file that does not exist yet, by default in a folder for such texts."""
         return document_answers.dump(library, file_name, output_path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import DocumentFacts, GrepAnswer, LibraryStatus
+from backstory.interfaces.library.results import GrepAnswer, LibraryStatus
 from backstory.interfaces.mcp.limits import (
     DEFAULT_TOKENS,
     MaxTokens,
@@ -18,6 +17,7 @@ from backstory.interfaces.mcp.limits import (
     cut_matches,
     cut_text,
 )
+from backstory.interfaces.mcp.registry import READS, Registry
 from backstory.interfaces.mcp.results import (
     DocumentPage,
     Fetched,
@@ -25,32 +25,31 @@ from backstory.interfaces.mcp.results import (
     FoundDocument,
     FoundDocuments,
 )
-from backstory.interfaces.mcp.tool_hints import READS
 
 _MOST_FOUND: Final = 10
 _MOST_UNREAD: Final = 50
 
 
-def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
-    """Offer the tools."""
+def add_reading_tools(tools: Registry, library: Library) -> None:
+    """Register the tools."""
 
-    @server.tool(title="Search (connectors)", annotations=READS)
+    @tools.tool(title="Search (connectors)", annotations=READS)
     def search(query: str) -> FoundDocuments:
-        """Search the documents; read one of them with fetch. For passages, query_documents is the better tool.
+        """Find the documents for a question; read one of them with fetch. cover_conversation gives passages to quote.
 
         The nearest documents are given, best first, also where none of them is near.
         """
         answer = library.search(query, expand=True)
-        found = {hit.document_id: hit.title for hit in reversed(answer.hits)}
+        found = {hit.document_id: hit for hit in reversed(answer.hits)}
         return FoundDocuments(
             results=tuple(
-                FoundDocument(id=document_id, title=title, url=address(document_id))
-                for document_id, title in list(reversed(found.items()))[:_MOST_FOUND]
+                FoundDocument.of(hit, url=address(document_id))
+                for document_id, hit in list(reversed(found.items()))[:_MOST_FOUND]
             ),
             degraded=answer.degraded,
         )
 
-    @server.tool(title="Fetch (connectors)", annotations=READS)
+    @tools.tool(title="Fetch (connectors)", annotations=READS)
     def fetch(
         id: str,  # noqa: A002 - the name that connectors send
         start: Annotated[int, Field(ge=0, description="Character to begin at.")] = 0,
@@ -59,7 +58,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         """Read a document by the id that search gave, or by its path, from a character on."""
         return _fetch(library, id, start, max_tokens)
 
-    @server.tool(title="Find a pattern, with citations", annotations=READS)
+    @tools.tool(title="Find a pattern, with citations", annotations=READS)
     def grep(
         pattern: str,
         regex: bool = False,
@@ -72,7 +71,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         found = library.grep(pattern, regex, limit, offset, ignore_case=ignore_case)
         return cut_matches(found, max_tokens, told_in="notes", offset=offset)
 
-    @server.tool(title="Documents, and what was not read", annotations=READS)
+    @tools.tool(title="Documents, and what was not read", annotations=READS)
     def documents(
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=200)] = 50,
@@ -80,10 +79,9 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
     ) -> DocumentPage:
         """List the documents with all that is known of each, and the files that were not read, with the reasons."""
         listed = library.documents()
-        page = DocumentPage(
+        page = DocumentPage.of(
+            listed,
             documents=listed.documents[offset : offset + limit],
-            count=listed.count,
-            chunks=listed.chunks,
             unread=listed.unread[:_MOST_UNREAD],
             unread_count=len(listed.unread),
         )
@@ -91,7 +89,7 @@ def add_reading_tools(server: MCPServer[Any], library: Library) -> None:
         cut = cut_list(page, "documents", max_tokens, told_in="cut", remedy=remedy)
         return cut_list(cut, "unread", max_tokens, told_in="cut", remedy="`backstory documents` lists all")
 
-    @server.tool(title="State of the library", annotations=READS)
+    @tools.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
         """Say how the library stands: its state with the reason, and the files that have changed since."""
         remedy = "indexing reads them all"
@@ -116,17 +114,11 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
         end = start + len(text)
         rest = None if end >= len(found.text) else end
         cut = f"cut at {max_tokens} tokens; the text goes on at start {rest}" if rest is not None else None
-        return Fetched(
-            id=entry.document_id,
-            title=entry.title,
+        return Fetched.of(
+            entry,
             text=text,
             url=address(entry.document_id),
-            metadata=FetchedMetadata(
-                **{name: getattr(entry, name) for name in DocumentFacts.model_fields},
-                start=start,
-                next_start=rest,
-                cut=cut,
-            ),
+            metadata=FetchedMetadata.of(entry, start=start, next_start=rest, cut=cut),
         )
 
     fetched = make(cut_text(found.text[start:], max_tokens, lambda text: count_tokens(make(text))))

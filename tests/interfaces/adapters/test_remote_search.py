@@ -117,7 +117,7 @@ def test_a_remote_index_is_not_written_to(address: str) -> None:
 
 def test_the_server_of_a_library_is_asked_by_its_command(indexed_once: Library) -> None:
     program = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "mcp"]
-    command = shlex.join([*program, "-w", str(indexed_once.workspace.root)])
+    command = shlex.join([*program, "--tools", "original", "-w", str(indexed_once.workspace.root)])
     results = engine_of("query_documents", command, names={}).search("night train", top_k=2)
     hits = indexed_once.search("night train").hits[:2]
     assert [result["text"] for result in results] == [hit.text for hit in hits]

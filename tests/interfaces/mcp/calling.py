@@ -9,7 +9,12 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import TextContent
 
+from backstory.interfaces.mcp.registry import DEFAULT, ORIGINAL, SELECTIONS
+
 _T = TypeVar("_T")
+
+EVERY = list(dict.fromkeys([*SELECTIONS[DEFAULT], *SELECTIONS[ORIGINAL]]))
+"""The names of all tools."""
 
 
 def use(server: MCPServer[Any], steps: Callable[[Client], Awaitable[_T]]) -> _T:

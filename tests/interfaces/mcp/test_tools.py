@@ -11,21 +11,29 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 
+from backstory.base.errors import InputError
 from backstory.base.progress import announce
+from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.text.chunking.tokens import estimate_tokens
+from tests.errors import raises
 from tests.injections import INJECTIONS
 from tests.interfaces.library.conftest import SETTINGS
-from tests.interfaces.mcp.calling import call, fail, use
+from tests.interfaces.mcp.calling import EVERY, call, fail, use
 
 WRITERS = ["index_document", "index_directory", "dump_document"]
+NATIVE = [
+    *("cover_conversation", "explain", "list_windows", "search", "fetch", "grep", "documents", "status"),
+    "summarize_document",
+]
+READING = [name for name in EVERY if name not in WRITERS]
 
 
 @pytest.fixture(scope="session")
 def server(indexed_once: Library) -> LibraryServer:
-    """A server over documents that no test changes."""
-    return make_server(indexed_once)
+    """A server of all tools that read, over documents that no test changes."""
+    return make_server(indexed_once, tools=READING)
 
 
 def text_of(result: CallToolResult) -> str:
@@ -36,6 +44,53 @@ def text_of(result: CallToolResult) -> str:
 
 def list_names(server: LibraryServer) -> list[str]:
     return [tool.name for tool in use(server, lambda client: client.list_tools()).tools]
+
+
+def test_a_server_serves_one_set_of_tools_by_default(indexed_once: Library) -> None:
+    names = list_names(make_server(indexed_once))
+    assert names == NATIVE
+    twins = ("query_documents", "search_indexed_chunks", "list_indexed_documents", "rag_status")
+    assert not set(twins) & set(names)
+    tools = use(make_server(indexed_once), lambda client: client.list_tools()).tools
+    assert len({tool.title for tool in tools}) == len({tool.description for tool in tools}) == len(names) <= 9
+
+
+def test_the_selections_serve_what_they_say(indexed_once: Library) -> None:
+    methods = {name for name in vars(DocumentTools) if not name.startswith("_")}
+    original = make_server(indexed_once, tools="original", allow_write=True)
+    assert set(list_names(original)) == methods
+    assert len(methods) == 10
+    assert list_names(make_server(indexed_once, tools="original")) == [
+        name for name in list_names(original) if name not in WRITERS
+    ]
+    assert list_names(make_server(indexed_once, tools="rag_status, grep,grep")) == ["grep", "rag_status"]
+    assert list_names(make_server(indexed_once, tools=["dump_document"], allow_write=True)) == [
+        "dump_document"
+    ]
+
+
+@pytest.mark.parametrize("tools", ["grep,query", ["grep", "query"]])
+def test_a_tool_that_there_is_not_is_an_error_that_names_those_that_there_are(
+    indexed_once: Library, tools: str | list[str]
+) -> None:
+    with raises(InputError, "unknown_tool", names=("query",)) as raised:
+        make_server(indexed_once, tools=tools)
+    assert all(name in str(raised.value) for name in [*EVERY, "default", "original"])
+    with raises(InputError, "unknown_tool"):
+        make_server(indexed_once, tools="")
+
+
+def test_a_tool_that_writes_is_not_served_by_its_name_alone(indexed_once: Library) -> None:
+    with raises(InputError, "writing_tool", names=("dump_document",)):
+        make_server(indexed_once, tools="fetch,dump_document")
+
+
+def test_what_a_server_says_of_itself_names_only_tools_that_it_serves(indexed_once: Library) -> None:
+    for tools in ("default", "original", "grep"):
+        server = make_server(indexed_once, tools=tools)
+        served = list_names(server)
+        told = str(server.instructions)
+        assert [name for name in EVERY if "_" in name and name in told and name not in served] == []
 
 
 def test_tools_that_write_are_offered_only_where_they_are_allowed(indexed_once: Library) -> None:
@@ -96,7 +151,7 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
     texts = [f"# Quince {number}\n\n" + f"quince pear {number} " * 60 for number in range(60)]
     texts.append(" ".join(f"Sentence {number} tells of pears." for number in range(800)))
     library.add(texts, [*(f"q{number}" for number in range(60)), "long"])
-    server = make_server(library)
+    server = make_server(library, tools=READING)
 
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("query_documents", {"query": "quince pear"}, "message"),
@@ -138,7 +193,7 @@ def test_files_that_wait_are_listed_as_far_as_there_is_room(library: Library) ->
 @pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
 def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) -> None:
     library.add(["\n".join(f"row {number} quince {'pear ' * 20}" for number in range(1, 131))], ["rows"])
-    server, lines = make_server(library), list[int]()
+    server, lines = make_server(library, tools=READING), list[int]()
     offset: int | None = 0
     while offset is not None:
         page = call(server, tool, pattern="quince", offset=offset, max_tokens=2000)
@@ -152,7 +207,7 @@ def test_places_are_paged_through_whatever_was_cut(library: Library, tool: str) 
 def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_same(library: Library) -> None:
     tags = [{"tags": [f"tag number {number}" for number in range(100)]}]
     library.add(["\u679c" * 3000], ["fruit"], tags)
-    server = make_server(library)
+    server = make_server(library, tools=READING)
     for tool, arguments in (
         ("grep", {"pattern": "\u679c{400}", "regex": True}),
         ("search_indexed_chunks", {"pattern": "\u679c{400}", "regex": True}),
@@ -165,7 +220,7 @@ def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_sam
 @pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
 def test_an_expression_without_end_is_a_wrong_argument(library: Library, tool: str) -> None:
     library.add(["a quince"], ["fruit"])
-    server = make_server(library)
+    server = make_server(library, tools=READING)
     assert fail(server, tool, pattern="(?=a)(?R)", regex=True)["code"] == "input"
     assert call(server, tool, pattern="quin(?=ce)", regex=True)["count"] == 1
 
@@ -310,7 +365,7 @@ def test_a_cancelled_indexing_stops_at_its_next_step(
 
 def test_texts_of_documents_are_data_and_forge_no_structure(library: Library) -> None:
     library.add([f"quince {number}\n\n{text}" for number, text in enumerate(INJECTIONS)], None)
-    server = make_server(library)
+    server = make_server(library, tools=READING)
 
     async def steps(client: Client) -> tuple[Any, Any, Any]:
         found = await client.call_tool("query_documents", {"query": "quince", "max_tokens": 20_000})

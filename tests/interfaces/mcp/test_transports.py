@@ -66,9 +66,9 @@ async def connect(address: str) -> AsyncIterator[Client]:
 
 async def ask(client: Client) -> None:
     assert "cover_conversation" in [tool.name for tool in (await client.list_tools()).tools]
-    found = await client.call_tool("query_documents", {"query": "night train"})
+    found = await client.call_tool("search", {"query": "night train"})
     assert isinstance(found.structured_content, dict)
-    assert found.structured_content["source_files"][0] == "night-train.md"
+    assert found.structured_content["results"][0]["title"] == "Night train"
     assert (await client.call_tool("fetch", {"id": "absent.md"})).is_error
 
 
