@@ -141,7 +141,7 @@ def run_and_print(
             workspace, request, lambda event: print_progress(console, event), execute or execute_stages
         )
     print_result(console, result)
-    from backstory.operations.alerts.run_end import describe_result
+    from backstory.operations.alerts.ended_run import describe_result
 
     send_alerts(console, workspace, describe_result(result))
     return result
@@ -154,7 +154,7 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
         yield
     except Exception as error:
         if type(error) is not InputError:
-            from backstory.operations.alerts.run_end import describe_crash
+            from backstory.operations.alerts.ended_run import describe_crash
 
             send_alerts(console, workspace, describe_crash(error))
         raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -68,11 +68,15 @@ class CheckResult:
         check: The check that ran.
         cases: One row per case; no rows if the check passed.
         rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
+        by_partition: Number of cases per partition, where they were counted; partitions without cases are absent.
+        failures: The partitions on which the check raised an error, and the error.
     """
 
     check: Check
     cases: pl.DataFrame
     rows: int | None = None
+    by_partition: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
