@@ -17,6 +17,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
+    CacheFileError,
     LedgerError,
     PrivacyError,
     RunHistoryError,
@@ -241,6 +242,8 @@ def _is_made(workspace: Workspace, name: str) -> bool:
 
 
 def _describe_jobs(workspace: Workspace) -> str:
+    if damage := workspace.batch_job_store.find_damage():
+        raise CacheFileError(damage)
     return find_waiting(workspace) or "none is open"
 
 
