@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from backstory.base.telemetry.scope import describe_range
+from backstory.base.wording import count
 from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.problems import Problem, Problems
 
@@ -91,7 +92,7 @@ def _write_line(
         (findings, "check with cases", "checks with cases"),
         (files, "file not read", "files not read"),
     )
-    counted = [f"{len(part)} {one if len(part) == 1 else many}" for part, one, many in words if part]
+    counted = [count(len(part), one, many) for part, one, many in words if part]
     first = next(iter([*failures, *findings, *files]))
     again = "still " if event == "reminder" else ""
     return f"Backstory, {workspace}: {again}{', '.join(counted)}. {first.sentence}"

@@ -213,7 +213,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
     if not outdated:
         return "every context is of the published snapshot"
     return (
-        f"{len(outdated)} partition{'s keep' if len(outdated) > 1 else ' keeps'} contexts of an earlier snapshot "
+        f"{count(len(outdated), 'partition keeps', 'partitions keep')} contexts of an earlier snapshot "
         f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
         "`partitions: {after_posts: all}` lets the sensor do it"
     )
