@@ -79,8 +79,9 @@ All settings of `backstory.yaml`. [Configuration](../configuration.md) has those
 `backstory/settings/models.py`."""
 
 _ABOUT_ADVANCED = """\
-Most workspaces never need another value here. Where a default was measured, the [studies](../studies/README.md) have
-the figures."""
+Most workspaces never need another value here: the limits for very large files and for a model of your own, the
+approximate index, and names of the original design. Where a default was measured, the
+[studies](../studies/README.md) have the figures."""
 
 _ADVANCED = {
     "conversations": ("read_seconds", "read_megabytes"),
@@ -91,12 +92,8 @@ _ADVANCED = {
         "nprobe",
         "overfetch",
         "mmr_lambda",
-        "temperature",
-        "keyword_weight",
-        "keyword_terms",
     ),
-    "rerank": ("query_characters", "text_characters", "max_tokens", "temperature"),
-    "writers": ("max_attempts_per_window",),
+    "rerank": ("max_tokens", "temperature"),
 }
 
 # The settings of which a workspace usually has one or several, in the order in which a person meets them.

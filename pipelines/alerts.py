@@ -12,7 +12,8 @@ import dagster as dg
 from assets.tags import PARTITION
 from backstory.base.errors import DamagedTableError
 from backstory.operations.alerts.dispatch import list_hooks, send_alerts_of_run
-from backstory.operations.alerts.run_end import CheckSummary, RunEnd, UnreadFile, list_files
+from backstory.operations.alerts.ended_run import EndedRun, UnreadFile, list_files
+from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.incremental.report import UNREAD_STATUSES
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -58,7 +59,7 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
     ]
 
 
-def describe_run(workspace: Workspace, context: dg.RunStatusSensorContext) -> RunEnd:
+def describe_run(workspace: Workspace, context: dg.RunStatusSensorContext) -> EndedRun:
     """Describe the end of a run from its events.
 
     Args:
@@ -72,12 +73,12 @@ def describe_run(workspace: Workspace, context: dg.RunStatusSensorContext) -> Ru
     record = instance.get_run_record_by_id(run.run_id)
     is_timed = record is not None and record.start_time is not None and record.end_time is not None
     tables = _list_tables(run)
-    return RunEnd(
+    return EndedRun(
         run_id=run.run_id,
         partitions=_list_partitions(workspace, run),
         tables=tables,
         failures=_list_failures(context, describe_step_failures(events)),
-        checks=[result for event in events for result in _read_result(event)],
+        checks=dict(found for event in events for found in _read_result(event)),
         files=_list_unread(workspace) if {"messages", "documents"} & set(tables) else None,
         seconds=record.end_time - record.start_time if is_timed else None,  # type: ignore[union-attr, operator]
     )
@@ -103,21 +104,15 @@ def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> Sequence[str]:
     return partition_range(first, last, workspace.settings.partitions.grain) if first and last else ()
 
 
-def _read_result(event: dg.DagsterEvent) -> list[CheckSummary]:
+def _read_result(event: dg.DagsterEvent) -> list[tuple[Check, int]]:
     if event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
         return []
     found = event.asset_check_evaluation_data
     counted = found.metadata.get("failing_rows")
     if counted is None:  # the check did not run, since its table was not made
         return []
-    return [
-        CheckSummary(
-            table=found.asset_key.path[-1],
-            name=found.check_name,
-            blocking=found.severity is dg.AssetCheckSeverity.ERROR,
-            count=int(str(counted.value)),
-        )
-    ]
+    name = (found.asset_key.path[-1], found.check_name)
+    return [(check, int(str(counted.value))) for check in CHECKS if (check.table, check.name) == name]
 
 
 def _list_unread(workspace: Workspace) -> list[UnreadFile] | None:

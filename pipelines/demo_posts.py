@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from backstory.base.wording import count, inflect
 from backstory.interfaces.cli.terminal import plain, plain_line
 from backstory.interfaces.pages.site.build import Site
 from backstory.interfaces.pages.site.library import SitePost
@@ -29,9 +30,9 @@ def show_posts(site: Site, window_id: str, console: Console) -> None:
     console.print(
         plain(
             textwrap.fill(
-                f"A writer without a model has written {len(posts)} posts, one for each window, with {links} links "
-                f"to {documents} documents. {site.library.shared_documents} of these are cited by several "
-                f"posts{earlier}. One post begins so:",
+                f"A writer without a model has written {count(len(posts), 'post')}, one for each window, with "
+                f"{count(links, 'link')} to {count(documents, 'document')}. {site.library.shared_documents} of these "
+                f"are cited by several posts{earlier}. One post begins so:",
                 _WIDTH,
             )
         )
@@ -52,7 +53,8 @@ def _shorten(post: SitePost) -> Iterator[Text]:
         yield from _print_block(block)
     if len(topics) > _TOPICS:
         yield Text()
-        yield plain(f"... and {len(topics) - _TOPICS} more topics, in {post.path}", "dim")
+        more = len(topics) - _TOPICS
+        yield plain(f"... and {more} more {inflect(more, 'topic')}, in {post.path}", "dim")
 
 
 def _print_block(block: str) -> Iterator[Text]:

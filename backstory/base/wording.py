@@ -16,7 +16,23 @@ def name_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
     named = separator.join(names[:most])
     if len(names) <= most:
         return named
-    return f"{named}{separator if ';' in separator else ' '}and {len(names) - most:,} more"
+    return f"{named}{separator if ';' in separator else ' '}{count_rest(len(names), most)}"
+
+
+def count_rest(total: int, shown: int, listed_by: str = "") -> str:
+    """Count the things that a list leaves out: ``and 3 more``, or ``and 3 more, which --json lists``.
+
+    Args:
+        total: How many there are.
+        shown: Most that the list shows.
+        listed_by: What lists them all; nothing is said of it if empty.
+
+    Returns:
+        The words; empty if the list shows all.
+    """
+    if total <= shown:
+        return ""
+    return f"and {total - shown:,} more{f', which {listed_by} lists' if listed_by else ''}"
 
 
 def inflect(number: int, noun: str, plural: str = "") -> str:

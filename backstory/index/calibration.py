@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -33,8 +33,6 @@ _BEST = 5
 _DIGITS = 2
 _ROWS_AT_ONCE = 8192
 _KEY = ("document_id", "revision")
-
-CONSTANTS: Final = ("temperature", "keyword_weight", "min_similarity")
 
 Positions = NDArray[np.int64]
 EmbedQueries = Callable[[Sequence[str]], Vectors]
@@ -59,11 +57,6 @@ class Calibration(BaseModel):
     min_similarity: float | None
     origin: Literal["labels", "documents", "too few documents"]
     probes: int = 0
-
-    def overridden_by(self, settings: RAGSettings) -> Self:
-        """Replace the constants that settings name."""
-        given = {name: value for name in CONSTANTS if (value := getattr(settings, name)) is not None}
-        return self.model_copy(update=given)
 
 
 _MEASURED: Final[Mapping[str, Calibration]] = MappingProxyType(
@@ -140,8 +133,8 @@ def find_threshold(settings: RAGSettings, embedder: Embedder, calibration: Calib
 
     It is that of the settings, or else of the calibration, or else of the embedder.
     """
-    found = calibration.overridden_by(settings).min_similarity
-    return embedder.default_min_similarity if found is None else found
+    stated = (settings.min_similarity, calibration.min_similarity)
+    return next((found for found in stated if found is not None), embedder.default_min_similarity)
 
 
 def describe_calibration(calibration: Calibration) -> str:

@@ -165,21 +165,20 @@ class Workspace(WorkspacePaths):
 
     @property
     def calibration(self) -> Calibration:
-        """The effective constants of the embedding space: the settings, or else those of the published snapshot.
+        """The constants of the embedding space, as the published snapshot has them.
 
         Without a snapshot in the embedder's space that can be read, they are the defaults.
         """
         from backstory.index.snapshot.manifest import read_manifest
         from backstory.index.snapshot.publication import current_version
 
-        found = DEFAULT_CALIBRATION
         version = current_version(self.index)
         # The examination of the index tells that a manifest is damaged, and the next run makes it again.
         with suppress(SearchIndexError):
             manifest = read_manifest(self.index / version) if version else None
             if manifest is not None and manifest.embedder_id == self.embedder.id:
-                found = manifest.calibration
-        return found.overridden_by(self.settings.rag)
+                return manifest.calibration
+        return DEFAULT_CALIBRATION
 
     @cached_property
     def embeddings(self) -> EmbeddingCache:

@@ -152,7 +152,7 @@ class Retrieval:
         judge = partial(
             select_hits,
             min_similarity=self.min_similarity,
-            temperature=self.index.calibration.overridden_by(self.rag).temperature,
+            temperature=self.index.calibration.temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
             entry_tokens=make_entry_counter(found, self.context),
         )

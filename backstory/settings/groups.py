@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from backstory.base.addresses import clean_address, require_protected
+
+
+class MisplacedSettingsError(ValueError):
+    """Settings that stand in the wrong place, or that are no settings any more.
+
+    Attributes:
+        problems: The location of each, from where the error was raised, and what to do.
+    """
+
+    def __init__(self, problems: Sequence[tuple[tuple[str, ...], str]]) -> None:
+        super().__init__("; ".join(f"{'.'.join(location)}: {what}" for location, what in problems))
+        self.problems = problems
 
 
 class SettingsGroup(BaseModel):
@@ -16,6 +28,18 @@ class SettingsGroup(BaseModel):
 
     # Every command loads the settings, and their validators take less time to build all at once.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    former: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Names that were settings in an earlier release, and what to say of each."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_former_names(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            problems = [((name,), what) for name, what in cls.former.items() if name in given]
+            if problems:
+                raise MisplacedSettingsError(problems)
+        return given
 
 
 SERVICES: Final = ("gemini", "openai")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -14,7 +14,7 @@ from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from backstory.settings.services import MisplacedSettingsError, Service, fill_from_services
+from backstory.settings.services import Service, fill_from_services
 from backstory.settings.writers import SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
@@ -50,6 +50,10 @@ class PrivacySettings(SettingsGroup):
 class PartitionSettings(SettingsGroup):
     """The calendar grain of the tables, the first day that Dagster offers, and the ceiling of rows in memory."""
 
+    former: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"admit_lone_messages": "is called partitions.allow_timestamp_outliers now"}
+    )
+
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, in UTC."""
     start: str | None = None
@@ -62,14 +66,6 @@ class PartitionSettings(SettingsGroup):
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)
     """Messages or query chunks that a stage holds at once, in whole partitions; it bounds memory and changes no row."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_successors(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "admit_lone_messages" in given:
-            location = ("partitions", "admit_lone_messages")
-            raise MisplacedSettingsError([(location, "is called partitions.allow_timestamp_outliers now")])
-        return given
 
     @field_validator("start", mode="before")
     @classmethod
@@ -152,6 +148,16 @@ class IndexSettings(SettingsGroup):
 class RAGSettings(SettingsGroup):
     """Retrieval, selection and deduplication: the ``rag:`` block of the original design, and its additions."""
 
+    former: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "temperature": "is fixed now: 0.04 for the shipped model, else derived from the documents "
+            "(`backstory doctor` shows it); remove it",
+            "keyword_weight": "is fixed now: 0.1 for the shipped model, else derived from the documents "
+            "(`backstory doctor` shows it); remove it",
+            "keyword_terms": "is fixed now at 32; remove it",
+        }
+    )
+
     enabled: bool = True
     """Whether contexts are made for windows."""
     top_k: int = Field(default=5, ge=1)
@@ -180,14 +186,8 @@ class RAGSettings(SettingsGroup):
     """Most messages of a window that `adaptive` searches for as a whole."""
     ranking: Literal["dense", "keyword", "hybrid"] = "hybrid"
     """Order of the hits of a query chunk: by vectors, by keywords (BM25), or by both."""
-    keyword_weight: float | None = Field(default=None, ge=0, le=1)
-    """In `ranking: hybrid`, weight of the square root of the BM25 score beside the cosine; null: derived."""
-    keyword_terms: int | None = Field(default=32, ge=1)
-    """Most distinct words per query that keyword search compares, the rarest first; null for all, weighted by count."""
     strategy: Literal["coverage", "similarity", "mmr"] = "coverage"
     """`coverage` serves each topic of a window, `similarity` takes the best scores, `mmr` trades score for variety."""
-    temperature: float | None = Field(default=None, gt=0, le=1)
-    """In `strategy: coverage`, the difference in score that changes the evidence by the factor e; null: derived."""
     mmr_lambda: float = Field(default=0.5, ge=0, le=1)
     """Weight of relevance against variety in `strategy: mmr`."""
     as_of: bool = True
@@ -207,14 +207,17 @@ class RAGSettings(SettingsGroup):
 class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
 
+    former: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "query_characters": "is fixed now at 24000; remove it",
+            "text_characters": "is fixed now at 2000; remove it",
+        }
+    )
+
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
     """`gemini`, `openai`, or a name of `services`: one call per window; `cross_encoder`: an ONNX model of yours."""
     candidates: int = Field(default=20, ge=1)
     """Chunks that are selected for the reranker, in the order of `rag.strategy`; never fewer than `rag.top_k`."""
-    query_characters: int = Field(default=24_000, ge=100)
-    """Most characters of a window shown to a language model; the longest query chunks are shortened first."""
-    text_characters: int = Field(default=2000, ge=1)
-    """Most characters of each candidate shown to the reranker."""
     model_dir: str | None = None
     """Folder of `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`, relative to the workspace."""
     max_tokens: int = Field(default=512, ge=8)

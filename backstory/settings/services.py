@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backstory.base.addresses import clean_address, require_protected
-from backstory.settings.groups import SERVICES, ServiceSettings, SettingsGroup
+from backstory.settings.groups import SERVICES, MisplacedSettingsError, ServiceSettings, SettingsGroup
 
 
 class Service(SettingsGroup):
@@ -50,18 +50,6 @@ class Service(SettingsGroup):
 
 SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "kind")
 """Settings of a service. The groups that call it hold them, too, but take them from its table only."""
-
-
-class MisplacedSettingsError(ValueError):
-    """Settings that stand in the wrong place.
-
-    Attributes:
-        problems: The location of each, and what to do.
-    """
-
-    def __init__(self, problems: Sequence[tuple[tuple[str, ...], str]]) -> None:
-        super().__init__("; ".join(f"{'.'.join(location)}: {what}" for location, what in problems))
-        self.problems = problems
 
 
 def fill_from_services(

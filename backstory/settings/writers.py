@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -12,6 +14,10 @@ from backstory.settings.groups import LanguageModelSettings
 
 class WriterSettings(LanguageModelSettings):
     """Who writes a post for each window, and what becomes of the posts."""
+
+    former: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"max_attempts_per_window": "is fixed now at 3; remove it"}
+    )
 
     provider: Literal["none", "digest", "gemini", "openai", "custom"] = "none"
     """`none`: no posts; `digest`: no model; `gemini`, `openai`, or a name of `services`; `custom`: your `plugin`."""
@@ -31,8 +37,6 @@ class WriterSettings(LanguageModelSettings):
     """Jinja file of the prompt, relative to the workspace; null for the shipped one (`backstory prompt`)."""
     max_output_tokens: int = Field(default=8192, ge=64)
     """Most tokens that the model may write for a post, its thoughts included."""
-    max_attempts_per_window: int = Field(default=3, ge=1)
-    """Most drafts of the same window, context and prompt; after a rejected one, the next is asked for at once."""
     threads: int = Field(default=4, ge=1)
     """Most calls at once; with `feedback: on`, windows are written one after the other."""
 

@@ -14,8 +14,8 @@ from ruamel.yaml.reader import ReaderError
 
 from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.settings.allowed_values import describe_allowed, known_names, show_value
+from backstory.settings.groups import MisplacedSettingsError
 from backstory.settings.models import SECRET_SETTINGS, Settings
-from backstory.settings.services import MisplacedSettingsError
 
 _BRACKET: Final = re.compile(r"[\[{]|[]}]")
 
@@ -185,8 +185,9 @@ def _describe_all(tree: Any, problem: dict[str, Any]) -> list[_Problem]:
     if not isinstance(cause, MisplacedSettingsError):
         return [_describe(tree, problem)]
     return [
-        _Problem(_line_of(tree, list(location)), name, f"{name}: {what}")
-        for location, what in cause.problems
+        _Problem(_line_of(tree, location), name, f"{name}: {what}")
+        for below, what in cause.problems
+        for location in [[*problem["loc"], *below]]
         for name in [".".join(map(str, location))]
     ]
 

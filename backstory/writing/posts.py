@@ -15,7 +15,7 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform, polars_schema
 from backstory.text.leaks import FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
-from backstory.writing.draft import Draft, RecordedWriter, Writer
+from backstory.writing.draft import MOST_DRAFTS, Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
@@ -101,8 +101,8 @@ def write_post(
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
-    After a draft that a check rejects, the writer is asked again at once, up to ``writers.max_attempts_per_window``
-    drafts in all. So what becomes of a window depends on its inputs, and not on how many runs there were.
+    After a draft that a check rejects, the writer is asked again at once, up to :data:`MOST_DRAFTS` in
+    all. So what becomes of a window depends on its inputs, and not on how many runs there were.
 
     Args:
         window: The window.
@@ -132,7 +132,7 @@ def write_post(
 
     # A writer that is not recorded would give the same draft again.
     request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
-    most = 1 if request is None else settings.max_attempts_per_window
+    most = 1 if request is None else MOST_DRAFTS
     made = [] if request is None else drafts.get(request)
     judged = [judge(draft) for draft in made]
     accepted = next((found for found in judged if found["status"] == "written"), None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstory.base.wording import count, inflect, name_some, shorten
+from backstory.base.wording import count, count_rest, inflect, name_some, shorten
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ def test_the_first_names_are_written_and_the_others_counted(
 
 def test_sentences_are_kept_apart_by_semicolons() -> None:
     assert name_some(["one is gone", "two is gone"], 1, separator="; ") == "one is gone; and 1 more"
+
+
+def test_what_a_list_leaves_out_is_counted() -> None:
+    assert (count_rest(5, 5), count_rest(2005, 5)) == ("", "and 2,000 more")
+    assert count_rest(6, 5, listed_by="--json") == "and 1 more, which --json lists"
 
 
 def test_a_noun_goes_with_its_number() -> None:

@@ -140,15 +140,12 @@ def test_with_too_few_documents_nothing_is_embedded_and_the_constants_are_those_
     assert find_threshold(RAGSettings(), HashingEmbedder(), found) == 0.05
 
 
-def test_settings_stand_before_the_calibration_and_the_threshold_of_a_model_before_a_derived_one() -> None:
+def test_a_threshold_of_the_settings_stands_before_that_of_a_model_and_that_before_a_derived_one() -> None:
     documents, chunks = write_documents(60)
     stated = derive(documents, chunks, HashingEmbedder())
     assert (stated.origin, stated.min_similarity) == ("documents", 0.05)
-    settings = RAGSettings(temperature=0.3, keyword_weight=0, min_similarity=-1)
-    given = stated.overridden_by(settings)
-    assert (given.temperature, given.keyword_weight, given.min_similarity) == (0.3, 0, -1)
-    assert stated.overridden_by(RAGSettings()) == stated
-    assert find_threshold(settings, HashingEmbedder(), stated) == -1
+    assert find_threshold(RAGSettings(min_similarity=-1), HashingEmbedder(), stated) == -1
+    assert find_threshold(RAGSettings(), HashingEmbedder(), stated) == 0.05
 
 
 def test_documents_that_are_all_alike_still_give_a_temperature() -> None:

@@ -78,8 +78,6 @@ def test_every_setting_of_a_search_is_in_the_request() -> None:
     chosen: dict[str, Any] = {
         "mode": "exact",
         "ranking": "keyword",
-        "keyword_weight": 0.7,
-        "keyword_terms": 3,
         "nprobe": 9,
         "overfetch": 8,
     }
@@ -90,10 +88,9 @@ def test_every_setting_of_a_search_is_in_the_request() -> None:
         "tenant": "north",
     }
     rag = RAGSettings.model_validate(chosen | conditions | {"undated": "hide"})
-    request = SearchRequest.from_settings(rag, top_k=4, calibration=DEFAULT_CALIBRATION, as_of=[EPOCH])
+    derived = DEFAULT_CALIBRATION.model_copy(update={"keyword_weight": 0.25})
+    request = SearchRequest.from_settings(rag, top_k=4, calibration=derived, as_of=[EPOCH])
     filters = Filters(as_of=[EPOCH], undated=False, **conditions)
-    expected = SearchRequest(top_k=4, filters=filters, **chosen)
+    expected = SearchRequest(top_k=4, keyword_weight=0.25, filters=filters, **chosen)
     assert request == expected
     assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}
-    derived = DEFAULT_CALIBRATION.model_copy(update={"keyword_weight": 0.25})
-    assert SearchRequest.from_settings(RAGSettings(), top_k=4, calibration=derived).keyword_weight == 0.25

@@ -152,12 +152,6 @@ CHANGES = (
     Change("rag.adaptive_max_messages", 2, NOTHING),
     Change("rag.adaptive_max_messages", 2, SEARCHED, {"rag.plan": "adaptive"}),
     Change("rag.ranking", "dense", SEARCHED),
-    Change("rag.keyword_weight", 0.9, SEARCHED),
-    Change("rag.keyword_weight", 0.9, NOTHING, {"rag.ranking": "dense"}),
-    Change("rag.temperature", 1.0, SHOWN),
-    Change("rag.temperature", 0.5, NOTHING, {"rag.strategy": "similarity"}),
-    Change("rag.keyword_terms", 1, SEARCHED),
-    Change("rag.keyword_terms", 1, NOTHING, {"rag.ranking": "dense"}),
     Change("rag.strategy", "mmr", SHOWN),
     Change("rag.mmr_lambda", 0.1, NOTHING),
     Change("rag.mmr_lambda", 0.1, SHOWN, {"rag.strategy": "mmr"}),
@@ -171,7 +165,7 @@ CHANGES = (
     *(
         Change(f"rerank.{name}", value, NOTHING)
         for name, value in {
-            "candidates": 30, "query_characters": 100, "text_characters": 10, "model_dir": "models/mine",
+            "candidates": 30, "model_dir": "models/mine",
             "max_tokens": 8, "model": "gemini-2.5-pro", "threads": 1, "temperature": 1.0,
         }.items()
     ),
@@ -189,7 +183,7 @@ CHANGES = (
         Change(f"writers.{name}", value, NOTHING, DIGEST)
         for name, value in {
             "plugin": "mine.py:Mine", "prompt": "mine.j2", "model": "gemini-2.5-pro", "temperature": 1,
-            "max_output_tokens": 64, "max_attempts_per_window": 1, "threads": 1,
+            "max_output_tokens": 64, "threads": 1,
         }.items()
     ),
     *(

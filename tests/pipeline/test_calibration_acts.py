@@ -78,9 +78,10 @@ def test_edited_documents_give_what_a_first_run_over_them_gives(calibrated: Path
 def test_a_setting_stands_before_what_was_derived_and_the_doctor_says_so(calibrated: Path) -> None:
     settings = (calibrated / "backstory.yaml").read_text(encoding="utf-8")
     (calibrated / "backstory.yaml").write_text(
-        settings.replace("rag: {", "rag: {temperature: 0.5, "), "utf-8"
+        settings.replace("rag: {", "rag: {min_similarity: 0.5, "), "utf-8"
     )
     workspace = open_workspace(calibrated)
     derived = read_manifest(workspace.index / current_version(workspace.index)).calibration
-    assert workspace.calibration == derived.model_copy(update={"temperature": 0.5})
-    assert "rag.temperature 0.5 of the settings" in calibration_of(calibrated)
+    assert workspace.calibration == derived
+    assert workspace.min_similarity == 0.5
+    assert "rag.min_similarity 0.5 of the settings" in calibration_of(calibrated)

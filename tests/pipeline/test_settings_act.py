@@ -93,14 +93,6 @@ def test_changing_a_setting_changes_the_outcome(
     assert not before[table][column].equals(after[table][column])
 
 
-@pytest.mark.parametrize(("name", "value"), [("keyword_weight", "0.9"), ("keyword_terms", "1")])
-def test_the_settings_of_keywords_change_hybrid_scores(
-    outcome_of: Callable[..., Outcome], name: str, value: str
-) -> None:
-    before, after = outcome_of(ranking="hybrid"), outcome_of(ranking="hybrid", **{name: value})
-    assert not before["hits"]["score"].equals(after["hits"]["score"])
-
-
 def test_the_mode_decides_the_engine(outcome_of: Callable[..., Outcome]) -> None:
     assert set(outcome_of(HNSW, mode="ann")["hits"]["engine"]) == {"vss"}
     assert set(outcome_of(HNSW, mode="exact")["hits"]["engine"]) == {"exact"}

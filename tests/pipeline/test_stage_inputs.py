@@ -27,7 +27,7 @@ from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
-from tests.pipeline.setting_changes import CHANGES, HNSW, IDLE, NOTHING, Change
+from tests.pipeline.setting_changes import CHANGES, DIGEST, HNSW, IDLE, NOTHING, Change
 from tests.pipeline.test_run import hash_files
 from tests.workspaces import write_workspace
 
@@ -292,8 +292,6 @@ MODEL_CHANGES = (
     (CROSS, "rerank.max_tokens", 8, RERANKED),
     (CROSS, "rerank.candidates", 30, RERANKED),
     (CROSS, "rerank.candidates", 2, set(), {"rerank.candidates": 1}),
-    (CROSS, "rerank.query_characters", 100, RERANKED),
-    (CROSS, "rerank.text_characters", 10, RERANKED),
     (CROSS, "rerank.model", "gemini-2.5-pro", set()),
     (GEMINI_RERANKED, "rerank.model", "gemini-2.5-pro", RERANKED),
     (GEMINI_RERANKED, "rerank.temperature", None, RERANKED),
@@ -333,6 +331,31 @@ def test_a_changed_model_changes_the_inputs_of_what_it_makes(
         workspace = open_workspace(model_folders)
         hashes.append({stage.table: hash_dependencies(workspace, stage.table) for stage in STAGES})
     assert {table for table in hashes[0] if hashes[0][table] != hashes[1][table]} == expected
+
+
+@pytest.mark.parametrize(
+    ("constant", "given", "expected"),
+    [
+        ("KEYWORD_TERMS", {}, {"hits", "window_contexts"}),
+        ("KEYWORD_TERMS", {"rag.ranking": "dense"}, set()),
+        ("QUERY_CHARACTERS", CROSS, RERANKED),
+        ("TEXT_CHARACTERS", CROSS, RERANKED),
+        ("MOST_DRAFTS", {"writers.provider": "gemini"}, {"posts"}),
+        ("MOST_DRAFTS", DIGEST, set()),
+    ],
+)
+def test_a_constant_that_was_a_setting_is_an_input_of_what_it_decides(
+    model_folders: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    constant: str,
+    given: Mapping[str, Any],
+    expected: set[str],
+) -> None:
+    (model_folders / "backstory.yaml").write_text(write_settings(given), encoding="utf-8")
+    workspace = open_workspace(model_folders)
+    before = {stage.table: hash_dependencies(workspace, stage.table) for stage in STAGES}
+    monkeypatch.setattr(f"backstory.pipeline.incremental.fingerprints.{constant}", 7)
+    assert {table for table in before if hash_dependencies(workspace, table) != before[table]} == expected
 
 
 def test_every_setting_is_changed_by_some_test() -> None:

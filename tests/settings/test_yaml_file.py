@@ -15,11 +15,15 @@ from pydantic import ValidationError
 
 from backstory.base.environment import cache_folder, find_workspace, read_api_key
 from backstory.base.errors import AuthenticationError, InputError, SettingsError, WorkspaceError
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.request import KEYWORD_TERMS
+from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.settings.allowed_values import describe_allowed
 from backstory.settings.models import SERVED_GROUPS, IndexSettings, Settings
 from backstory.settings.template import init_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.text.words import Words
+from backstory.writing.draft import MOST_DRAFTS
 from tests.errors import raises
 
 
@@ -333,3 +337,25 @@ def test_a_setting_under_its_former_name_is_an_error_that_says_the_new_one(tmp_p
     with raises(SettingsError, "invalid_setting", line=3, setting="partitions.admit_lone_messages") as raised:
         read_settings(path)
     assert "partitions.allow_timestamp_outliers" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("rag.temperature", [DEFAULT_CALIBRATION.temperature]),
+        ("rag.keyword_weight", [DEFAULT_CALIBRATION.keyword_weight]),
+        ("rag.keyword_terms", [KEYWORD_TERMS]),
+        ("rerank.query_characters", [QUERY_CHARACTERS]),
+        ("rerank.text_characters", [TEXT_CHARACTERS]),
+        ("writers.max_attempts_per_window", [MOST_DRAFTS]),
+    ],
+)
+def test_a_setting_that_is_a_constant_now_is_an_error_that_says_its_value(
+    tmp_path: Path, setting: str, values: list[float]
+) -> None:
+    group, _, name = setting.partition(".")
+    with raises(SettingsError, "invalid_setting", line=2, setting=setting) as raised:
+        read_settings(settings_file(tmp_path, f"{group}:\n  {name}: 1\n"))
+    assert "is fixed now" in str(raised.value)
+    numbers = re.findall(r"\d[\d.]*", str(raised.value).partition("is fixed now")[2])
+    assert [float(number) for number in numbers] == values

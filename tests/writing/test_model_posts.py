@@ -59,7 +59,7 @@ def test_the_same_input_makes_no_call(chat: ChatServer, rows_of: Rows) -> None:
 
 
 def test_after_a_rejected_draft_one_run_asks_up_to_a_limit_and_the_next_run_asks_nothing(
-    chat: ChatServer, rows_of: Rows
+    chat: ChatServer, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat.always = REFUSAL
     rows = rows_of()
@@ -70,7 +70,8 @@ def test_after_a_rejected_draft_one_run_asks_up_to_a_limit_and_the_next_run_asks
     assert count_unfinished(tabulate([row | {"cost": None} for row in rows])) == 0
     assert rows_of() == rows
     assert len(chat.requests) == 3 * len(WINDOWS)
-    again = rows_of(max_attempts_per_window=4)
+    monkeypatch.setattr("backstory.writing.posts.MOST_DRAFTS", 4)
+    again = rows_of()
     assert {row["attempts"] for row in again} == {4}
     assert len(chat.requests) == 4 * len(WINDOWS)
 
@@ -99,9 +100,9 @@ def test_a_window_that_is_not_answered_after_a_rejected_draft_is_asked_about_by_
 
 
 def test_a_draft_is_judged_again_without_a_call_if_a_limit_changes(chat: ChatServer, rows_of: Rows) -> None:
-    assert set(statuses(rows_of(min_characters=1000, max_attempts_per_window=1))) == {"rejected"}
+    assert set(statuses(rows_of(min_characters=1000))) == {"rejected"}
     assert set(statuses(rows_of())) == {"written"}
-    assert len(chat.requests) == len(WINDOWS)
+    assert len(chat.requests) == 3 * len(WINDOWS)
 
 
 def test_a_used_up_quota_lets_the_other_windows_wait(chat: ChatServer, rows_of: Rows) -> None:

@@ -19,6 +19,7 @@ from backstory.base.files.steady import ChangedFileError, SteadyFile
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
 from backstory.base.version import VERSION
+from backstory.base.wording import count
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_files import ListedFile
 from backstory.ingest.chats.export_parts import (
@@ -344,7 +345,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
         reason = "there is no message in it"
     if len(parsed.unread):
         line, first = parsed.unread.row(0)
-        lines = "1 line or record" if len(parsed.unread) == 1 else f"{len(parsed.unread):,} lines or records"
+        lines = count(len(parsed.unread), "line or record", "lines or records")
         reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
     elif status == "read":
         reason = describe_encoding(parsed.encoding)

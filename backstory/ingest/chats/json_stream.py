@@ -138,6 +138,11 @@ def _too_deep() -> BrokenJsonError:
     )
 
 
+def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
+    """Yield the values at one path; see :func:`stream_json`."""
+    return (value for found, value in stream_json(file, {path}) if found == path)
+
+
 def find_marked(
     parts: ExportParts, marks: Collection[frozenset[str]], is_named: Callable[[str], object]
 ) -> list[str]:

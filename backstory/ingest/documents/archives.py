@@ -175,22 +175,21 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
     members, directory = (_END.unpack_from(tail, place)[index] for index in (4, 5))
     is_above = tail[max(place - _ABOVE_4_GB_BYTES, 0) :].startswith(_ABOVE_4_GB_MARK)
     if is_above or members > MOST_MEMBERS or directory > _MOST_DIRECTORY_BYTES:
-        raise DocumentError(
-            f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it",
-            code="too_many_members",
-            uri=uri,
-            limit=MOST_MEMBERS,
-        )
+        raise _too_many(uri)
+
+
+def _too_many(uri: str) -> DocumentError:
+    return DocumentError(
+        f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it",
+        code="too_many_members",
+        uri=uri,
+        limit=MOST_MEMBERS,
+    )
 
 
 def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None:
     if len(members) > MOST_MEMBERS:
-        raise DocumentError(
-            f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it",
-            code="too_many_members",
-            uri=uri,
-            limit=MOST_MEMBERS,
-        )
+        raise _too_many(uri)
     if sum(member.file_size for member in members) > MOST_BYTES:
         raise DocumentError(
             f"{uri}: the members of the archive have more than {MOST_BYTES >> 20:,} MiB; unpack it",

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
-from backstory.base.wording import count
+from backstory.base.wording import count, inflect
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.interfaces.agents.document_results import (
     INSTRUCTION,
@@ -253,7 +253,7 @@ def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
         return ()
     if answer.weak == len(answer.hits):
         return ("none of them is evidence: none is similar enough to the question, or shares a word with it",)
-    they_are = "is" if answer.weak == 1 else "are"
+    they_are = inflect(answer.weak, "is", "are")
     return (
         f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
     )

@@ -9,7 +9,7 @@ from rich.console import Console
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
 if TYPE_CHECKING:
-    from backstory.operations.alerts.run_end import RunEnd
+    from backstory.operations.alerts.ended_run import EndedRun
     from backstory.pipeline.workspace import Workspace
 
 
@@ -59,9 +59,9 @@ def send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
         console.print(plain(sentence), soft_wrap=True)
 
 
-def send_alerts(console: Console, workspace: Workspace, end: RunEnd) -> None:
+def send_alerts(console: Console, workspace: Workspace, run: EndedRun) -> None:
     """Tell the hooks of a workspace how a run ended, and print what was sent and what could not be sent."""
     from backstory.operations.alerts.dispatch import send_alerts_of_run
 
-    for sentence in send_alerts_of_run(workspace, end):
+    for sentence in send_alerts_of_run(workspace, run):
         console.print(plain(sentence), soft_wrap=True)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.padding import Padding
 
-from backstory.base.wording import count, name_some
+from backstory.base.wording import count, count_rest, name_some
 from backstory.interfaces.cli.failure import INCOMPLETE
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
@@ -141,8 +141,7 @@ def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         encoding = row["encoding"] or "binary"
         table.add_row(date, row["format"], *figures, _language(row), encoding, plain_line(row["source"]))
     console.print(Padding(table, _INDENT, expand=False))
-    if len(rows) > _MOST_DOCUMENTS:
-        console.print(f"  and {len(rows) - _MOST_DOCUMENTS} more, which --json lists")
+    _print_rest(console, len(rows))
 
 
 def _print_doubts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
@@ -155,8 +154,12 @@ def _print_doubts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         _print_title(console, "Read, but not wholly or not with certainty")
     for name, doubt in doubts[:_MOST_DOCUMENTS]:
         _print_file(console, name, doubt)
-    if len(doubts) > _MOST_DOCUMENTS:
-        console.print(f"  and {len(doubts) - _MOST_DOCUMENTS} more, which --json lists")
+    _print_rest(console, len(doubts))
+
+
+def _print_rest(console: Console, documents: int) -> None:
+    if rest := count_rest(documents, _MOST_DOCUMENTS, listed_by="--json"):
+        console.print(f"  {rest}")
 
 
 def _describe_unread(row: dict[str, Any]) -> str:

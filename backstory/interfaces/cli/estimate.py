@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backstory.base.environment import find_workspace
+from backstory.base.wording import count
 from backstory.interfaces.cli.terminal import open_console, plain
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def describe_estimate(estimate: Estimate, *, grain: str) -> list[str]:
         A line for each thing to say.
     """
     wanted = estimate.partitions
-    many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
-    lines = [f"Estimate for {many}, {wanted[0]} to {wanted[-1]}; nothing was written"]
+    lines = [f"Estimate for {count(len(wanted), grain)}, {wanted[0]} to {wanted[-1]}; nothing was written"]
     missing = sum(kind.missing for kind in estimate.embedding)
     lines += [
         f"  {kind.kind:<13} {kind.missing:>9,} texts to embed, {kind.tokens:>12,} tokens"

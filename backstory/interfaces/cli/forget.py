@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backstory.base.wording import count
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED, INCOMPLETE
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
@@ -62,15 +63,18 @@ def exit_code(done: Forgetting) -> int:
 
 def describe_forgetting(done: Forgetting) -> list[str]:
     """Describe what was removed, searched and found, and what the user must delete."""
-    removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
+    removed = (
+        f"Removed {count(done.rows, 'row')} from the tables with what was made of them, and "
+        f"{count(done.vectors, 'vector')}."
+    )
     lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
               for name in done.open_snapshots]  # fmt: skip
     search = done.search
     searched = (
-        f"Searched {search.files:,} files and {search.cells:,} cells of tables and databases for {done.wanted:,} "
-        "texts and ids"
+        f"Searched {count(search.files, 'file')} and {count(search.cells, 'cell')} of tables and databases for "
+        f"{done.wanted:,} texts and ids"
     )
     lines.append(f"{searched}: {'none is left.' if not search.found else 'some are left:'}")
     lines += [f"  {file}: {len(hits):,} of them" for file, hits in search.found.items()]

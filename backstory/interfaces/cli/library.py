@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from backstory.base.wording import count, count_rest
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE
 from backstory.interfaces.cli.options import JsonOption, PagesOption, WorkspaceOption, read_pages
 from backstory.interfaces.cli.terminal import (
@@ -160,12 +161,12 @@ def print_report(console: Console, report: IndexReport) -> None:
             chunks = f"{outcome.chunks:,}" if outcome.chunks else ""
             table.add_row(plain_line(outcome.path), outcome.status, chunks, plain_line(outcome.reason or ""))
         console.print(table)
-        if len(report.files) > _SHOWN_FILES:
-            console.print(f"and {len(report.files) - _SHOWN_FILES:,} more; --json lists all")
+        if rest := count_rest(len(report.files), _SHOWN_FILES, listed_by="--json"):
+            console.print(rest)
     counts = ("indexed", "unchanged", "failed", "skipped", "removed")
     told = ", ".join(f"{getattr(report, name):,} {name}" for name in counts if getattr(report, name))
     console.print(
-        f"{told or 'no files'}; {report.documents:,} documents, {report.chunks:,} chunks, "
+        f"{told or 'no files'}; {count(report.documents, 'document')}, {count(report.chunks, 'chunk')}, "
         f"{report.embedded:,} embedded, {report.seconds:.1f} s"
     )
     for failure in report.failures:

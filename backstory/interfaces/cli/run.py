@@ -15,6 +15,7 @@ from rich.text import Text
 from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.telemetry.logs import configure_logs
+from backstory.base.wording import count
 from backstory.interfaces.cli.alerts import send_alerts
 from backstory.interfaces.cli.estimate import print_estimate
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
@@ -134,14 +135,13 @@ def run_and_print(
     with _alerting_of_crashes(console, workspace):
         wanted = find_wanted(workspace, first, last)
         grain = workspace.settings.partitions.grain
-        many = f"{len(wanted)} {grain}s" if len(wanted) > 1 else f"1 {grain}"
-        console.print(f"{many}, {wanted[0]} to {wanted[-1]}")
+        console.print(f"{count(len(wanted), grain)}, {wanted[0]} to {wanted[-1]}")
         request = RunRequest(partitions=wanted, by=by, skips_unchanged=True)
         result = execute_run(
             workspace, request, lambda event: print_progress(console, event), execute or execute_stages
         )
     print_result(console, result)
-    from backstory.operations.alerts.run_end import describe_result
+    from backstory.operations.alerts.ended_run import describe_result
 
     send_alerts(console, workspace, describe_result(result))
     return result
@@ -154,7 +154,7 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
         yield
     except Exception as error:
         if type(error) is not InputError:
-            from backstory.operations.alerts.run_end import describe_crash
+            from backstory.operations.alerts.ended_run import describe_crash
 
             send_alerts(console, workspace, describe_crash(error))
         raise
@@ -226,7 +226,7 @@ def describe_posts(result: RunResult) -> list[str]:
     if not any(report.table == "posts" and report.computed for report in result.reports):
         return []
     figures = [(result.total(name), one, many) for name, one, many in _POST_FIGURES]
-    told = [f"{count:,} {one if count == 1 else many}" for count, one, many in figures if count]
+    told = [count(number, one, many) for number, one, many in figures if number]
     return [f"Posts: {', '.join(told)}"] if told else []
 
 
@@ -234,11 +234,11 @@ def describe_cost(result: RunResult) -> str:
     """Describe in one or two sentences what a run built and what it cost."""
     if result.fresh:
         return f"Nothing has changed since the last run: no table was made again ({result.seconds:.1f} s)."
-    made = f"{result.computed} partitions made in {result.seconds:.1f} s."
+    made = f"{count(result.computed, 'partition')} made in {result.seconds:.1f} s."
     cost = (
-        f"{result.total('embedding_computed'):,} texts embedded ({result.total('embedding_tokens'):,} tokens), "
+        f"{count(result.total('embedding_computed'), 'text')} embedded ({result.total('embedding_tokens'):,} tokens), "
         f"{result.total('embedding_cached'):,} found in the cache, "
-        f"{sum(result.total(f'{use}_api_calls') for use in _USES):,} API calls."
+        f"{count(sum(result.total(f'{use}_api_calls') for use in _USES), 'API call')}."
     )
     if result.stopped is not None:
         cost += " What the stage that was stopped used is in `backstory status --runs`."

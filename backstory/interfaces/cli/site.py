@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from backstory.base.errors import BackstoryError
+from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
 
@@ -32,8 +33,8 @@ def site(
     library, pages = built.library, built.written
     open_console(stderr=True).print(
         plain(
-            f"{len(library.posts)} posts, {library.links_between_posts} links to earlier posts, "
-            f"{len(library.without_post)} windows without a post. "
+            f"{count(len(library.posts), 'post')}, {count(library.links_between_posts, 'link')} to earlier posts, "
+            f"{count(len(library.without_post), 'window')} without a post. "
             f"Pages: {pages.written} written, {pages.unchanged} unchanged, {pages.removed} removed."
         )
     )

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from backstory.base.errors import BackstoryError
+from backstory.base.wording import count
 from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
 
@@ -155,15 +156,14 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     console.print(plain(context["text"].strip()))
     console.print("\nWhy these documents", style="bold")
     for row in context["documents"]:
-        count = len(row["asked_by"])
-        parts = "1 part" if count == 1 else f"{count} parts"
+        parts = count(len(row["asked_by"]), "part")
         console.print(plain_line(f"{row['rank']}. {row['slug']} serves {parts} of the window, such as"))
         for text in row["asked_by"][:_PARTS_SHOWN]:
             console.print(plain(f"     {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
     if context["dropped"]:
         console.print("\nDropped hits", style="bold")
-        for cause, count in context["dropped"].items():
-            console.print(f"{count:>4}  {CAUSES[cause]}")
+        for cause, number in context["dropped"].items():
+            console.print(f"{number:>4}  {CAUSES[cause]}")
     console.print(
         f"\n{context['coverage']:.0%} of the window's parts are served by a document of the context."
     )

@@ -190,6 +190,8 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
                 f"submitted {job['submitted']}"
             )
         )
+    if status["embedding_jobs_error"]:
+        console.print(plain(f"Batch jobs: {status['embedding_jobs_error']}", "red"), soft_wrap=True)
     if status["index_error"]:
         console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
     else:

@@ -10,7 +10,13 @@ import numpy as np
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.models.rerankers.judgement_cache import hash_request
-from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.models.rerankers.protocol import (
+    QUERY_CHARACTERS,
+    TEXT_CHARACTERS,
+    Candidate,
+    QueryChunk,
+    RerankRequest,
+)
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_snippet
 
@@ -48,12 +54,12 @@ def rerank_hits(
         return list(found), False, None
     settings = workspace.settings.rerank
     judged, left = list(found[: settings.candidates]), list(found[settings.candidates :])
-    part = QueryChunk("question", cut_snippet(question, settings.query_characters))
+    part = QueryChunk("question", cut_snippet(question, QUERY_CHARACTERS))
     candidates = tuple(
         Candidate(
             row["chunk_id"],
             str(described[row["chunk_id"]]["title"]),
-            cut_snippet(str(described[row["chunk_id"]]["text"]), settings.text_characters),
+            cut_snippet(str(described[row["chunk_id"]]["text"]), TEXT_CHARACTERS),
         )
         for row in judged
     )

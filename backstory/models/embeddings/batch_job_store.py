@@ -1,7 +1,8 @@
 """The record of batch jobs: which texts each job holds, so that no text is paid for twice, whenever a run is killed.
 
 A job is written down under a random label before it is submitted. Its texts are not stored, only their keys in the
-order of the job.
+order of the job. A file that is damaged or of another format is set aside like that of a cache, and kept: it is the
+only record of the jobs that are under way.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from backstory.base.errors import CacheFileError
 from backstory.base.sqlite import Database
+from backstory.base.wording import count
 from backstory.models.embeddings.protocol import Task
 
 SENSOR = "embedding_batches"
@@ -91,7 +94,8 @@ class BatchJobStore:
             _SCHEMA,
             name="the record of batch jobs",
             remedy=(
-                "restore it from a backup, or move it away, which submits again the texts of jobs that are under way"
+                "the next run moves it aside, and submits the texts of its open jobs again, for which you pay twice "
+                "unless you restore the file from a backup"
             ),
             error=CacheFileError,
             synchronous="full",
@@ -99,20 +103,20 @@ class BatchJobStore:
 
     def plan(self, job: Job, keys: Sequence[bytes]) -> None:
         """Write down a job that is about to be submitted, with the keys of its texts in their order."""
-        with self._database.writing() as session:
-            session.execute(
+        self._write(
+            (
                 "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)",
-                (job.label, job.embedder_id, job.dimension, job.task, job.planned, job.name),
-            )
-            session.executemany(
+                [(job.label, job.embedder_id, job.dimension, job.task, job.planned, job.name)],
+            ),
+            (
                 "INSERT INTO items VALUES (?, ?, ?)",
-                ((job.label, position, key) for position, key in enumerate(keys)),
-            )
+                [(job.label, position, key) for position, key in enumerate(keys)],
+            ),
+        )
 
     def name(self, label: str, name: str) -> None:
         """Write down the service's name of a job that it received."""
-        with self._database.writing() as session:
-            session.execute("UPDATE jobs SET name = ? WHERE label = ?", (name, label))
+        self._write(("UPDATE jobs SET name = ? WHERE label = ?", [(name, label)]))
 
     def close(self, label: str, failures: Mapping[bytes, str], *, done: Collection[bytes] = ()) -> None:
         """Remove a job that is over.
@@ -122,15 +126,18 @@ class BatchJobStore:
             failures: Why texts were not embedded, by key; each counts as an attempt.
             done: Keys of the texts whose vectors are stored.
         """
-        with self._database.writing() as session:
-            session.executemany(
-                "INSERT INTO failures VALUES (?, 1, ?) "
-                "ON CONFLICT (key) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason",
-                failures.items(),
-            )
-            session.executemany("DELETE FROM failures WHERE key = ?", ((key,) for key in done))
-            session.execute("DELETE FROM items WHERE label = ?", (label,))
-            session.execute("DELETE FROM jobs WHERE label = ?", (label,))
+        self._write(
+            (
+                (
+                    "INSERT INTO failures VALUES (?, 1, ?) "
+                    "ON CONFLICT (key) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason"
+                ),
+                list(failures.items()),
+            ),
+            ("DELETE FROM failures WHERE key = ?", [(key,) for key in done]),
+            ("DELETE FROM items WHERE label = ?", [(label,)]),
+            ("DELETE FROM jobs WHERE label = ?", [(label,)]),
+        )
 
     def list_jobs(self) -> list[Job]:
         """List the jobs that are not over, the oldest first."""
@@ -158,8 +165,7 @@ class BatchJobStore:
 
     def forgive(self, keys: Collection[bytes]) -> None:
         """Let texts be submitted again from the start."""
-        with self._database.writing() as session:
-            session.executemany("DELETE FROM failures WHERE key = ?", ((key,) for key in keys))
+        self._write(("DELETE FROM failures WHERE key = ?", [(key,) for key in keys]))
 
     def keep_only(self, keys: Collection[bytes]) -> None:
         """Forget all texts but some: their vectors are not stored when their job is done."""
@@ -167,9 +173,10 @@ class BatchJobStore:
             return
         kept = set(keys)
         dropped = [(key,) for key in self.open_keys() | set(self.failures()) if key not in kept]
-        with self._database.writing() as session:
-            session.executemany("UPDATE items SET key = NULL WHERE key = ?", dropped)
-            session.executemany("DELETE FROM failures WHERE key = ?", dropped)
+        self._write(
+            ("UPDATE items SET key = NULL WHERE key = ?", dropped),
+            ("DELETE FROM failures WHERE key = ?", dropped),
+        )
 
     def waiting(self) -> list[str]:
         """List the partitions that wait for jobs, in order of time."""
@@ -177,18 +184,37 @@ class BatchJobStore:
 
     def add_waiting(self, partitions: Collection[str]) -> None:
         """Write down partitions that wait for jobs."""
-        with self._database.writing() as session:
-            session.executemany("INSERT OR IGNORE INTO waiting VALUES (?)", ((key,) for key in partitions))
+        self._write(("INSERT OR IGNORE INTO waiting VALUES (?)", [(key,) for key in partitions]))
 
     def remove_waiting(self, partitions: Collection[str]) -> None:
         """Remove partitions that have what they waited for."""
         if self.path.exists():
-            with self._database.writing() as session:
-                session.executemany("DELETE FROM waiting WHERE partition = ?", ((key,) for key in partitions))
+            self._write(("DELETE FROM waiting WHERE partition = ?", [(key,) for key in partitions]))
 
-    def _read(self, query: str, *values: str) -> list[tuple]:  # type: ignore[type-arg]
-        with self._database.reading() as session:
-            return session.execute(query, values).fetchall()
+    def find_damage(self) -> str | None:
+        """Return what is wrong with the file, or None; it stays where it is.
+
+        Raises:
+            CacheFileError: The file cannot be opened, or was made by a later release.
+        """
+        return self._database.find_damage()
+
+    def _read(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        def attempt() -> list[tuple[Any, ...]]:
+            with self._database.reading() as session:
+                return session.execute(query, values).fetchall()
+
+        return self._database.mend(attempt)
+
+    def _write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> None:
+        """Run statements in one transaction, each of them once for every row of values."""
+
+        def attempt() -> None:
+            with self._database.writing() as session:
+                for statement, rows in statements:
+                    session.executemany(statement, rows)
+
+        self._database.mend(attempt)
 
 
 def describe_jobs(jobs: Sequence[Job]) -> str:
@@ -196,5 +222,5 @@ def describe_jobs(jobs: Sequence[Job]) -> str:
     texts = sum(job.texts for job in jobs)
     since = min((job.planned for job in jobs), default="")
     moment = f"{datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC" if since else "never"
-    many = f"{len(jobs)} batch jobs" if len(jobs) != 1 else "1 batch job"
-    return f"{many} with {texts:,} texts not done, the first submitted at {moment}"
+    held = f"{count(len(jobs), 'batch job')} with {count(texts, 'text')}"
+    return f"{held} not done, the first submitted at {moment}"

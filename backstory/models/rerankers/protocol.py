@@ -13,6 +13,10 @@ Matrix = NDArray[np.float64]
 
 UNNAMED: Final = "a topic"
 """Label of a topic without a usable one."""
+QUERY_CHARACTERS: Final = 24_000
+"""Most characters of a window shown to a language model; the longest query chunks are shortened first."""
+TEXT_CHARACTERS: Final = 2000
+"""Most characters of each candidate shown to the reranker. `rerank.candidates` is what bounds the cost of a call."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Candidate:
     Attributes:
         chunk_id: Id of the chunk.
         title: Title of its document.
-        text: Text of the chunk, cut to ``rerank.text_characters``.
+        text: Text of the chunk, cut to :data:`TEXT_CHARACTERS`.
     """
 
     chunk_id: str
@@ -49,7 +53,7 @@ class RerankRequest:
 
     Attributes:
         window_id: Id of the window.
-        parts: The whole window in order, cut to ``rerank.query_characters``.
+        parts: The whole window in order, cut to :data:`QUERY_CHARACTERS`.
         queries: The queries of the window that found a candidate, not cut.
         candidates: In the order of the selection, each chunk once.
         scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not

@@ -12,6 +12,8 @@ import polars as pl
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.models.rerankers.judgement_cache import JudgementCache, hash_request
 from backstory.models.rerankers.protocol import (
+    QUERY_CHARACTERS,
+    TEXT_CHARACTERS,
     UNNAMED,
     Candidate,
     Judgements,
@@ -172,13 +174,13 @@ class Reranking:
 
     def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
         chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
-        parts = _list_parts(chunks, self._settings.query_characters)
+        parts = _list_parts(chunks, QUERY_CHARACTERS)
         query_texts = dict(chunks.select("chunk_id", "text").iter_rows())
         wanted = list(
             dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
         )
         texts = {
-            chunk_id: (title, cut_snippet(text, self._settings.text_characters))
+            chunk_id: (title, cut_snippet(text, TEXT_CHARACTERS))
             for chunk_id, title, text in self._describe(wanted)
             .select("chunk_id", "title", "text")
             .iter_rows()

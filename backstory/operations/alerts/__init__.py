@@ -1,4 +1,4 @@
 """Alerts: a command or a webhook is told when the set of problems of a workspace changes.
 
-A caller describes the end of a run as a :class:`RunEnd` and calls :func:`send_alerts_of_run`.
+A caller describes a run as an ``EndedRun`` and calls ``send_alerts_of_run``.
 """

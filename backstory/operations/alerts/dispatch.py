@@ -13,12 +13,12 @@ from typing import TypeAlias
 from backstory.base.environment import WEBHOOK_VARIABLE, read_webhook
 from backstory.base.errors import AlertError, InputError
 from backstory.base.telemetry.logs import PRINTED
+from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.hooks import post, run_command
 from backstory.operations.alerts.last_sent import Memory, SentAlerts, exclusive_memory, read_memory
 from backstory.operations.alerts.payload import Event, Payload, write_payload
 from backstory.operations.alerts.problems import Problem, Problems, find_problems, update_open
 from backstory.operations.alerts.redaction import hide_chats
-from backstory.operations.alerts.run_end import RunEnd
 from backstory.pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ Send: TypeAlias = Callable[[Payload], None]
 """Delivers an alert, or raises :class:`AlertError`."""
 
 
-def send_alerts_of_run(workspace: Workspace, end: RunEnd, now: datetime | None = None) -> list[str]:
+def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None = None) -> list[str]:
     """Tell every hook what changed by a run.
 
     A hook is told when a problem appears that it does not know, when the last problem is gone, and again after
@@ -37,7 +37,7 @@ def send_alerts_of_run(workspace: Workspace, end: RunEnd, now: datetime | None =
 
     Args:
         workspace: An open workspace.
-        end: The end of the run.
+        run: The run.
         now: The time; None for the clock's.
 
     Returns:
@@ -47,14 +47,14 @@ def send_alerts_of_run(workspace: Workspace, end: RunEnd, now: datetime | None =
     if not hooks:
         return []
     now = now or datetime.now(UTC)
-    end = replace(end, failures=[hide_chats(workspace, sentence) for sentence in end.failures])
+    run = replace(run, failures=[hide_chats(workspace, sentence) for sentence in run.failures])
     path = _memory_path(workspace)
     try:
         with exclusive_memory(path) as memory:
             return [
                 sentence
                 for name, send in hooks.items()
-                for sentence in _tell_hook(workspace, memory, name, send, end, now)
+                for sentence in _tell_hook(workspace, memory, name, send, run, now)
             ]
     except OSError as error:
         logger.warning("alerts not sent cause=%s", error.strerror, extra=PRINTED)
@@ -64,19 +64,19 @@ def send_alerts_of_run(workspace: Workspace, end: RunEnd, now: datetime | None =
 
 
 def _tell_hook(
-    workspace: Workspace, memory: Memory, name: str, send: Send, end: RunEnd, now: datetime
+    workspace: Workspace, memory: Memory, name: str, send: Send, run: EndedRun, now: datetime
 ) -> list[str]:
     """Tell one hook what is new for it, and remember what it was told."""
     settings = workspace.settings.alerts
     time = now.isoformat(timespec="seconds")
     told = memory.hooks.get(name, SentAlerts())
-    problems = update_open(told.problems, find_problems(end, settings.on, time), end)
+    problems = update_open(told.problems, find_problems(run, settings.on, time), run)
     event = choose_event(told, problems, now, timedelta(hours=settings.repeat_hours))
     if event is None:
         memory.hooks[name] = SentAlerts(problems=problems, time=told.time)
         return []
     gone = [one.sentence for identity, one in told.problems.items() if identity not in problems]
-    payload = write_payload(event, workspace.root.name, time, problems, gone, end)
+    payload = write_payload(event, workspace.root.name, time, problems, gone, run)
     sentence, was_sent = _try(name, send, payload)
     if was_sent:
         memory.hooks[name] = SentAlerts(problems=problems, time=time)

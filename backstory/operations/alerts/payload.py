@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from backstory.base.telemetry.scope import describe_range
+from backstory.base.wording import count
+from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.problems import Problem, Problems
-from backstory.operations.alerts.run_end import RunEnd
 
 Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
 Payload: TypeAlias = Mapping[str, Any]
@@ -25,7 +26,7 @@ _WHAT_TO_DO: Final = {
 
 
 def write_payload(
-    event: Event, workspace: str, time: str, problems: Problems, gone: Sequence[str], end: RunEnd | None
+    event: Event, workspace: str, time: str, problems: Problems, gone: Sequence[str], run: EndedRun | None
 ) -> Payload:
     """Build the object.
 
@@ -35,7 +36,7 @@ def write_payload(
         time: When it is sent, ISO 8601.
         problems: All open problems.
         gone: Sentences of the problems that are gone since the last alert.
-        end: The end of the run that caused it; None for a test.
+        run: The run that caused it; None for a test.
 
     Returns:
         An object that JSON can hold. Lists are cut after 50 entries, and ``left_out`` counts the rest.
@@ -50,11 +51,11 @@ def write_payload(
         "text": _write_line(event, workspace, failures, findings, files),
         "workspace": workspace,
         "time": time,
-        "run_id": end.run_id if end else None,
-        "status": end.status if end else "ended_well",
-        "partitions": {**describe_range(end.partitions), "count": len(end.partitions)} if end else None,
-        "seconds": round(end.seconds, 1) if end and end.seconds is not None else None,
-        "cost": end.cost if end else None,
+        "run_id": run.run_id if run else None,
+        "status": run.status if run else "ended_well",
+        "partitions": {**describe_range(run.partitions), "count": len(run.partitions)} if run else None,
+        "seconds": round(run.seconds, 1) if run and run.seconds is not None else None,
+        "cost": run.cost if run else None,
         "failures": [{"sentence": one.sentence, "since": one.since} for one in failures[:_MOST]],
         "findings": [
             {
@@ -91,7 +92,7 @@ def _write_line(
         (findings, "check with cases", "checks with cases"),
         (files, "file not read", "files not read"),
     )
-    counted = [f"{len(part)} {one if len(part) == 1 else many}" for part, one, many in words if part]
+    counted = [count(len(part), one, many) for part, one, many in words if part]
     first = next(iter([*failures, *findings, *files]))
     again = "still " if event == "reminder" else ""
     return f"Backstory, {workspace}: {again}{', '.join(counted)}. {first.sentence}"

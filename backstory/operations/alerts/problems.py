@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from backstory.base.ids import digest
-from backstory.operations.alerts.run_end import CheckSummary, RunEnd
-from backstory.pipeline.checks.checks import CHECKS
+from backstory.operations.alerts.ended_run import EndedRun
+from backstory.pipeline.checks.checks import Check
 
 Kind: TypeAlias = Literal["failure", "warning", "set_aside"]
 """Kind of a problem; the setting ``alerts.on`` chooses among them."""
@@ -54,43 +54,43 @@ Problems: TypeAlias = Mapping[str, Problem]
 """Problems by identity. The identity of a check has no count, and that of a failure no digits."""
 
 
-def find_problems(end: RunEnd, kinds: Collection[Kind], now: str) -> dict[str, Problem]:
+def find_problems(run: EndedRun, kinds: Collection[Kind], now: str) -> dict[str, Problem]:
     """List the problems that a run found.
 
     Args:
-        end: The end of the run.
+        run: The run.
         kinds: Kinds of problems to list.
         now: The time, ISO 8601.
     """
     found = {}
-    for sentence in list_failures(end):
+    for sentence in list_failures(run):
         found[_identify_failure(sentence)] = Problem(
             kind="failure",
             sentence=sentence,
             since=now,
-            first=end.partitions[0] if end.partitions else None,
-            last=end.partitions[-1] if end.partitions else None,
-            tables=tuple(end.tables),
+            first=run.partitions[0] if run.partitions else None,
+            last=run.partitions[-1] if run.partitions else None,
+            tables=tuple(run.tables),
         )
-    for check in end.checks:
-        if not check.count or (check.table, check.name) == _CHECK_OF_FILES:
+    for check, cases in run.checks.items():
+        if not cases or (check.table, check.name) == _CHECK_OF_FILES:
             continue
         found[_identify_check(check)] = Problem(
             kind="failure" if check.blocking else "warning",
-            sentence=_describe_check(check),
+            sentence=_describe_check(check, cases),
             since=now,
             table=check.table,
             check=check.name,
-            count=check.count,
+            count=cases,
         )
-    for file in end.files or ():
+    for file in run.files or ():
         found[f"file {file.source} {file.status}"] = Problem(
             kind="set_aside", sentence=f"{file.source}: {file.reason}", since=now, file=file.source
         )
     return {identity: problem for identity, problem in found.items() if problem.kind in kinds}
 
 
-def update_open(before: Problems, found: Problems, end: RunEnd) -> dict[str, Problem]:
+def update_open(before: Problems, found: Problems, run: EndedRun) -> dict[str, Problem]:
     """Return the problems that are open after a run.
 
     A problem stays open until a run looks at it again: a check until it passes, a file until the files are read, a
@@ -99,13 +99,13 @@ def update_open(before: Problems, found: Problems, end: RunEnd) -> dict[str, Pro
     Args:
         before: The problems that were open before it.
         found: The problems that it found.
-        end: The end of the run.
+        run: The run.
     """
-    passed = {_identify_check(check) for check in end.checks}
+    passed = {_identify_check(check) for check in run.checks}
     still = {
         identity: problem
         for identity, problem in before.items()
-        if identity not in passed and not _is_settled(problem, end)
+        if identity not in passed and not _is_settled(problem, run)
     }
     return still | {
         identity: problem.model_copy(update={"since": before.get(identity, problem).since})
@@ -113,32 +113,32 @@ def update_open(before: Problems, found: Problems, end: RunEnd) -> dict[str, Pro
     }
 
 
-def _is_settled(problem: Problem, end: RunEnd) -> bool:
+def _is_settled(problem: Problem, run: EndedRun) -> bool:
     if problem.file is not None:
-        return end.files is not None
-    if problem.check is not None or end.failures:
+        return run.files is not None
+    if problem.check is not None or run.failures:
         return False
     covers_days = problem.first is None or (
-        bool(end.partitions)
-        and end.partitions[0] <= problem.first
-        and (problem.last or problem.first) <= end.partitions[-1]
+        bool(run.partitions)
+        and run.partitions[0] <= problem.first
+        and (problem.last or problem.first) <= run.partitions[-1]
     )
-    return covers_days and set(problem.tables) <= set(end.tables)
+    return covers_days and set(problem.tables) <= set(run.tables)
 
 
-def list_failures(end: RunEnd) -> list[str]:
+def list_failures(run: EndedRun) -> list[str]:
     """Return the failures that no check stands for; the sentence of a check quotes examples of its cases."""
     told_by_check = tuple(
         _CAUSE_OF_FAILURE_CHECK.format(table=check.table, name=check.name)
-        for check in end.checks
-        if check.blocking and check.count
+        for check, cases in run.checks.items()
+        if check.blocking and cases
     )
     return [
-        sentence for sentence in end.failures if not (told_by_check and sentence.startswith(told_by_check))
+        sentence for sentence in run.failures if not (told_by_check and sentence.startswith(told_by_check))
     ]
 
 
-def _identify_check(check: CheckSummary) -> str:
+def _identify_check(check: Check) -> str:
     return f"check {check.table} {check.name}"
 
 
@@ -146,8 +146,6 @@ def _identify_failure(sentence: str) -> str:
     return f"failure {digest([re.sub(r'[0-9]+', '', sentence)])}"
 
 
-def _describe_check(check: CheckSummary) -> str:
-    known = next((one for one in CHECKS if (one.table, one.name) == (check.table, check.name)), None)
-    what = "" if known is None else f" ({known.what})"
-    remedy = "" if known is None or "{" in known.remedy else f". {known.remedy}"
-    return f"{check.table}: {check.count} {check.name}{what}{remedy}"
+def _describe_check(check: Check, cases: int) -> str:
+    remedy = "" if "{" in check.remedy else f". {check.remedy}"
+    return f"{check.table}: {cases} {check.name} ({check.what}){remedy}"

@@ -17,6 +17,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
+    CacheFileError,
     LedgerError,
     PrivacyError,
     RunHistoryError,
@@ -25,7 +26,7 @@ from backstory.base.errors import (
 )
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
-from backstory.index.calibration import CONSTANTS, describe_calibration
+from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
@@ -195,14 +196,15 @@ def _describe_index(workspace: Workspace) -> str:
 def _describe_calibration(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
         return "there is no search index yet; `backstory run` calibrates for the one that it builds"
-    stated = {f"rag.{name}": getattr(workspace.settings.rag, name) for name in CONSTANTS}
-    overridden = [f"{name} {value:g} of the settings" for name, value in stated.items() if value is not None]
     try:
         manifest = read_manifest(workspace.index / current_version(workspace.index))
     except SearchIndexError:
         return "cannot be read, since the search index is damaged"
     described = describe_calibration(manifest.calibration)
-    return described + (f"; instead of it counts {', '.join(overridden)}" if overridden else "")
+    stated = workspace.settings.rag.min_similarity
+    if stated is None:
+        return described
+    return f"{described}; rag.min_similarity {stated:g} of the settings replaces the threshold"
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
@@ -211,7 +213,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
     if not outdated:
         return "every context is of the published snapshot"
     return (
-        f"{len(outdated)} partition{'s keep' if len(outdated) > 1 else ' keeps'} contexts of an earlier snapshot "
+        f"{count(len(outdated), 'partition keeps', 'partitions keep')} contexts of an earlier snapshot "
         f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
         "`partitions: {after_posts: all}` lets the sensor do it"
     )
@@ -240,6 +242,8 @@ def _is_made(workspace: Workspace, name: str) -> bool:
 
 
 def _describe_jobs(workspace: Workspace) -> str:
+    if damage := workspace.batch_job_store.find_damage():
+        raise CacheFileError(damage)
     return find_waiting(workspace) or "none is open"
 
 

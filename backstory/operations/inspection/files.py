@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.wording import name_some
+from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.sources import DRAFT
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
@@ -97,10 +97,8 @@ def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
         .head(_MOST_FILES)
         .iter_rows()
     ]
-    if len(unsettled) > _MOST_FILES:
-        rest = (
-            f"{len(unsettled) - _MOST_FILES} more are set aside or failed; the table sources lists them all"
-        )
+    if (more := len(unsettled) - _MOST_FILES) > 0:
+        rest = f"{more:,} more {inflect(more, 'is', 'are')} set aside or failed; the table sources lists them all"
         each.append(Examination(f"further {name}", False, rest))
     return [summary, *each]
 

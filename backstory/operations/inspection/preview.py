@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory.base.environment import SETTINGS_FILE, find_settings_of
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
+from backstory.base.wording import count
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
@@ -210,11 +211,11 @@ def _describe_forgotten(
     passed = set(left.sources.filter(status="ignored")["source"])
     counts = dict(left.messages["source"].value_counts().iter_rows())
     notes = []
-    for source, count in whole.messages["source"].value_counts().sort("source").iter_rows():
-        name, dropped = name_source(folder, source), count - counts.get(source, 0)
+    for source, messages in whole.messages["source"].value_counts().sort("source").iter_rows():
+        name, dropped = name_source(folder, source), messages - counts.get(source, 0)
         if dropped and name not in passed and wanted(name):
-            messages = "1 message" if dropped == 1 else f"{dropped:,} messages"
-            notes.append(f"{name}: {messages} of what was forgotten by `backstory forget` would be left out")
+            lost = count(dropped, "message")
+            notes.append(f"{name}: {lost} of what was forgotten by `backstory forget` would be left out")
     return notes
 
 
@@ -345,7 +346,7 @@ def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | Non
     for row in files:
         if row["language"] and not is_known(row["language"], known):
             found[row["language"]] = found.get(row["language"], 0) + 1
-    counted = ", ".join(f"{name_language(code)} ({count})" for code, count in sorted(found.items()))
+    counted = ", ".join(f"{name_language(code)} ({files})" for code, files in sorted(found.items()))
     if not counted:
         return []
     unknown = f"files in a language that the embedding model does not know: {counted}"

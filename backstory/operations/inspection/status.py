@@ -27,12 +27,13 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 
     Returns:
         ``root``, ``embedder``, ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
-        ``submitted``), ``index_version`` (None before the first snapshot), ``index_error`` (why the index
-        cannot be opened, or None), ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None
-        without such an index), ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and
-        ``caches``: the figures of :class:`~backstory.pipeline.run.cache_use.CacheUse`, or ``error``, and
-        ``runs``: where running runs stand, and the latest ended one unless it succeeded, in a sentence each, and
-        ``stale_copies``: copies of what has left the tables, each with what to do.
+        ``submitted``), ``embedding_jobs_error`` (why they cannot be read, or None), ``index_version`` (None before the
+        first snapshot), ``index_error`` (why the index cannot be opened, or None), ``index_recall`` (``recall_at_5``
+        and ``sampled_rows`` of its HNSW index; None without such an index), ``tables``: per table ``rows``,
+        ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
+        :class:`~backstory.pipeline.run.cache_use.CacheUse`, or ``error``, and ``runs``: where running runs stand, and
+        the latest ended one unless it succeeded, in a sentence each, and ``stale_copies``: copies of what has left the
+        tables, each with what to do.
     """
     tables = {}
     for name in SERVED_TABLES:
@@ -49,14 +50,16 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         hnsw = read_manifest(workspace.index / version).hnsw if version else None
     except SearchIndexError as error:
         damage = str(error)
+    jobs_damage = workspace.batch_job_store.find_damage()
     jobs = [
         {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned}
-        for job in workspace.batch_job_store.list_jobs()
+        for job in ([] if jobs_damage else workspace.batch_job_store.list_jobs())
     ]
     return {
         "root": str(workspace.root),
         "embedder": workspace.settings.embedding.provider,
         "embedding_jobs": jobs,
+        "embedding_jobs_error": jobs_damage,
         "index_version": version or None,
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),

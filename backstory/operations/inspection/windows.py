@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError
+from backstory.base.wording import count, count_rest
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table, scan_table
 
@@ -157,11 +158,11 @@ def _describe_choice(reference: str) -> str:
 def _list_choices(found: pl.DataFrame) -> str:
     lines = [
         f"  {row['short_id']}  {row['started_at']:%Y-%m-%d %H:%M} to {row['ended_at']:%H:%M} UTC, "
-        f"{row['message_count']} messages of {row['conversation_id']}"
+        f"{count(row['message_count'], 'message')} of {row['conversation_id']}"
         for row in found.head(_MOST_NAMED).to_dicts()
     ]
-    if len(found) > _MOST_NAMED:
-        lines.append(f"  and {len(found) - _MOST_NAMED} more, which `backstory windows` lists")
+    if rest := count_rest(len(found), _MOST_NAMED, listed_by="`backstory windows`"):
+        lines.append(f"  {rest}")
     return "\n".join(lines)
 
 

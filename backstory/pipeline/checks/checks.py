@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import polars as pl
 
+from backstory.base.wording import count_rest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
@@ -68,11 +70,15 @@ class CheckResult:
         check: The check that ran.
         cases: One row per case; no rows if the check passed.
         rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
+        by_partition: Number of cases per partition, where they were counted; partitions without cases are absent.
+        failures: The partitions on which the check raised an error, and the error.
     """
 
     check: Check
     cases: pl.DataFrame
     rows: int | None = None
+    by_partition: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -89,9 +95,8 @@ class CheckResult:
             cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
             for row in self.cases.head(_EXAMPLES).to_dicts()
         ]
-        more = f"; and {len(self.cases) - _EXAMPLES:,} more" if len(self.cases) > _EXAMPLES else ""
-        found = f"{len(self.cases)} found{share} ({self.check.what})"
-        return f"{found}: {'; '.join(examples)}{more}. {self.check.remedy}"
+        named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
+        return f"{len(self.cases)} found{share} ({self.check.what}): {named}. {self.check.remedy}"
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
@@ -120,6 +125,11 @@ def checks_after(table: str) -> list[Check]:
     return [check for check in CHECKS if done[written_by[check.table]] == done[table]]
 
 
+def _remake(table: str) -> str:
+    """Return the remedy for stored rows that cannot be right."""
+    return f"Delete data/{table} and run `backstory run`."
+
+
 def _contract(table: str) -> Check:
     return Check(
         table=table,
@@ -128,7 +138,7 @@ def _contract(table: str) -> Check:
         find=lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions),
         what="breaches of the contract of the stored rows",
         example="{breach}",
-        remedy=f"Delete data/{table} and run `backstory run`.",
+        remedy=_remake(table),
     )
 
 
@@ -147,7 +157,7 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
         ),
         what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in on),
-        remedy=f"Delete data/{child} and run `backstory run`.",
+        remedy=_remake(child),
     )
 
 
@@ -162,13 +172,16 @@ def _real_names(table: str) -> Check:
         example="column {column} of window {window_id}" if has_windows else "column {column}",
         remedy="Look for the name in the documents of its context and in the prompt of the writer."
         if table == "posts"
-        else f"Delete data/{table} and run `backstory run`.",
+        else _remake(table),
     )
 
 
 def _whole(find: Callable[[Workspace], pl.DataFrame]) -> FindCases:
     return lambda workspace, _partitions: find(workspace)
 
+
+_warn_of_windows = partial(Check, table="window_contexts", blocking=False, share_of_rows=True)
+_warn_of_posts = partial(Check, table="posts", blocking=False, share_of_rows=True)
 
 CHECKS: Final = (
     *map(_contract, TABLES),
@@ -199,7 +212,7 @@ CHECKS: Final = (
         find=integrity.find_unknown_messages,
         what="messages that a window names and that are not stored",
         example="message {message_id} of window {window_id}",
-        remedy="Delete data/windows and run `backstory run`.",
+        remedy=_remake("windows"),
     ),
     Check(
         table="contexts",
@@ -217,7 +230,7 @@ CHECKS: Final = (
         find=_whole(integrity.find_inexact_chunks),
         what="chunks that are not the slice of their document's text that they name",
         example="{chunk_id}, characters {char_start} to {char_end}",
-        remedy="Delete data/document_chunks and run `backstory run`.",
+        remedy=_remake("document_chunks"),
     ),
     Check(
         table="quarantine",
@@ -237,35 +250,26 @@ CHECKS: Final = (
         example="{source}",
         remedy="The table sources says why, and what to do.",
     ),
-    Check(
-        table="window_contexts",
+    _warn_of_windows(
         name="windows_without_context",
-        blocking=False,
         find=integrity.find_unserved_windows,
         what="windows that were searched and got no context",
         example="window {window_id} asked with {query_chunk_count} query chunks and got {hit_count} hits",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
-        share_of_rows=True,
     ),
-    Check(
-        table="window_contexts",
+    _warn_of_windows(
         name="insufficient_contexts",
-        blocking=False,
         find=integrity.find_insufficient_windows,
         what="windows of which probably less than half is covered by their context",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
-        share_of_rows=True,
     ),
-    Check(
-        table="window_contexts",
+    _warn_of_windows(
         name="windows_in_unknown_languages",
-        blocking=False,
         find=integrity.find_unjudged_windows,
         what="windows without a verdict, since the model does not know their language",
         example="window {window_id} is in {language}",
         remedy=LANGUAGE_REMEDY,
-        share_of_rows=True,
     ),
     Check(
         table="search_index",
@@ -292,7 +296,7 @@ CHECKS: Final = (
         find=post_integrity.find_unknown_citations,
         what="documents that a post cites and that are not stored",
         example="document {document_id} in the post of window {window_id}",
-        remedy="Delete data/posts and run `backstory run`.",
+        remedy=_remake("posts"),
     ),
     Check(
         table="posts",
@@ -303,26 +307,20 @@ CHECKS: Final = (
         example="{path} of window {window_id}",
         remedy="`backstory run` writes it again.",
     ),
-    Check(
-        table="posts",
+    _warn_of_posts(
         name="refused_drafts",
-        blocking=False,
         find=post_integrity.find_refused_drafts,
         what="windows without a post, since the writer failed or its draft was rejected",
         example="window {window_id} is {status}: {reason}",
         remedy="The next run asks again where the writer failed; a rejected draft stays until the window, its "
         "context, the prompt, the model or a setting changes.",
-        share_of_rows=True,
     ),
-    Check(
-        table="posts",
+    _warn_of_posts(
         name="drafts_to_merge",
-        blocking=False,
         find=post_integrity.find_drafts_to_merge,
         what="posts that a person has edited and beside which a later draft lies",
         example="{path} of window {window_id}",
         remedy="Take over what you want of the file that ends in .draft.md, and delete it.",
-        share_of_rows=True,
     ),
 )
 """All checks."""

@@ -11,16 +11,21 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from backstory.base.ids import digest, digest_json
+from backstory.index.request import KEYWORD_TERMS
 from backstory.index.snapshot.manifest import FORMAT, read_manifest
 from backstory.index.snapshot.publication import current_version
+from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.prices import find_price
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.groups import SettingsGroup
 from backstory.settings.models import IndexSettings
-from backstory.writing.draft import RecordedWriter
+from backstory.writing.draft import MOST_DRAFTS, RecordedWriter
 
 SettingsRead = dict[str, Any]
-"""Effective values by the dotted names of the settings."""
+"""Effective values by the dotted names of the settings, and constants that were settings by their former names.
+
+A constant that decides rows counts like a setting, so that a release with another value builds again what it decides.
+"""
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -183,10 +188,11 @@ def _hits(workspace: Workspace) -> SettingsRead:
         *(("as_of", "undated") if settings.as_of else ("as_of",)),
         *("kinds", "tags", "document_ids", "tenant"),
         *(("adaptive_max_messages",) if settings.plan == "adaptive" else ()),
-        *(("keyword_terms",) if settings.ranking != "dense" else ()),
         *(("mode", "nprobe", "overfetch") if approximate else ()),
         *(("posts_top_k",) if workspace.feeds_back else ()),
     )
+    if settings.ranking != "dense":
+        read["rag.keyword_terms"] = KEYWORD_TERMS
     if settings.ranking == "hybrid":
         read["rag.keyword_weight"] = workspace.calibration.keyword_weight
     return read
@@ -217,8 +223,8 @@ def _reranker(workspace: Workspace) -> SettingsRead:
     return {
         "rerank.provider": workspace.reranker.id,
         "rerank.candidates": max(settings.candidates, workspace.settings.rag.top_k),
-        "rerank.query_characters": settings.query_characters,
-        "rerank.text_characters": settings.text_characters,
+        "rerank.query_characters": QUERY_CHARACTERS,
+        "rerank.text_characters": TEXT_CHARACTERS,
     }
 
 
@@ -260,9 +266,9 @@ def _posts(workspace: Workspace) -> SettingsRead:
         "writers.prompt": writer.prompt_hash,
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
     }
-    names = ["folder", "without_context", "min_characters", "max_characters"]
+    names = ("folder", "without_context", "min_characters", "max_characters")
     if isinstance(writer, RecordedWriter):
-        names.append("max_attempts_per_window")
+        read["writers.max_attempts_per_window"] = MOST_DRAFTS
     if settings.paid_model is not None:
         price = find_price(workspace.settings.costs, settings.paid_model)
         read["costs.prices"] = price.model_dump(mode="json") if price else None

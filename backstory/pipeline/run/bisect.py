@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import polars as pl
@@ -37,7 +37,10 @@ _OF_EVERY_PARTITION: Final = (
 
 
 class BisectResult(NamedTuple):
-    """Result of building a set of partitions.
+    """What became of a set of partitions: which were built, could not be built, or were left.
+
+    It holds several :class:`StageResult`, each of one call that built something. None of them knows of the partitions
+    that no call could build.
 
     Attributes:
         reports: One report per group of partitions that was built together.
@@ -139,22 +142,8 @@ def _keep_made(
     return reports, [key for key in partitions if key in pending]
 
 
-class CheckedPartitions(NamedTuple):
-    """Result of running a check on a set of partitions.
-
-    Attributes:
-        finding: The cases of all partitions together.
-        cases: Number of cases per partition; partitions without cases are absent.
-        failures: The partitions on which the check raised an error.
-    """
-
-    finding: CheckResult
-    cases: dict[str, int]
-    failures: Reasons
-
-
-def check_per_partition(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckedPartitions:
-    """Run a check, and count its cases per partition.
+def check_per_partition(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckResult:
+    """Run a check, count its cases per partition, and isolate the partitions on which it raises an error.
 
     Args:
         workspace: An open workspace.
@@ -166,31 +155,31 @@ def check_per_partition(workspace: Workspace, check: Check, partitions: Sequence
     except BackstoryError as error:
         if len(partitions) > 1:
             return _check_halves(workspace, check, partitions)
-        nothing = CheckResult(check, pl.DataFrame())
-        return CheckedPartitions(nothing, {}, dict.fromkeys(partitions, str(error)))
+        return CheckResult(check, pl.DataFrame(), failures=dict.fromkeys(partitions, str(error)))
     if finding.passed:
-        return CheckedPartitions(finding, {}, {})
+        return finding
     if len(partitions) == 1:
-        return CheckedPartitions(finding, {partitions[0]: len(finding.cases)}, {})
+        return replace(finding, by_partition={partitions[0]: len(finding.cases)})
     if _WINDOW in finding.cases.columns and finding.cases.schema[_WINDOW] == pl.String:
         of_windows = read_table(workspace.tables, "windows", partitions).select(_WINDOW, "partition")
         named = finding.cases.select(_WINDOW).join(of_windows, on=_WINDOW)
         if len(named) == len(finding.cases):
-            return CheckedPartitions(finding, dict(named["partition"].value_counts().iter_rows()), {})
+            return replace(finding, by_partition=dict(named["partition"].value_counts().iter_rows()))
     parts = _check_halves(workspace, check, partitions)
-    return CheckedPartitions(finding, parts.cases, parts.failures)
+    return replace(finding, by_partition=parts.by_partition, failures=parts.failures)
 
 
-def _check_halves(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckedPartitions:
+def _check_halves(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckResult:
     middle = len(partitions) // 2
     first, second = (
         check_per_partition(workspace, check, half) for half in (partitions[:middle], partitions[middle:])
     )
-    found = [part.finding for part in (first, second) if not part.finding.passed]
-    cases = pl.concat([finding.cases for finding in found]) if found else pl.DataFrame()
-    rows = [part.finding.rows for part in (first, second) if part.finding.rows is not None]
-    return CheckedPartitions(
-        CheckResult(check, cases, sum(rows) if rows else None),
-        first.cases | second.cases,
-        first.failures | second.failures,
+    found = [part.cases for part in (first, second) if not part.passed]
+    rows = [part.rows for part in (first, second) if part.rows is not None]
+    return CheckResult(
+        check,
+        pl.concat(found) if found else pl.DataFrame(),
+        rows=sum(rows) if rows else None,
+        by_partition=first.by_partition | second.by_partition,
+        failures=first.failures | second.failures,
     )

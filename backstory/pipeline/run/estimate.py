@@ -15,6 +15,7 @@ from backstory.models.embeddings.cache import embedding_key
 from backstory.models.embeddings.protocol import Task
 from backstory.models.embeddings.throughput import ON_THIS_MACHINE, Pace, predict_pace
 from backstory.models.rerankers.llm_scoring import MAX_OUTPUT_TOKENS
+from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.services.meter import Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.partitions import read_table_rows
@@ -197,7 +198,7 @@ def _list_calls(
     rerank, writers = settings.rerank, settings.writers
     if rerank.paid_model is not None and searched:
         windows = len(_read_windows(scratch, searched))
-        characters = rerank.query_characters + rerank.candidates * rerank.text_characters
+        characters = QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS
         shown = windows * characters // _CHARACTERS_OF_A_TOKEN
         written = windows * MAX_OUTPUT_TOKENS
         calls.append(_price_calls(settings, "rerank", rerank.paid_model, windows, shown, written))

@@ -293,20 +293,24 @@ class _Executor:
         workspace, state = self._workspace, self.state
         is_whole = WHOLE in partitions or not _is_partitioned(check)
         try:
-            checked = None if is_whole else check_per_partition(workspace, check, partitions)
-            finding = make_check(workspace, check, None) if checked is None else checked.finding
+            finding = (
+                make_check(workspace, check, None)
+                if is_whole
+                else check_per_partition(workspace, check, partitions)
+            )
         except BackstoryError as error:
             state.fail(check.table, {WHOLE: f"{check.table}, check {check.name}: {error}"})
             return
         state.findings[check] = finding
-        cases = checked.cases if checked else ({} if finding.passed else {WHOLE: len(finding.cases)})
-        _remember(workspace, check, [WHOLE] if checked is None else partitions, cases)
+        cases = finding.by_partition
+        if is_whole and not finding.passed:
+            cases = {WHOLE: len(finding.cases)}
+        _remember(workspace, check, [WHOLE] if is_whole else partitions, cases)
         on_progress(finding)
         if check.blocking:
             reason = f"{check.table}, check {check.name}: {finding.message}"
             state.fail(check.table, dict.fromkeys(cases, reason))
-        if checked:
-            state.fail(check.table, checked.failures)
+        state.fail(check.table, finding.failures)
 
 
 def _describe_stop(stage: type[Stage], partitions: Sequence[str], left: Sequence[str], reason: str) -> str:

@@ -413,7 +413,7 @@ class Posts(Table):
     lies beside it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the
     draft failed a check or the model withheld it, ``failed`` if the writer could not be asked, and ``waiting`` if a
     budget or quota was used up. The next run asks again for the windows that failed or wait. A window is rejected after
-    ``writers.max_attempts_per_window`` drafts, and is asked about again when its inputs change.
+    three drafts, and is asked about again when its inputs change.
     """
 
     window_id: str = pa.Field(description="Window.")

@@ -9,33 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from backstory.base.chunker_names import ChunkerName
 from backstory.base.ids import digest
 from backstory.settings.chunks import ChunkSettings
 from backstory.text.chunking.characters import cut_characters
 from backstory.text.chunking.code import CODE_LANGUAGES, cut_code_in
-from backstory.text.chunking.cut import Span, cut_chunks
+from backstory.text.chunking.cut import Cut, Span, cut_chunks
 from backstory.text.chunking.outline import outline_markdown, outline_sentences
 from backstory.text.chunking.python_code import cut_python
 from backstory.text.chunking.rows import cut_rows
 from backstory.text.chunking.tokens import CountTokens
-
-
-class Cut(Protocol):
-    """Cuts many texts into chunks at once."""
-
-    def __call__(
-        self,
-        texts: Sequence[str],
-        *,
-        max_tokens: Sequence[int],
-        overlap_tokens: int,
-        count_tokens: CountTokens,
-    ) -> list[list[Span]]:
-        """Cut texts as :func:`backstory.text.chunking.cut.cut_chunks` does, with one ceiling for each text."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.extras import require_extra
-from backstory.text.chunking.cut import Span, cut_chunks
+from backstory.text.chunking.cut import Cut, Span, cut_chunks
 from backstory.text.chunking.definitions import Definition, cut_definitions
 from backstory.text.chunking.tokens import CountTokens
 
@@ -28,21 +28,6 @@ CodeLanguage: TypeAlias = Literal[
 ]
 
 CODE_LANGUAGES: Final[tuple[CodeLanguage, ...]] = get_args(CodeLanguage)
-
-
-class CutCode(Protocol):
-    """Cuts texts of one language."""
-
-    def __call__(
-        self,
-        texts: Sequence[str],
-        *,
-        max_tokens: Sequence[int],
-        overlap_tokens: int,
-        count_tokens: CountTokens,
-    ) -> list[list[Span]]:
-        """Cut texts as :func:`cut_code` does."""
-        ...
 
 
 _GRAMMARS: Final[dict[CodeLanguage, tuple[str, str]]] = {
@@ -77,7 +62,7 @@ _MOST_LEVELS: Final = 100
 _MOST_WRAPPERS: Final = 4
 
 
-def cut_code_in(language: CodeLanguage) -> CutCode:
+def cut_code_in(language: CodeLanguage) -> Cut:
     """Return the function that cuts texts of one language; see :func:`cut_code`."""
     return partial(cut_code, language=language)
 

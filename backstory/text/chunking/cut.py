@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,21 @@ class Span(NamedTuple):
     end: int
     token_count: int
     heading: str
+
+
+class Cut(Protocol):
+    """Cuts many texts into chunks at once."""
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        *,
+        max_tokens: Sequence[int],
+        overlap_tokens: int,
+        count_tokens: CountTokens,
+    ) -> list[list[Span]]:
+        """Cut texts as :func:`cut_chunks` does, with one ceiling for each text."""
+        ...
 
 
 def cut_chunks(

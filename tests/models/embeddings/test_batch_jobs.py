@@ -1,6 +1,8 @@
 """Batch jobs: nothing is paid for twice, whatever is killed or lost, and the vectors are those of normal calls."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import BatchesPendingError, CacheFileError, EmbeddingError, EmbeddingInputError
+from backstory.base.sqlite import name_aside
 from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.batch_jobs import MAX_JOBS_PER_TEXT, EmbeddingJobs
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
@@ -262,7 +265,7 @@ def test_a_service_that_takes_no_further_job_is_asked_again_by_the_next_run(
     with pytest.raises(BatchesPendingError, match=r"the service took no further job: .*too many tokens"):
         open_jobs(max_attempts=1, max_texts=4).require(texts, "document")
     server.jobs.finish()
-    with pytest.raises(BatchesPendingError, match="1 batch job with 1 texts"):
+    with pytest.raises(BatchesPendingError, match="1 batch job with 1 text not"):
         open_jobs().require(texts, "document")
 
     assert server.jobs.texts == texts
@@ -311,9 +314,69 @@ def test_a_blank_text_is_refused_before_anything_is_sent(server: GeminiServer, o
     assert server.batch_calls == []
 
 
-def test_a_damaged_record_is_an_error_that_names_it(open_jobs: Open) -> None:
-    jobs = open_jobs()
-    jobs.book.path.write_bytes(b"no database" * 500)
+def write_no_database(path: Path) -> None:
+    path.write_bytes(b"no database" * 500)
 
-    with raises(CacheFileError, "damaged_file", path=jobs.book.path):
+
+def write_foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+
+
+@pytest.mark.parametrize("write", [write_no_database, write_foreign_database])
+def test_a_damaged_or_foreign_record_is_set_aside_and_its_texts_are_submitted_again(
+    server: GeminiServer,
+    open_jobs: Open,
+    cache: EmbeddingCache,
+    connect: Callable[..., GeminiEmbedder],
+    caplog: pytest.LogCaptureFixture,
+    write: Callable[[Path], None],
+) -> None:
+    jobs = open_jobs()
+    jobs.order(TEXTS, "document")
+    path = jobs.book.path
+    path.unlink()
+    write(path)
+    broken = path.read_bytes()
+    assert "the next run moves it aside" in str(jobs.book.find_damage())
+
+    with pytest.raises(BatchesPendingError):
+        open_jobs().require(TEXTS, "document")
+
+    assert name_aside(path).read_bytes() == broken
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert str(path) in line
+    assert "restore the file from a backup" in line
+    assert line.endswith(f"It was moved to {name_aside(path).name}.")
+    assert [job.texts for job in server.jobs.all] == [TEXTS, TEXTS]
+    server.jobs.finish()
+    open_jobs().require(TEXTS, "document")
+    require_nothing_computed(cache, connect())
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda book: book.add_waiting(["2025-03-13"]),
+        lambda book: book.keep_only([]),
+        lambda book: book.remove_waiting(["2025-03-13"]),
+    ],
+)
+def test_a_damaged_record_is_set_aside_by_whatever_writes_to_it(
+    open_jobs: Open, write: Callable[[BatchJobStore], None]
+) -> None:
+    book = open_jobs().book
+    write_no_database(book.path)
+    write(book)
+    assert name_aside(book.path).exists()
+    assert book.find_damage() is None
+
+
+def test_a_record_of_a_later_release_is_an_error_that_leaves_it(open_jobs: Open) -> None:
+    jobs = open_jobs()
+    jobs.book.add_waiting([])
+    with closing(sqlite3.connect(jobs.book.path)) as connection:
+        connection.execute("PRAGMA user_version = 9")
+
+    with raises(CacheFileError, "later_format", path=jobs.book.path):
         jobs.order(TEXTS, "document")

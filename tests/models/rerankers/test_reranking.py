@@ -209,9 +209,11 @@ def test_a_window_with_one_candidate_is_not_asked_about() -> None:
     assert decisions.filter(window_id="v")["uncovered_topics"].to_list() == [None]
 
 
-def test_the_reranker_sees_the_window_and_what_found_each_candidate() -> None:
+def test_the_reranker_sees_the_window_and_what_found_each_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backstory.models.rerankers.reranking.TEXT_CHARACTERS", 4)
+    monkeypatch.setattr("backstory.models.rerankers.reranking.QUERY_CHARACTERS", 100)
     rater = FixedRater(SOUP_BEST)
-    judge(rater, BEST_TWO, candidates=4, text_characters=4, query_characters=100)
+    judge(rater, BEST_TWO, candidates=4)
     [request] = rater.requests
     assert [(part.query_chunk_id, part.text) for part in request.parts] == list(QUERY_TEXTS.items())
     assert [query.query_chunk_id for query in request.queries] == ["q1", "q2", "q3"]

@@ -7,24 +7,26 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backstory.operations.alerts.dispatch import choose_event
+from backstory.operations.alerts.ended_run import EndedRun, UnreadFile
 from backstory.operations.alerts.last_sent import SentAlerts
 from backstory.operations.alerts.problems import Kind, Problem, find_problems, update_open
-from backstory.operations.alerts.run_end import CheckSummary, RunEnd, UnreadFile
+from backstory.pipeline.checks.checks import CHECKS
 
 DAYS = [f"2025-03-{day}" for day in range(13, 17)]
 EVERY_KIND: tuple[Kind, ...] = ("failure", "warning", "set_aside")
-END = RunEnd("1", DAYS, ["messages", "windows", "documents"], files=())
-WARNED = replace(END, checks=[CheckSummary("quarantine", "unread_lines", False, 2)])
+CHECK = {(check.table, check.name): check for check in CHECKS}
+END = EndedRun("1", DAYS, ["messages", "windows", "documents"], files=())
+WARNED = replace(END, checks={CHECK["quarantine", "unread_lines"]: 2})
 BLOCKED = replace(
     END,
     failures=["windows, check unknown_messages: 1 found: a text of a chat"],
-    checks=[CheckSummary("windows", "unknown_messages", True, 1)],
+    checks={CHECK["windows", "unknown_messages"]: 1},
 )
 FAILED = replace(END, failures=["messages: HTTP 503 after 6 attempts"])
 UNREAD = replace(END, files=[UnreadFile("posts/a.md", "failed", "not valid YAML")])
 
 
-def follow(*ends: RunEnd) -> list[dict[str, Problem]]:
+def follow(*ends: EndedRun) -> list[dict[str, Problem]]:
     """Give what is open after each run."""
     opened: list[dict[str, Problem]] = []
     for time, end in enumerate(ends):
@@ -37,7 +39,7 @@ def follow(*ends: RunEnd) -> list[dict[str, Problem]]:
     ("end", "kind"),
     [(WARNED, "warning"), (BLOCKED, "failure"), (FAILED, "failure"), (UNREAD, "set_aside")],
 )
-def test_each_problem_has_a_kind_and_quotes_no_case(end: RunEnd, kind: str) -> None:
+def test_each_problem_has_a_kind_and_quotes_no_case(end: EndedRun, kind: str) -> None:
     (problem,) = find_problems(end, EVERY_KIND, "t").values()
     assert problem.kind == kind
     assert "a text of a chat" not in problem.sentence
@@ -45,8 +47,8 @@ def test_each_problem_has_a_kind_and_quotes_no_case(end: RunEnd, kind: str) -> N
 
 
 @pytest.mark.parametrize("end", [WARNED, BLOCKED, FAILED, UNREAD])
-def test_a_problem_stays_one_problem_until_a_run_finds_it_gone(end: RunEnd) -> None:
-    passed = replace(END, checks=[replace(check, count=0) for check in end.checks])
+def test_a_problem_stays_one_problem_until_a_run_finds_it_gone(end: EndedRun) -> None:
+    passed = replace(END, checks=dict.fromkeys(end.checks, 0))
     first, second, third = follow(end, replace(end, run_id="2"), passed)
     assert first.keys() == second.keys()
     assert [problem.since for problem in second.values()] == ["t0"]
@@ -57,7 +59,7 @@ def test_another_number_is_the_same_problem() -> None:
     failed_later = replace(FAILED, failures=["messages: HTTP 504 after 7 attempts"])
     first, second = follow(FAILED, failed_later)
     assert first.keys() == second.keys()
-    more = replace(WARNED, checks=[replace(WARNED.checks[0], count=9)])
+    more = replace(WARNED, checks=dict.fromkeys(WARNED.checks, 9))
     first, second = follow(WARNED, more)
     assert first.keys() == second.keys()
     assert [problem.count for problem in second.values()] == [9]
@@ -72,7 +74,7 @@ def test_another_number_is_the_same_problem() -> None:
         replace(END, failures=["windows: something else"]),
     ],
 )
-def test_a_failure_stays_open_until_a_run_over_its_days_and_tables_ends_well(other: RunEnd) -> None:
+def test_a_failure_stays_open_until_a_run_over_its_days_and_tables_ends_well(other: EndedRun) -> None:
     first, second, third = follow(FAILED, other, END)
     assert first.keys() <= second.keys()
     assert not first.keys() & third.keys()

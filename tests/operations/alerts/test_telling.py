@@ -11,7 +11,7 @@ import pytest
 from backstory.base.errors import SettingsError
 from backstory.models.services.failures import hide_quotes, quote
 from backstory.operations.alerts.dispatch import send_alerts_of_run
-from backstory.operations.alerts.run_end import RunEnd, UnreadFile
+from backstory.operations.alerts.ended_run import EndedRun, UnreadFile
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code, run
@@ -122,7 +122,7 @@ def test_a_sentence_that_was_cut_inside_a_quote_tells_none_of_it() -> None:
 
 def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace) -> None:
     opened = change_alerts(workspace, "command: ['false']")
-    end = RunEnd("1", ["2025-03-13"], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
+    end = EndedRun("1", ["2025-03-13"], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
     (said,) = send_alerts_of_run(opened, end)
     assert said.startswith("Alert not sent by command: false ended with exit code 1")
     opened = add_hook(workspace)
@@ -134,9 +134,9 @@ def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace
 
 def test_kinds_that_are_not_wanted_are_not_told(workspace: Workspace) -> None:
     opened = add_hook(workspace, ", on: [failure]")
-    unread = RunEnd("1", [], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
+    unread = EndedRun("1", [], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
     assert send_alerts_of_run(opened, unread) == []
-    assert send_alerts_of_run(opened, RunEnd("1", [], ["documents"], failures=["documents: no"])) != []
+    assert send_alerts_of_run(opened, EndedRun("1", [], ["documents"], failures=["documents: no"])) != []
 
 
 def test_the_webhook_of_the_environment_is_used_and_never_shown(

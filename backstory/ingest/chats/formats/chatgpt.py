@@ -15,7 +15,7 @@ from backstory.ingest.chats.json_stream import (
     first_text,
     list_objects,
     read_content,
-    stream_json,
+    stream_records,
 )
 
 
@@ -64,9 +64,8 @@ def read_chatgpt(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the displayed branch of all conversations; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
     for name in found:
         with parts.open(name) as file:
-            for path, value in stream_json(file, {_RECORDS}):
-                if path == _RECORDS:
-                    yield from _read_conversation(as_object(value))
+            for value in stream_records(file, _RECORDS):
+                yield from _read_conversation(as_object(value))
 
 
 def _read_conversation(conversation: Mapping[str, Any]) -> Iterator[Item]:

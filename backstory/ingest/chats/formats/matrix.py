@@ -31,6 +31,7 @@ from backstory.ingest.chats.json_stream import (
     list_objects,
     read_content,
     stream_json,
+    stream_records,
 )
 
 _RECORDS: Final = "messages.item"
@@ -94,9 +95,8 @@ def read_matrix(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             room = _read_room(file)
         yield from (Person(room.head[role]) for role in ("room_creator", "exported_by") if role in room.head)
         with parts.open(name) as file:
-            for path, value in stream_json(file, {_RECORDS}):
-                if path == _RECORDS:
-                    yield from _read_event(value, room)
+            for value in stream_records(file, _RECORDS):
+                yield from _read_event(value, room)
         for _ in room.edits:
             yield Unread(
                 "the change of a message that is not in the export; export the room from an earlier date"

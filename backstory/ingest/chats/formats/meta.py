@@ -26,6 +26,7 @@ from backstory.ingest.chats.json_stream import (
     list_objects,
     read_content,
     stream_json,
+    stream_records,
 )
 
 _RECORDS: Final = "messages.item"
@@ -86,9 +87,8 @@ def read_meta(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             yield thread.chat
         yield from map(Person, thread.people)
         with parts.open(name) as file:
-            for path, value in stream_json(file, {_RECORDS}):
-                if path == _RECORDS:
-                    yield from _read_record(value, thread, counts)
+            for value in stream_records(file, _RECORDS):
+                yield from _read_record(value, thread, counts)
 
 
 def repair_text(text: str) -> str:

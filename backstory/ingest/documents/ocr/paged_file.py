@@ -175,7 +175,7 @@ def _list_unread(
         page for page in paged.pictures if page not in recognition.pages and page not in recognition.failures
     ]
     if waiting:
-        verb = "holds" if len(waiting) == 1 else "hold"
+        verb = inflect(len(waiting), "holds", "hold")
         found.append(f"{list_pages(waiting)} {verb} only images; {recognition.obstacle}")
     reasons = sorted(set(recognition.failures.values()))
     for reason in reasons:

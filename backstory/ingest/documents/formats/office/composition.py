@@ -7,6 +7,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from backstory.base.errors import EmptyDocumentError
+from backstory.base.wording import count
 from backstory.ingest.documents.formats.office.properties import read_properties
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.chunking.outline import outline_markdown
@@ -30,7 +31,7 @@ def mention_images(images: int) -> str:
 
 
 def _count(images: int) -> str:
-    return "1 image was" if images == 1 else f"{images:,} images were"
+    return count(images, "image was", "images were")
 
 
 def compose_document(

@@ -1,14 +1,15 @@
-"""The end of a run, as far as alerts need it."""
+"""What alerts know of a run that has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import polars as pl
 
 from backstory.base.errors import BackstoryError
+from backstory.pipeline.checks.checks import Check
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import RunResult
 
@@ -17,23 +18,6 @@ COST_FIGURES: Final = (
     *("embedding_api_calls", "rerank_api_calls", "writing_api_calls"),
 )
 """Counts of stages that an alert reports as the cost of a run."""
-
-
-@dataclass(frozen=True)
-class CheckSummary:
-    """What a check found.
-
-    Attributes:
-        table: The table that was checked.
-        name: Name of the cases that were looked for.
-        blocking: Whether a case fails the run.
-        count: Number of cases.
-    """
-
-    table: str
-    name: str
-    blocking: bool
-    count: int
 
 
 @dataclass(frozen=True)
@@ -52,15 +36,20 @@ class UnreadFile:
 
 
 @dataclass(frozen=True)
-class RunEnd:
-    """What a run did.
+class EndedRun:
+    """What alerts know of a run that has ended.
+
+    It is no :class:`~backstory.pipeline.run.runner.RunResult`, since alerts are sent of runs that have none, too: of
+    one that an exception ended, and of one whose process is gone, of which Dagster's events hold numbers of cases and
+    no tables. The history keeps a :class:`~backstory.pipeline.history.ends.RunEnd`, whose reason names no person and no
+    file, while an alert tells the sentence of the failure.
 
     Attributes:
         run_id: Id of the run; None if it failed before it had one.
         partitions: Keys of the wanted partitions; empty if they are not known.
         tables: Tables that the run built or tried to build.
         failures: What stopped the run, one sentence each; empty if it ended well.
-        checks: Result of each check that ran.
+        checks: Number of cases of each check that ran.
         files: Files that are not read; None if the run did not look.
         seconds: Wall-clock time; None if it is not known.
         cost: Texts, tokens and calls by name; None if they are not known.
@@ -70,7 +59,7 @@ class RunEnd:
     partitions: Sequence[str]
     tables: Sequence[str]
     failures: Sequence[str] = ()
-    checks: Sequence[CheckSummary] = ()
+    checks: Mapping[Check, int] = field(default_factory=dict)
     files: Sequence[UnreadFile] | None = None
     seconds: float | None = None
     cost: Mapping[str, int] | None = None
@@ -80,35 +69,32 @@ class RunEnd:
         """Whether the run failed, or found something that a person should look at."""
         if self.failures:
             return "failed"
-        return "warned" if self.files or any(check.count for check in self.checks) else "ended_well"
+        return "warned" if self.files or any(self.checks.values()) else "ended_well"
 
 
-def describe_result(result: RunResult) -> RunEnd:
-    """Describe the end of a run over all tables."""
-    return RunEnd(
+def describe_result(result: RunResult) -> EndedRun:
+    """Describe a run over all tables that has a result."""
+    return EndedRun(
         run_id=result.run_id,
         partitions=result.partitions,
         tables=[stage.table for stage in STAGES],
         failures=[*result.failures, *filter(None, [result.stopped])],
-        checks=[
-            CheckSummary(found.check.table, found.check.name, found.check.blocking, len(found.cases))
-            for found in result.findings
-        ],
+        checks={found.check: len(found.cases) for found in result.findings},
         files=list_files(result.unfinished),
         seconds=result.seconds,
         cost={name: result.total(name) for name in COST_FIGURES},
     )
 
 
-def describe_crash(error: Exception) -> RunEnd:
-    """Describe the end of a run that an exception stopped before there was an outcome.
+def describe_crash(error: Exception) -> EndedRun:
+    """Describe a run that an exception ended before it had a result.
 
     An exception that the library did not raise on purpose may quote an input, so only its class is told.
     """
     told = (
         str(error) if isinstance(error, BackstoryError) else f"{type(error).__name__}, see the log of the run"
     )
-    return RunEnd(run_id=None, partitions=(), tables=(), failures=[told])
+    return EndedRun(run_id=None, partitions=(), tables=(), failures=[told])
 
 
 def list_files(sources: pl.DataFrame) -> list[UnreadFile]:
