@@ -42,7 +42,7 @@ def show_posts(site: Site, window_id: str, console: Console) -> None:
 
 
 def _shorten(post: SitePost) -> Iterator[Text]:
-    """Give the lines of a post up to its last shown topic, and say how much is left out."""
+    """Return the lines of a post up to its last shown topic, and a line that counts the rest."""
     yield plain_line(post.title, "bold")
     blocks = [block for block in post.text.split("\n\n") if block.strip()]
     topics = [place for place, block in enumerate(blocks) if block.startswith("## ")]

@@ -1,4 +1,4 @@
-"""Tells Dagster of the days that were made without it, as by ``backstory run``, which it would show as missing."""
+"""Report days to Dagster that were built without it, as by ``backstory run``; it would show them as missing."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _SECONDS: Final = 60
 
 
 def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
-    """Define the sensor that reports what was made without Dagster. It is on from the start, since it starts no runs.
+    """Define the sensor that reports days built without Dagster. It is on from the start, since it starts no runs.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick.

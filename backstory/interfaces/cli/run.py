@@ -1,4 +1,4 @@
-"""The command ``backstory run``: read all inputs, build every table, and print what was read and what it cost."""
+"""The command ``backstory run``: read all inputs, build every table, and print the result and its cost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ EstimateOption = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Only print what the run would embed, how long that takes and what it costs; write nothing.",
+        help="Only print what the run would embed, its time and its cost; write nothing.",
     ),
 ]
 
@@ -86,9 +86,9 @@ def run(
     Partitions whose inputs have not changed are skipped. A run that would remove messages stops before it writes,
     unless the removal is accepted.
 
-    Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
-    3 everything was done, but files were set aside or could not be read; 4 not finished, in order: texts are in batch
-    jobs, or a budget or a limit was reached; the same command resumes later.
+    Exit codes: 0 done; 1 a stage or a blocking check failed; 2 bad usage or settings; 3 done, but files were set aside
+    or could not be read; 4 no failure, but not finished: texts are in batch jobs, or a budget or a limit was reached;
+    the same command resumes later.
     """
     configure_logs(log_format)
     if estimate:
@@ -188,7 +188,7 @@ def print_progress(console: Console, event: StageResult | CheckResult) -> None:
 
 
 def print_result(console: Console, result: RunResult) -> None:
-    """Print which files were read and which were not, the failures, and the cost of the run."""
+    """Print the files that were read and those that were not, the failures, and the cost of the run."""
     for line in [*describe_sources(result), *describe_posts(result)]:
         console.print(plain(line), soft_wrap=True)
     for failure in result.failures:
@@ -222,18 +222,18 @@ def describe_sources(result: RunResult) -> list[str]:
 
 
 def describe_posts(result: RunResult) -> list[str]:
-    """Describe in a line what became of the posts that the run made; no line if it made none."""
+    """Describe the posts of the run in one line; no line without posts."""
     if not any(report.table == "posts" and report.computed for report in result.reports):
         return []
     figures = [(result.total(name), one, many) for name, one, many in _POST_FIGURES]
-    told = [f"{count:,} {one if count == 1 else many}" for count, one, many in figures if count]
-    return [f"Posts: {', '.join(told)}"] if told else []
+    counts = [f"{count:,} {one if count == 1 else many}" for count, one, many in figures if count]
+    return [f"Posts: {', '.join(counts)}"] if counts else []
 
 
 def describe_cost(result: RunResult) -> str:
     """Describe in one or two sentences what a run built and what it cost."""
     if result.fresh:
-        return f"Nothing has changed since the last run: no table was made again ({result.seconds:.1f} s)."
+        return f"Nothing has changed since the last run: no table was rebuilt ({result.seconds:.1f} s)."
     made = f"{result.computed} partitions made in {result.seconds:.1f} s."
     cost = (
         f"{result.total('embedding_computed'):,} texts embedded ({result.total('embedding_tokens'):,} tokens), "
@@ -241,5 +241,5 @@ def describe_cost(result: RunResult) -> str:
         f"{sum(result.total(f'{use}_api_calls') for use in _USES):,} API calls."
     )
     if result.stopped is not None:
-        cost += " What the stage that was stopped used is in `backstory status --runs`."
+        cost += " `backstory status --runs` shows the cost of the stopped stage."
     return f"{made} {cost}"

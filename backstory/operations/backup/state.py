@@ -65,7 +65,7 @@ def add_index(members: Members, workspace: Workspace) -> None:
         version = require_current(folder)
         snapshot = Snapshot(folder / version)  # as long as it is open, no run deletes it
     except SearchIndexError as error:
-        members.leave_out(f"the search index is left out, and the next run builds it: {error}")
+        members.leave_out(f"the search index, which the next run builds: {error}")
         return
     with closing(snapshot):
         for path in sorted(snapshot.folder.rglob("*")):

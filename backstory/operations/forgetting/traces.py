@@ -90,7 +90,7 @@ def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Pat
 
 
 def search_file(path: Path, wanted: Wanted) -> bool:
-    """Say whether the bytes of a file hold one of the texts or ids."""
+    """Return whether the bytes of a file hold one of the texts or ids."""
     with _open_bytes(path) as file:
         return any(True for _ in _search_bytes(file, _as_written(wanted.parts)))
 

@@ -1,4 +1,4 @@
-"""The audit of a workspace: every file that a run wrote, compared byte by byte with what was recorded of it."""
+"""The audit of a workspace: compare every file that a run wrote with its recorded checksum."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _describe_posts(workspace: Workspace) -> str:
             changed.append(f"{path} is gone; `backstory run` writes it again")
         elif hash_file(path) != entry.content:
             changed.append(
-                f"{path} was changed since the last run; `backstory run` takes it for edited by a person, and leaves it"
+                f"{path} was changed since the last run; `backstory run` treats it as edited by a person and leaves it"
             )
         elif inspect_file(path) == "edited":
             edited.append(path.name)
@@ -116,7 +116,7 @@ def _describe_posts(workspace: Workspace) -> str:
 
 
 def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:
-    """Say that every entry of a cache of what may have been paid for has its checksum."""
+    """Check that every entry of a cache of what may have been paid for has its checksum."""
     if damage := cache.find_damage():
         raise CacheFileError(damage)
     held = cache.count()

@@ -53,7 +53,7 @@ class Axis:
     marks: tuple[tuple[float, str], ...]
 
     def place(self, value: float) -> float:
-        """Give the position of a value on the axis, in per cent."""
+        """Return the position of a value on the axis, in per cent."""
         return 100 * (value - self.low) / (self.high - self.low)
 
 

@@ -133,8 +133,8 @@ def _draw_segment(query: Query, report: WindowReport, document: int | None, serv
 
 
 def _draw_lane(place: int, report: WindowReport) -> tuple[Segment, ...]:
-    asked = [report.queries[cell.query] for cell in report.cells if cell.document == place and cell.kept]
-    return tuple(_draw_segment(query, report, place, query.document == place) for query in asked)
+    queries = [report.queries[cell.query] for cell in report.cells if cell.document == place and cell.kept]
+    return tuple(_draw_segment(query, report, place, query.document == place) for query in queries)
 
 
 def _draw_ticks(report: WindowReport) -> tuple[Tick, ...]:

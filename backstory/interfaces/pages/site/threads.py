@@ -1,4 +1,4 @@
-"""The picture of a site: documents and posts in order of time, and an arc from each post to what it cites."""
+"""The picture of a site: documents and posts in order of time, and an arc from each post to each of its sources."""
 
 from __future__ import annotations
 
