@@ -82,7 +82,7 @@ def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
             posts=posts,
             state=state,
             messages=messages,
-            asked=dict(plan.asked),
+            asked=dict(plan.requested),
             runs=sorted(under_way),
             notes=list(plan.notes),
         )

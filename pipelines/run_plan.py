@@ -37,13 +37,13 @@ class RunPlan:
     Attributes:
         ranges: First and last partition of each run.
         documents: Whether to request a run for the documents and their index alone.
-        asked: The reason why each partition was pending when its run was requested, for those still pending.
+        requested: The reason why each partition was pending when its run was requested, for those still pending.
         notes: Sentences about the partitions that are not requested.
     """
 
     ranges: Sequence[tuple[str, str]]
     documents: bool
-    asked: Mapping[str, str]
+    requested: Mapping[str, str]
     notes: Sequence[str]
 
 
@@ -51,7 +51,7 @@ def plan_runs(
     workspace: Workspace,
     pending: Pending,
     posts: str,
-    asked: Mapping[str, str],
+    requested: Mapping[str, str],
     under_way: Collection[str],
     recent: Collection[str] = (),
     canceled: Collection[str] = (),
@@ -66,7 +66,7 @@ def plan_runs(
         workspace: An open workspace.
         pending: What a run would rebuild.
         posts: Hash of the documents.
-        asked: :attr:`RunPlan.asked` of the plan before.
+        requested: :attr:`RunPlan.requested` of the plan before.
         under_way: Partitions that a run has, which is queued or executing.
         recent: Partitions to request in any case, unless ``partitions.after_posts`` keeps their contexts.
         canceled: Partitions whose run a person has terminated; they count as requested.
@@ -75,19 +75,19 @@ def plan_runs(
     renewed = _choose_renewed(workspace, pending)
     inputs = {**reasons, **pending.outdated}
     reasons |= {key: digest([inputs.get(key, ""), posts], length=16) for key in renewed}
-    asked = {**asked, **{key: reasons[key] for key in canceled if key in reasons}}
+    requested = {**requested, **{key: reasons[key] for key in canceled if key in reasons}}
     unrenewed = [key for key in pending.outdated if key not in reasons]
     always = {key for key in recent if key not in unrenewed}
     offered = _find_offered(workspace, [*reasons, *always])
-    stuck = [key for key in offered if key not in always and asked.get(key) == reasons[key]]
+    stuck = [key for key in offered if key not in always and requested.get(key) == reasons[key]]
     wanted = [key for key in offered if key not in stuck and key not in under_way]
     ranges = _join(workspace, wanted, unrenewed)
-    alone = pending.documents and not wanted and not under_way and asked.get(_DOCUMENTS) != posts
-    asked_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
-    if pending.documents and (wanted or alone or asked.get(_DOCUMENTS) == posts):
-        asked_now[_DOCUMENTS] = posts  # every run builds the documents, too
+    alone = pending.documents and not wanted and not under_way and requested.get(_DOCUMENTS) != posts
+    requested_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
+    if pending.documents and (wanted or alone or requested.get(_DOCUMENTS) == posts):
+        requested_now[_DOCUMENTS] = posts  # every run builds the documents, too
     stuck = [key for key in stuck if key not in under_way]
-    return RunPlan(ranges, alone, asked_now, _describe(workspace, reasons, offered, stuck, unrenewed))
+    return RunPlan(ranges, alone, requested_now, _describe(workspace, reasons, offered, stuck, unrenewed))
 
 
 def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> dict[str, Sequence[str]]:

@@ -90,11 +90,11 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
         batch = old[first : first + _AT_ONCE]
         events += _delete_events(storage, _EVENTS.run_id.in_(batch))
         _delete_checks(storage, batch)
-        kept = _find_shown(storage, batch)
-        emptied += len(kept)
+        shown = _find_shown(storage, batch)
+        emptied += len(shown)
         for run_id in batch:
             _delete_log(instance, storage, run_id)
-            if run_id not in kept:
+            if run_id not in shown:
                 instance.run_storage.delete_run(run_id)
     if events and isinstance(storage, SqliteEventLogStorage):
         _give_space_back(storage)

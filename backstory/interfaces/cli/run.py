@@ -32,8 +32,8 @@ _NOTES = ("notice", "cleared")
 
 _USES = ("embedding", "rerank", "writing")
 _POST_FIGURES = (
-    ("writing_asked", "draft asked for", "drafts asked for"),
-    ("writing_found", "found as drafts from before", "found as drafts from before"),
+    ("writing_asked", "draft requested", "drafts requested"),
+    ("writing_found", "draft found in the cache", "drafts found in the cache"),
     ("status_written", "written", "written"),
     ("status_edited", "edited by a person, whose text stays", "edited by people, whose texts stay"),
     ("status_rejected", "rejected by a check", "rejected by checks"),

@@ -59,7 +59,7 @@ _SHOWN = {
     "document_chunks": _Shown("corpus", "Stored chunks of the documents that are searched."),
     "search_index": _Shown("corpus", "The published snapshot of vectors and keywords.", kind="duckdb"),
     "hits": _Shown("retrieval", "What each query chunk finds in the index."),
-    "decisions": _Shown("retrieval", "Every hit, kept or dropped with its cause."),
+    "decisions": _Shown("retrieval", "Every hit, chosen or dropped with its cause."),
     "contexts": _Shown(
         "retrieval",
         "The chosen chunks of each window, best first, each with the passage that serves the window.",

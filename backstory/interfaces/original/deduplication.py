@@ -32,10 +32,10 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
         count += 1
         if result.get("document_id"):
             by_document.setdefault(result["document_id"], []).append(dict(result))
-    kept = [
+    best = [
         result
         for group in by_document.values()
         for result in sorted(group, key=lambda row: -float(row.get("similarity") or 0.0))[:n]
     ]
-    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(kept), len(by_document), n)
-    return kept
+    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(best), len(by_document), n)
+    return best
