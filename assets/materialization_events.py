@@ -168,7 +168,7 @@ def report_partitions(
 
 
 def report_built(events: Events, workspace: Workspace, specs: Iterable[dg.AssetSpec]) -> int:
-    """Report what was made without Dagster, by events without a run: what Dagster does not know in its present version.
+    """Report partitions built without Dagster that it does not know in their present version, by events without a run.
 
     Partitions are left out in which a blocking check has found cases, and those that a run would make again.
 

@@ -45,7 +45,7 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
 
 
 def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
-    """Return what the posts of one partition cost, the first of them as text, and links to their files.
+    """Return the cost of the posts of one partition, the first post as text, and links to their files.
 
     Args:
         workspace: An open workspace.

@@ -20,7 +20,7 @@ _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def show_posts(site: Site, window_id: str, console: Console) -> None:
-    """Print how many posts there are, what they link to, and the beginning of the post of a window."""
+    """Print the number of posts, the targets of their links, and the beginning of the post of a window."""
     posts = site.library.posts
     between = site.library.links_between_posts
     links = sum(len(post.cited) for post in posts)

@@ -193,7 +193,7 @@ def _find_shown(storage: SqlEventLogStorage, runs: Collection[str]) -> set[str]:
 
 
 def _delete_log(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_id: str) -> None:
-    """Delete what the process of a run printed, and the run's own database if the store keeps one per run."""
+    """Delete the output of a run's process, and the run's own database if the store has one per run."""
     instance.compute_log_manager.delete_logs(prefix=[run_id])
     if isinstance(storage, SqliteEventLogStorage):
         database = Path(storage.path_for_shard(run_id))

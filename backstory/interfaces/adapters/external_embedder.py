@@ -39,7 +39,7 @@ class ExternalEmbedder:
 
         Args:
             provider: The model.
-            widths: Remembers the width of its vectors, so that a later process need not ask.
+            widths: Stores the width of its vectors for later processes.
         """
         self._provider = provider
         self._widths = widths

@@ -140,7 +140,7 @@ class RAGEngine:
             files = [one.path for one in self._documents if not one.added and one.path == str(place)]
             if not texts and not files:
                 raise InputError(
-                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists what was",
+                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists the indexed ones",
                     code="unknown_document",
                     path=place,
                 )

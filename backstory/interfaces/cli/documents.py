@@ -34,7 +34,7 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
     """Print one line for each document, and a sentence for each file that was not read, or only in part.
 
-    The title comes last, so that only it is cut on a narrow terminal.
+    The title comes last: a narrow terminal cuts only it.
     """
     if rows:
         table = make_table("status", "kind", "format", *_FIGURES, "revision", "title", right=_FIGURES)

@@ -62,7 +62,7 @@ def exit_code(done: Forgetting) -> int:
 
 def describe_forgetting(done: Forgetting) -> list[str]:
     """Describe the removal and the search, and name the files that the user must delete."""
-    removed = f"Removed {done.rows:,} rows from the tables with what was made of them, and {done.vectors:,} vectors."
+    removed = f"Removed {done.rows:,} rows and everything derived from them, and {done.vectors:,} vectors."
     lines = [f"{removed} The index was rebuilt, and its earlier snapshots were deleted."]
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; rerun this command when that process has ended."

@@ -61,7 +61,7 @@ AcceptOption = Annotated[
     bool,
     typer.Option(
         "--accept-removals",
-        help="Remove what the chats and documents no longer hold, where the settings would have the run ask.",
+        help="Accept the removal of messages and documents that are gone from the inputs.",
     ),
 ]
 EstimateOption = Annotated[
@@ -231,7 +231,7 @@ def describe_posts(result: RunResult) -> list[str]:
 
 
 def describe_cost(result: RunResult) -> str:
-    """Describe in one or two sentences what a run built and what it cost."""
+    """Describe the result and the cost of a run in one or two sentences."""
     if result.fresh:
         return f"Nothing has changed since the last run: no table was rebuilt ({result.seconds:.1f} s)."
     made = f"{result.computed} partitions made in {result.seconds:.1f} s."

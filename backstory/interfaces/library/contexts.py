@@ -105,7 +105,7 @@ def make_context(
         snapshot: The open snapshot.
         text: The question or the text, not blank.
         plan: How the context is made.
-        notes: What the answer says beside its own notes.
+        notes: Notes to add to those of the answer.
 
     Raises:
         InputError: The text is blank or no Unicode, or a name in the filters fits no document or several.
@@ -141,7 +141,7 @@ def make_window_context(
         snapshot: The open snapshot.
         reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
         plan: How the context is made.
-        notes: What the answer says beside its own notes.
+        notes: Notes to add to those of the answer.
 
     Raises:
         InputError: There is no such window, it has no query chunks yet, or a name in the filters fits no document or

@@ -108,7 +108,7 @@ def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
         stemmer: Name of the stemmer whose stop words are no content.
 
     Returns:
-        The question itself; its content words, if it has others; and what a template makes of it. Each key once.
+        The question itself; its content words, if it has others; and the result of a template. Each key once.
     """
     keys = [question]
     content = list_content_words(question, stemmer)

@@ -249,7 +249,7 @@ class Library:
             format: As for :meth:`context`.
             top_k: As for :meth:`context`.
             as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
-                the setting ``rag.as_of`` says so.
+                the setting ``rag.as_of`` is on.
             filters: As for :meth:`context`.
 
         Raises:
@@ -420,7 +420,7 @@ class Library:
 
         text = self.text(document, pages)
         dumped = dump_text(text, Path(path), roots=roots, replace=replace)
-        # A written post escapes what it quotes of messages.
+        # A written post escapes its quotations of messages.
         record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
         return dumped
 

@@ -65,7 +65,7 @@ def search(
         snapshot: The open snapshot.
         questions: The questions, none blank.
         plan: How to search.
-        notes: What every answer says beside its own notes.
+        notes: Notes to add to those of every answer.
 
     Returns:
         One answer per question.

@@ -17,7 +17,7 @@ FORMAT: Final = 1
 
 _MOST: Final = 50
 _WHAT_TO_DO: Final = {
-    "problems": "Run `backstory doctor` in the workspace; docs/reference/maintenance.md says what each alert means.",
+    "problems": "Run `backstory doctor` in the workspace; docs/reference/maintenance.md explains each alert.",
     "reminder": "These problems were already reported and are still open. Run `backstory doctor` in the workspace.",
     "resolved": "Nothing.",
     "test": "Nothing: this is a test.",

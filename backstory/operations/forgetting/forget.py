@@ -54,7 +54,7 @@ class Forgetting:
         vectors: Vectors that were deleted, because no remaining text uses them.
         reports: Reports that were deleted, relative to the workspace, and the site.
         wanted: Number of texts and ids that were searched for.
-        search: What was searched, and what was found.
+        search: The size of the search, and its findings.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
         copies: Pages and texts that were written where a person chose, with what to do about each.
@@ -101,7 +101,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
             document.
 
     Returns:
-        What was removed, and what a search of all files found.
+        The removed data, and the findings of a search of all files.
 
     Raises:
         InputError: No such conversation, member or document exists.

@@ -131,7 +131,7 @@ def _as_written(parts: Iterable[str]) -> dict[str, str]:
 
 
 def _open_bytes(path: Path) -> BinaryIO:
-    """Open a file, or what a database holds on the disk, for which SQLite opens it."""
+    """Open a file, or the content of a database on the disk, which SQLite reads."""
     if is_database(path):
         try:
             return BytesIO(read_stored(path))

@@ -69,7 +69,7 @@ def _describe_documents(workspace: Workspace) -> str:
             f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
             "`touch` it, and run `backstory run`"
         )
-    return f"{hashes.count():,} remembered by size and times hold what was read"
+    return f"{hashes.count():,} recorded by size and times have the content that was read"
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
@@ -77,7 +77,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
     folder = workspace.index
     if not has_pointer(folder):
         if workspace.ledger.read("search_index"):
-            raise SearchIndexError(f"what was published in {folder} is gone; `backstory run` builds it again")
+            raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     current = require_current(folder)
     damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)

@@ -1,4 +1,4 @@
-"""The documents of a workspace, and what is wrong with them, from the tables of its last run."""
+"""The documents of a workspace and their problems, from the tables of its last run."""
 
 from __future__ import annotations
 

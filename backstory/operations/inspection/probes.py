@@ -119,7 +119,7 @@ def _describe_copies(workspace: Workspace) -> str:
     """
     if copies := find_stale_copies(workspace):
         raise BackstoryError("; ".join(copies))
-    return "none holds what has left the tables"
+    return "none contains data that has left the tables"
 
 
 def _describe_secret(workspace: Workspace) -> str:

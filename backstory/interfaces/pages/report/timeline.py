@@ -1,4 +1,4 @@
-"""The window as a strip: all messages have the same width, so that long silences do not squeeze the rest.
+"""The window as a strip: all messages have the same width, since long silences would squeeze the rest.
 
 The times stand below it. Positions are percentages of the strip's width, so that it fits any page without stretching
 its letters.

@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc from a post to what it cites, which is another post or a document."""
+    """An arc from a post to a document or another post that it cites."""
 
     path: str
     to_post: bool
