@@ -27,7 +27,7 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
             check.name,
             asset=asset_key(workspace, check.table),
             description=f"Looks for {check.what}. "
-            + ("A partition that has any is not made." if check.blocking else "Warns."),
+            + ("A partition with cases is left out." if check.blocking else "Warns."),
             blocking=check.blocking,
         )
         for check in CHECKS
@@ -37,13 +37,13 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
 def report_check(events: Events, workspace: Workspace, check: Check, finding: CheckResult | None) -> None:
     """Report the result of a check to Dagster.
 
-    It is not yielded, since Dagster would fail a run for the cases that a blocking check found elsewhere.
+    It is not yielded: Dagster would fail the run for cases that a blocking check found in other partitions.
 
     Args:
         events: Where the event goes.
         workspace: An open workspace.
         check: The check.
-        finding: What it found; None if it could not run, which is reported as a failure that says so.
+        finding: What it found; None if it could not run, which counts as a failure.
     """
     events.report(_evaluate(workspace, check, finding, key_of(workspace, check)))
 
@@ -64,7 +64,7 @@ def _evaluate(
             passed=False,
             metadata={},
             severity=severity,
-            description=f"not made, because {check.table} could not be made; see the run's failure",
+            description=f"not run, because the run could not build {check.table}; see the run's failure",
             blocking=check.blocking,
         )
     remembered = remembered_cases(workspace, check)

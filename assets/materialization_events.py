@@ -1,4 +1,4 @@
-"""Reports partitions to Dagster: one event per changed partition with its own figures, stored in batches."""
+"""Report partitions to Dagster: one event per changed partition with its own figures, stored in batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ Event: TypeAlias = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 class Events(Protocol):
-    """Where events of assets and checks go: the run of a step, or no run.
+    """Sink of the events of assets and checks: the run of a step, or no run.
 
     Attributes:
         instance: The instance that stores the events.
@@ -80,7 +80,7 @@ class StepEvents:
     """The events of a step, by the public API of Dagster: each is stored by itself."""
 
     def __init__(self, context: dg.AssetExecutionContext) -> None:
-        """Take the step that is executing."""
+        """Wrap the step that is executing."""
         self._context = context
         self.instance = context.instance
         self.batch = context.run.run_id
@@ -102,7 +102,7 @@ class RunlessEvents:
     batch = "no run"
 
     def __init__(self, instance: dg.DagsterInstance) -> None:
-        """Take the instance that stores the events."""
+        """Wrap the instance that stores the events."""
         self.instance = instance
         self.run_tags: Mapping[str, str] = {}
 
@@ -168,7 +168,7 @@ def report_partitions(
 
 
 def report_built(events: Events, workspace: Workspace, specs: Iterable[dg.AssetSpec]) -> int:
-    """Report what was made without Dagster, by events without a run: what Dagster does not know in its present version.
+    """Report partitions built without Dagster that it does not know in their present version, by events without a run.
 
     Partitions are left out in which a blocking check has found cases, and those that a run would make again.
 
@@ -302,7 +302,7 @@ class _Input:
     Attributes:
         key: Its key.
         versions: Its data version by partition.
-        pointers: Storage id of the latest event by partition, from which Dagster tells whether a partition has changed
+        pointers: Storage id of the latest event by partition, by which Dagster detects a change of a partition
             since; empty for an asset without partitions, of which Dagster compares the versions.
     """
 

@@ -1,4 +1,4 @@
-"""Builds the metadata that the Dagster UI shows for an asset, from tables and stage reports."""
+"""Build the metadata that the Dagster UI shows for an asset, from tables and stage reports."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
 
 
 def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
-    """Return what the posts of one partition cost, the first of them as text, and links to their files.
+    """Return the cost of the posts of one partition, the first post as text, and links to their files.
 
     Args:
         workspace: An open workspace.
@@ -62,7 +62,7 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
         text = cut_snippet(first[0]["text"], _POST_CHARACTERS)
         shown["post"] = dg.MetadataValue.md(f"# {escape_line(first[0]['title'])}\n\n{text}")
     return {
-        "writer": ", ".join(rows["writer"].unique().sort()) or "not asked, since there are no windows",
+        "writer": ", ".join(rows["writer"].unique().sort()) or "not called, since there are no windows",
         "posts": posts.height,
         "drafts": int(rows["attempts"].sum()),
         "tokens_in": int(rows["tokens_in"].sum()),

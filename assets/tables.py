@@ -52,7 +52,7 @@ def make_assets(
         specs=specs,
         check_specs=specify_checks(workspace),
         can_subset=True,
-        # A run for any number of neighbouring days, so that the chats are read once.
+        # One run for any number of neighbouring days reads the chats once.
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=name_pool(workspace),
     )
@@ -68,7 +68,7 @@ def make_assets(
         checks = [check for check in CHECKS if key_of(opened, check) in context.selected_asset_check_keys]
 
         def on_progress(event: StageResult | CheckResult) -> None:
-            # At once, so that a run that dies later keeps the results of its checks.
+            # At once: if the run dies later, the results of its checks stay.
             if isinstance(event, CheckResult) and event.check in checks:
                 report_check(events, opened, event.check, event)
 

@@ -36,7 +36,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 class RunOfCaller:
-    """Stands for :class:`WorkspaceResource` where a run that has begun executes its stages as a Dagster job.
+    """Replaces :class:`WorkspaceResource` when a running run executes its stages as a Dagster job.
 
     Attributes:
         workspace: The workspace of the run.
@@ -44,7 +44,7 @@ class RunOfCaller:
     """
 
     def __init__(self, workspace: Workspace, on_progress: OnProgress) -> None:
-        """Stand for the workspace of a run that is under way in this process.
+        """Represent the workspace of a run that is under way in this process.
 
         Args:
             workspace: Its workspace, whose lock it holds.

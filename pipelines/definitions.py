@@ -82,7 +82,7 @@ def definitions() -> dg.Definitions:
 
 def describe_error(error: BackstoryError) -> dg.AssetSpec:
     """Build the asset that shows an error in the otherwise empty graph."""
-    # The graph shows so many characters of the last part of a key, and no description.
+    # The graph shows this many characters of the last part of a key, and no description.
     first = re.sub(r"^\S+:(\d+): ", r"line \1 ", str(error).splitlines()[0])
     return dg.AssetSpec(
         ["settings_cannot_be_read", re.sub(r"\W+", "_", first)[:_SHOWN_CHARACTERS]],

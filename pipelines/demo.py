@@ -112,7 +112,7 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
 
 
 def show_demo(workspace: Workspace, console: Console) -> None:
-    """Print how many topics each method covers, the post of the window with the largest difference, and what is next.
+    """Print the topics that each method covers, the post of the window with the largest difference, and next steps.
 
     The site of the posts is built.
 

@@ -21,7 +21,7 @@ _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def show_posts(site: Site, window_id: str, console: Console) -> None:
-    """Print how many posts there are, what they link to, and the beginning of the post of a window."""
+    """Print the number of posts, the targets of their links, and the beginning of the post of a window."""
     posts = site.library.posts
     between = site.library.links_between_posts
     links = sum(len(post.cited) for post in posts)
@@ -43,7 +43,7 @@ def show_posts(site: Site, window_id: str, console: Console) -> None:
 
 
 def _shorten(post: SitePost) -> Iterator[Text]:
-    """Give the lines of a post up to its last shown topic, and say how much is left out."""
+    """Return the lines of a post up to its last shown topic, and a line that counts the rest."""
     yield plain_line(post.title, "bold")
     blocks = [block for block in post.text.split("\n\n") if block.strip()]
     topics = [place for place, block in enumerate(blocks) if block.startswith("## ")]

@@ -1,4 +1,4 @@
-"""Why a Dagster run failed, in the words of the library."""
+"""Describe why a Dagster run failed, in the library's own sentences."""
 
 from collections.abc import Iterable
 
@@ -25,9 +25,9 @@ def describe_step_failures(events: Iterable[dg.DagsterEvent]) -> list[str]:
     for event in events:
         if not event.is_step_failure:
             continue
-        told = event.step_failure_data.user_failure_data
-        if told is not None and told.description:
-            failures += told.description.split(BETWEEN_FAILURES)
+        data = event.step_failure_data.user_failure_data
+        if data is not None and data.description:
+            failures += data.description.split(BETWEEN_FAILURES)
         elif event.step_failure_data.error is not None:
             failures.append(f"{event.step_key}: {_sentence_of(find_reported(event.step_failure_data.error))}")
     return failures
@@ -39,8 +39,8 @@ def find_stop(events: Iterable[dg.DagsterEvent]) -> str | None:
     Args:
         events: Events of a run.
     """
-    told = [event.step_failure_data.user_failure_data for event in events if event.is_step_failure]
-    reasons = [failure.metadata[STOPPED].value for failure in told if failure and STOPPED in failure.metadata]
+    data = [event.step_failure_data.user_failure_data for event in events if event.is_step_failure]
+    reasons = [failure.metadata[STOPPED].value for failure in data if failure and STOPPED in failure.metadata]
     return str(reasons[0]) if reasons else None
 
 

@@ -1,4 +1,4 @@
-"""Tells Dagster of the days that were made without it, as by ``backstory run``, which it would show as missing."""
+"""Report days to Dagster that were built without it, as by ``backstory run``; it would show them as missing."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _SECONDS: Final = 60
 
 
 def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
-    """Define the sensor that reports what was made without Dagster. It is on from the start, since it starts no runs.
+    """Define the sensor that reports days built without Dagster. It is on from the start, since it starts no runs.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick.
@@ -27,21 +27,21 @@ def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
         name="made_days",
         minimum_interval_seconds=_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports the days that were made without Dagster, as by `backstory run`, so that they are not "
-        "shown as missing. It starts no runs.",
+        description="Reports days built without Dagster, as by `backstory run`; otherwise Dagster would show them as "
+        "missing. It starts no runs.",
     )
     def made_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
         if not opened.tables.is_dir():
-            return dg.SkipReason("Nothing is made yet.")
+            return dg.SkipReason("Nothing is built yet.")
         with running_if_free(opened.tables, "the report of made days to Dagster") as is_free:
             if not is_free:
                 return dg.SkipReason(
-                    "A run of this workspace is under way; what it makes is reported after it."
+                    "A run of this workspace is under way; the sensor reports its results afterwards."
                 )
             state = hash_state(opened)
             if context.cursor == state:
-                return dg.SkipReason("Dagster knows what is made.")
+                return dg.SkipReason("Dagster knows all built partitions.")
             with opened.ledger.connected():
                 events = RunlessEvents if uses_public_api() else BatchedEvents
                 count = report_built(events(context.instance), opened, specify_assets(opened))

@@ -32,7 +32,7 @@ def execute_job(workspace: Workspace, request: RunRequest, on_progress: OnProgre
         on_progress: Called with each report and finding as it happens.
 
     Returns:
-        What the job has built, and what is broken.
+        The tables that the job has built, and the failures.
 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
@@ -64,7 +64,7 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
     start = (
         workspace.settings.partitions.start
-        or f"not set, so that partitions begin with the first message on {first_day}"
+        or f"not set, so partitions begin with the first message on {first_day}"
     )
     raise SettingsError(
         f"partitions.start is {start}, after {day}, the first day of this run; set it "

@@ -1,4 +1,4 @@
-"""Which runs to start automatically: ranges of the partitions that the ledger finds pending."""
+"""Plan the automatic runs: ranges of the partitions that the ledger finds pending."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
 
 MOST_RUNS: Final = 3
-"""Most runs that are requested at once. A run costs seconds; an unchanged day in its range is cheap."""
+"""Maximum number of runs per request. A run costs seconds; an unchanged day in its range is cheap."""
 
 UNFINISHED: Final = [
     dg.DagsterRunStatus(status)
@@ -32,18 +32,18 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The runs to request, and what is left out.
+    """The runs to request, and the partitions left out.
 
     Attributes:
         ranges: First and last partition of each run.
-        documents: Whether a run for the documents and their index alone is to be requested.
-        asked: By partition that is still pending, what it was pending for when a run was requested.
+        documents: Whether to request a run for the documents and their index alone.
+        requested: The reason why each partition was pending when its run was requested, for those still pending.
         notes: Sentences about the partitions that are not requested.
     """
 
     ranges: Sequence[tuple[str, str]]
     documents: bool
-    asked: Mapping[str, str]
+    requested: Mapping[str, str]
     notes: Sequence[str]
 
 
@@ -51,7 +51,7 @@ def plan_runs(
     workspace: Workspace,
     pending: Pending,
     posts: str,
-    asked: Mapping[str, str],
+    requested: Mapping[str, str],
     under_way: Collection[str],
     recent: Collection[str] = (),
     canceled: Collection[str] = (),
@@ -66,28 +66,28 @@ def plan_runs(
         workspace: An open workspace.
         pending: What a run would rebuild.
         posts: Hash of the documents.
-        asked: :attr:`RunPlan.asked` of the plan before.
+        requested: :attr:`RunPlan.requested` of the plan before.
         under_way: Partitions that a run has, which is queued or executing.
         recent: Partitions to request in any case, unless ``partitions.after_posts`` keeps their contexts.
-        canceled: Partitions whose run a person has terminated, which count as asked.
+        canceled: Partitions whose run a person has terminated; they count as requested.
     """
     reasons = dict(pending.partitions)
     renewed = _choose_renewed(workspace, pending)
     inputs = {**reasons, **pending.outdated}
     reasons |= {key: digest([inputs.get(key, ""), posts], length=16) for key in renewed}
-    asked = {**asked, **{key: reasons[key] for key in canceled if key in reasons}}
-    kept = [key for key in pending.outdated if key not in reasons]
-    always = {key for key in recent if key not in kept}
+    requested = {**requested, **{key: reasons[key] for key in canceled if key in reasons}}
+    unrenewed = [key for key in pending.outdated if key not in reasons]
+    always = {key for key in recent if key not in unrenewed}
     offered = _find_offered(workspace, [*reasons, *always])
-    stuck = [key for key in offered if key not in always and asked.get(key) == reasons[key]]
+    stuck = [key for key in offered if key not in always and requested.get(key) == reasons[key]]
     wanted = [key for key in offered if key not in stuck and key not in under_way]
-    ranges = _join(workspace, wanted, kept)
-    alone = pending.documents and not wanted and not under_way and asked.get(_DOCUMENTS) != posts
-    asked_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
-    if pending.documents and (wanted or alone or asked.get(_DOCUMENTS) == posts):
-        asked_now[_DOCUMENTS] = posts  # every run builds the documents, too
+    ranges = _join(workspace, wanted, unrenewed)
+    alone = pending.documents and not wanted and not under_way and requested.get(_DOCUMENTS) != posts
+    requested_now = {key: reasons[key] for key in (*stuck, *wanted) if key in reasons}
+    if pending.documents and (wanted or alone or requested.get(_DOCUMENTS) == posts):
+        requested_now[_DOCUMENTS] = posts  # every run builds the documents, too
     stuck = [key for key in stuck if key not in under_way]
-    return RunPlan(ranges, alone, asked_now, _describe(workspace, reasons, offered, stuck, kept))
+    return RunPlan(ranges, alone, requested_now, _describe(workspace, reasons, offered, stuck, unrenewed))
 
 
 def find_under_way(instance: dg.DagsterInstance, workspace: Workspace) -> dict[str, Sequence[str]]:
@@ -147,11 +147,11 @@ def _find_offered(workspace: Workspace, keys: Collection[str]) -> list[str]:
     return sorted(key for key in set(keys) if first <= key <= last)
 
 
-def _join(workspace: Workspace, wanted: Sequence[str], kept: Collection[str]) -> list[tuple[str, str]]:
+def _join(workspace: Workspace, wanted: Sequence[str], unrenewed: Collection[str]) -> list[tuple[str, str]]:
     if not wanted:
         return []
     calendar = partition_range(wanted[0], wanted[-1], workspace.settings.partitions.grain)
-    return join_ranges(wanted, calendar, MOST_RUNS, apart=kept)
+    return join_ranges(wanted, calendar, MOST_RUNS, apart=unrenewed)
 
 
 def _describe(
@@ -159,7 +159,7 @@ def _describe(
     reasons: Mapping[str, str],
     offered: Collection[str],
     stuck: Sequence[str],
-    kept: Sequence[str],
+    unrenewed: Sequence[str],
 ) -> list[str]:
     notes = []
     if stuck:
@@ -172,10 +172,10 @@ def _describe(
             f"Not requested: {name_some(absent, _NAMED)}. A partition is requested after its end, and not if it lies "
             "before partitions.start."
         )
-    if kept:
+    if unrenewed:
         policy = workspace.settings.partitions.after_posts
         notes.append(
-            f"Contexts of an earlier snapshot are kept (partitions.after_posts: {policy}): {name_some(kept, _NAMED)}. "
-            "`backstory run`, or `after_posts: all`, renews them."
+            f"Contexts of an earlier snapshot stay (partitions.after_posts: {policy}): "
+            f"{name_some(unrenewed, _NAMED)}. `backstory run`, or `after_posts: all`, renews them."
         )
     return notes

@@ -1,1 +1,1 @@
-"""All that rests on private names of Dagster: the README of this folder says why, and what tests it."""
+"""Code that uses private names of Dagster; the README of this folder gives the reasons and the tests."""

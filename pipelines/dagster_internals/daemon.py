@@ -36,7 +36,7 @@ def end_with(parent: int) -> None:
 
 
 def adapt_daemon() -> None:
-    """Set in Dagster's modules what has no setting."""
+    """Set values in Dagster's modules that have no setting."""
     controller.DEFAULT_DAEMON_INTERVAL_SECONDS = _INTERVAL_SECONDS
     vars(auto_run_reexecution)["BULK_ACTION_TERMINAL_STATUSES"] = _ENDED_BY_A_PERSON
 

@@ -1,4 +1,4 @@
-"""Deletes old runs from Dagster's history, and keeps what the asset pages show: the last event of every partition."""
+"""Prune Dagster's history of runs. The asset pages stay complete: the last event of every partition is not deleted."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, select
 from backstory.base.errors import InputError
 
 KEEP_DAYS: Final = 90
-"""Days of history that are kept unless another number is given."""
+"""Age in days up to which history stays by default."""
 
 _AT_ONCE = 500
 _SECONDS = 60
@@ -36,11 +36,11 @@ _SHOWN = [
 
 
 class Pruned(NamedTuple):
-    """What was deleted.
+    """The result of pruning.
 
     Attributes:
-        runs: Runs that were deleted with all their events.
-        emptied: Runs of which the log was deleted. The run itself is kept, since the asset pages refer to it.
+        runs: Number of runs deleted with all their events.
+        emptied: Number of runs that lost only their log. The run itself stays, since the asset pages refer to it.
         events: Events of assets that were deleted.
     """
 
@@ -53,7 +53,7 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     """Delete the runs that ended and are older than some days, with their events, checks and logs.
 
     The last materialization of every partition, the last result of every check, and every run that is the last attempt
-    to build something are kept, however old. So no partition changes its color.
+    to build something stay, however old. So no partition changes its color.
 
     Args:
         instance: The Dagster instance; its events must be in SQLite or in another SQL database.
@@ -66,7 +66,7 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     storage = instance.event_log_storage
     if keep_days < 1:
         raise InputError(
-            f"the history of {keep_days} days cannot be kept; give 1 or more",
+            f"{keep_days} days of history is too few; give 1 or more",
             code="out_of_range",
             name="keep_days",
             value=keep_days,
@@ -90,11 +90,11 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
         batch = old[first : first + _AT_ONCE]
         events += _delete_events(storage, _EVENTS.run_id.in_(batch))
         _delete_checks(storage, batch)
-        kept = _find_shown(storage, batch)
-        emptied += len(kept)
+        shown = _find_shown(storage, batch)
+        emptied += len(shown)
         for run_id in batch:
             _delete_log(instance, storage, run_id)
-            if run_id not in kept:
+            if run_id not in shown:
                 instance.run_storage.delete_run(run_id)
     if events and isinstance(storage, SqliteEventLogStorage):
         _give_space_back(storage)
@@ -130,10 +130,10 @@ def make_pruning(keep_days: int = KEEP_DAYS) -> dg.ScheduleDefinition:
 
 
 def describe_pruned(pruned: Pruned) -> str:
-    """Say in a sentence what was deleted."""
+    """Describe the result of pruning in a sentence."""
     return (
-        f"{pruned.runs} runs and {pruned.events} events deleted; of {pruned.emptied} more runs only the log was "
-        "deleted, since they made what the assets show"
+        f"{pruned.runs} runs and {pruned.events} events deleted; {pruned.emptied} more runs lost only their "
+        "log, since the assets show their results"
     )
 
 
@@ -193,7 +193,7 @@ def _find_shown(storage: SqlEventLogStorage, runs: Collection[str]) -> set[str]:
 
 
 def _delete_log(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_id: str) -> None:
-    """Delete what the process of a run printed, and the run's own database if the store keeps one per run."""
+    """Delete the output of a run's process, and the run's own database if the store has one per run."""
     instance.compute_log_manager.delete_logs(prefix=[run_id])
     if isinstance(storage, SqliteEventLogStorage):
         database = Path(storage.path_for_shard(run_id))

@@ -1,4 +1,4 @@
-"""The Dagster instance of a workspace, kept inside the workspace."""
+"""The Dagster instance of a workspace, stored in the workspace."""
 
 import glob
 import os
@@ -75,7 +75,7 @@ def _require_no_pattern(home: Path) -> None:
     # Dagster finds dagster.yaml by glob. Without it, it would store elsewhere and send telemetry.
     if glob.has_magic(str(home)):
         raise WorkspaceError(
-            f"{home} holds one of * ? [, so that Dagster would not find its dagster.yaml; rename the folder, or run "
+            f"{home} holds one of * ? [, so Dagster would not find its dagster.yaml; rename the folder, or run "
             "without Dagster by `backstory run`",
             code="unusable_path",
             path=home,
@@ -111,7 +111,7 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
 
 
 def describe_lack_of_pools(instance: dg.DagsterInstance) -> str | None:
-    """Say what a ``dagster.yaml`` of an earlier release or of an operator lacks for runs that wait in the queue.
+    """Describe the setting for queued runs that an earlier or an operator's ``dagster.yaml`` lacks.
 
     Args:
         instance: The instance.

@@ -1,4 +1,4 @@
-"""The flag that makes the project do without private names of Dagster, where it is slower but certain to survive."""
+"""The flag that switches to Dagster's public API alone: slower, but safe from changes of private names."""
 
 import os
 from typing import Final

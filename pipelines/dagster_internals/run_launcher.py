@@ -1,4 +1,4 @@
-"""Dagster's launcher of local processes, changed to tell a lost run from a slow one."""
+"""Dagster's launcher of local processes, changed to distinguish a lost run from a slow one."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Say whether the process of a run is there."""
+        """Return whether the process of a run is there."""
         if has_process(self._instance, run):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, LOST)
@@ -49,7 +49,7 @@ def has_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
             processes.setdefault(event.dagster_event.pid, event.timestamp)
     if not processes:
         return _is_code_server_there(run)
-    return any(_is_there(process, told) for process, told in processes.items())
+    return any(_is_there(process, reported) for process, reported in processes.items())
 
 
 def _is_code_server_there(run: dg.DagsterRun) -> bool:
@@ -70,8 +70,8 @@ def _is_code_server_there(run: dg.DagsterRun) -> bool:
     return True
 
 
-def _is_there(process: int, told: float) -> bool:
-    """Check whether a process is there, and is the one that was told of at a moment, in seconds since 1970."""
+def _is_there(process: int, reported: float) -> bool:
+    """Check whether a process runs, and is the one that an event reported at a moment, in seconds since 1970."""
     try:
         shown = subprocess.run(
             ["ps", "-o", "stat=,etime=", "-p", str(process)], capture_output=True, text=True, check=False
@@ -84,7 +84,7 @@ def _is_there(process: int, told: float) -> bool:
         return False
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     began = time.time() - (((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    return began < told + _CLOCK_SECONDS
+    return began < reported + _CLOCK_SECONDS
 
 
 def _exists(process: int) -> bool:

@@ -97,8 +97,8 @@ def _require_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"port {port} cannot be used ({error.strerror}); stop what uses it, perhaps another `make ui`, or "
-                "give another port with --port (`make ui PORT=...`)",
+                f"port {port} cannot be used ({error.strerror}); stop the program that uses it, perhaps another "
+                "`make ui`, or give another port with --port (`make ui PORT=...`)",
                 code="unusable_port",
                 port=port,
             ) from error

@@ -1,7 +1,7 @@
 """Dagster's webserver, changed to refuse requests that pages of other sites make.
 
-Whoever may send requests to the webserver may start runs. Dagster's own accepts any ``Host``, so that a page whose name
-is made to point to 127.0.0.1 can read everything, and any ``Origin``, so that every page that a person visits can start
+Anyone who can send requests to the webserver can start runs. Dagster's own accepts any ``Host``: a page whose name
+resolves to 127.0.0.1 can read everything. It accepts any ``Origin``, too: every page that a person visits can start
 runs.
 """
 
@@ -51,7 +51,7 @@ class OwnPagesOnly:
 
         Args:
             app: The application.
-            authorities: What ``Host`` may be: ``name:port``, or ``name`` for any port.
+            authorities: Allowed values of ``Host``: ``name:port``, or ``name`` for any port.
         """
         self._app = app
         self._authorities = frozenset(authority.lower() for authority in authorities)
@@ -65,8 +65,8 @@ class OwnPagesOnly:
         headers = Headers(scope=scope)
         if not self._is_own(headers.get("host", "")):
             return PlainTextResponse(
-                "This address is not one of the UI's. Open the one that `python -m pipelines ui` printed, or give the "
-                "name to it with --allow-host.\n",
+                "This address is not one of the UI's. Open the one that `python -m pipelines ui` printed, or allow "
+                "this name with --allow-host.\n",
                 status_code=400,
             )
         origin = headers.get("origin")
@@ -91,7 +91,7 @@ class OwnPagesOnly:
 
 
 def list_authorities(host: str, port: int, names: Collection[str]) -> list[str]:
-    """List what ``Host`` may be.
+    """List the allowed values of ``Host``.
 
     Args:
         host: Address that the server is bound to.

@@ -176,7 +176,7 @@ def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: 
     windows = read_table(unwritten.tables, "posts").height
     [line] = lines
     assert line == (
-        "Posts: 6 drafts asked for, 2 written, 1 rejected by a check, 1 failed, "
+        "Posts: 6 drafts requested, 2 written, 1 rejected by a check, 1 failed, "
         f"{windows - 4} waiting for a later run, 2 links or citations removed"
     )
     assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 6)
@@ -186,7 +186,7 @@ def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: 
     finished, lines = run_by_command(unwritten)
     [line] = lines
     assert line == (
-        f"Posts: {windows - 3} drafts asked for, 3 found as drafts from before, {windows - 1} written, "
+        f"Posts: {windows - 3} drafts requested, 3 drafts found in the cache, {windows - 1} written, "
         "1 rejected by a check, 2 links or citations removed"
     )
     assert exit_code(finished) == 0

@@ -44,7 +44,7 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
                 assert instance.get_latest_materialization_event(dg.AssetKey(stage.table)) is not None
         assert instance.get_runs() == []
         # Neither the next tick nor another daemon has more to tell.
-        assert tick(made_workspace, instance, cursor) == ("Dagster knows what is made.", cursor)
+        assert tick(made_workspace, instance, cursor) == ("Dagster knows all built partitions.", cursor)
         assert tick(made_workspace, instance)[0] == "Reported 0 partitions."
 
         # A day that the command makes again is reported alone, and a run of Dagster has no news after it.
@@ -53,7 +53,7 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
         assert run_workspace(
             open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages
         ).success
-        assert tick(made_workspace, instance, cursor)[0] != "Dagster knows what is made."
+        assert tick(made_workspace, instance, cursor)[0] != "Dagster knows all built partitions."
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
         assert not run_job(open_workspace(made_workspace.root), DAYS).failures
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
@@ -92,5 +92,5 @@ def test_nothing_is_reported_while_a_run_is_under_way(made_workspace: Workspace)
 
 def test_a_workspace_without_tables_has_nothing_to_report(workspace: Workspace) -> None:
     with open_instance(workspace) as instance:
-        assert tick(workspace, instance) == ("Nothing is made yet.", "")
+        assert tick(workspace, instance) == ("Nothing is built yet.", "")
     assert not workspace.tables.exists()

@@ -35,11 +35,11 @@ class ExternalEmbedder:
     workers = 1
 
     def __init__(self, provider: BaseEmbeddingProvider, widths: KnownWidths) -> None:
-        """Take the provider; it is not called yet.
+        """Wrap a provider, without a call of it yet.
 
         Args:
             provider: The model.
-            widths: Remembers the width of its vectors, so that a later process need not ask.
+            widths: Stores the width of its vectors for later processes.
         """
         self._provider = provider
         self._widths = widths
@@ -51,7 +51,7 @@ class ExternalEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Width of a vector; the provider is asked for one vector if no process knows it yet."""
+        """Width of a vector; if no process knows it yet, one call of the provider measures it."""
         if self._width is None:
             self._width = self._widths.find(self.id)
         if self._width is None:
@@ -71,7 +71,7 @@ class ExternalEmbedder:
         return group_in_order(token_counts, max_texts=_TEXTS_AT_ONCE, max_tokens=_TOKENS_AT_ONCE)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:  # noqa: ARG002 - a provider does not tell them apart
-        """Embed one batch; every text is handed over whole.
+        """Embed one batch; the provider gets every text whole.
 
         Args:
             texts: The texts.
@@ -103,7 +103,7 @@ class ExternalEmbedder:
 
 
 def make_given_embedder(provider: BaseEmbeddingProvider, folder: Path) -> ExternalEmbedder:
-    """Make the embedder of a provider.
+    """Build the embedder of a provider.
 
     Args:
         provider: The model.

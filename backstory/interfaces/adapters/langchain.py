@@ -67,21 +67,21 @@ class BackstoryRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - part of the interface
-        **asked: Any,
+        **options: Any,
     ) -> list[Document]:
         usual = {
             name: getattr(self, name) for name in ("top_k", "filters", "mode", "expand", "rerank", "depth")
         }
-        answer = self.library.search(query, **{**usual, **asked})
+        answer = self.library.search(query, **{**usual, **options})
         for note in answer.notes:
             logger.warning("%s: %s", self.library.workspace.root, note)
         return [_make_document(hit) for hit in answer.hits]
 
     # LangChain's own passes no arguments on.
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Any
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        search = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **asked)
+        search = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
         found: list[Document] = await run_in_executor(None, search)
         return found
 

@@ -44,7 +44,7 @@ class BackstoryRetriever(BaseRetriever):
         depth: Depth = _DEPTH,
         **options: Any,
     ) -> None:
-        """Take an open library.
+        """Wrap an open library.
 
         Args:
             library: The library.
@@ -58,7 +58,7 @@ class BackstoryRetriever(BaseRetriever):
         """
         super().__init__(**options)
         self._library = library
-        self._asked: dict[str, Any] = {
+        self._options: dict[str, Any] = {
             "top_k": top_k,
             "filters": filters,
             "mode": mode,
@@ -78,7 +78,7 @@ class BackstoryRetriever(BaseRetriever):
         return cls(Library.open(path), **options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        answer = self._library.search(str(query_bundle.query_str), **self._asked)
+        answer = self._library.search(str(query_bundle.query_str), **self._options)
         for note in answer.notes:
             logger.warning("%s: %s", self._library.workspace.root, note)
         return [NodeWithScore(node=_make_node(hit), score=hit.score) for hit in answer.hits]

@@ -28,7 +28,7 @@ TOOL_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "distance": "",
     }
 )
-"""What a search tool calls its arguments and the fields of its answer; the values are those of ``query_documents``."""
+"""Names of a search tool's arguments and answer fields; the values are those of ``query_documents``."""
 
 _COLLECTION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_CHUNK: Final = 16
@@ -38,7 +38,7 @@ _NAMING: Final = ("model", "model_name", "model_id", "revision", "dimension", "d
 class BaseEmbeddingProvider(ABC):
     """A model of your own.
 
-    A subclass defines :meth:`embed`. It defines :attr:`identity`, too, if its class does not tell models apart.
+    A subclass defines :meth:`embed`, and also :attr:`identity` if its class alone does not distinguish models.
 
     Attributes:
         max_input_tokens: Most tokens that the model reads of a text; chunks are never longer.
@@ -48,18 +48,18 @@ class BaseEmbeddingProvider(ABC):
 
     @property
     def identity(self) -> str:
-        """Name of the model: vectors of two names are never compared, and never take each other's place.
+        """Name of the model. Vectors of different names are never compared and never replace each other.
 
         By default the class, with its attributes ``model``, ``model_name``, ``model_id``, ``revision``, ``dimension``
         and ``dimensions``.
         """
-        told = [f"{name}={getattr(self, name)}" for name in _NAMING if hasattr(self, name)]
+        named = [f"{name}={getattr(self, name)}" for name in _NAMING if hasattr(self, name)]
         kind = type(self)
-        return ",".join([f"{kind.__module__}.{kind.__qualname__}", *told])
+        return ",".join([f"{kind.__module__}.{kind.__qualname__}", *named])
 
     @abstractmethod
     def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
-        """Give a vector for each text, in their order; lengths need not be 1."""
+        """Return a vector for each text, in their order; lengths need not be 1."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class VectorStoreConfig:
         collection_name: Folder of the index, in the folder ``.rag`` of the base folder.
         mcp_server: Address of an MCP server, or the command line that starts one.
         mcp_tool: Name of its search tool.
-        mcp_fields: What the tool calls its arguments ``question`` and ``limit``, the list of its ``results``, and in
-            each of them ``text``, ``path``, ``chunk``, ``similarity`` or ``distance``. An absent key has its value of
-            :data:`TOOL_FIELDS`; an empty name says that the tool has none.
+        mcp_fields: The tool's names for the arguments ``question`` and ``limit``, for the list of ``results``, and in
+            each result for ``text``, ``path``, ``chunk``, ``similarity`` or ``distance``. An absent key has its value
+            of :data:`TOOL_FIELDS`; an empty name means that the tool has no such field.
 
     Raises:
         SettingsError: A value does not fit the provider.
@@ -125,8 +125,8 @@ class VectorStoreConfig:
         ]
         if self.provider == "backstory" and without_use:
             raise SettingsError(
-                f"vector_store.{without_use[0]} has no use for the provider backstory, whose index is a folder; "
-                "take it out",
+                f"vector_store.{without_use[0]} does not apply to the provider backstory, whose index is a folder; "
+                "remove it",
                 code="unused_setting",
                 setting=f"vector_store.{without_use[0]}",
             )
@@ -152,7 +152,7 @@ class VectorStoreConfig:
                 )
 
     def name_field(self, name: str) -> str:
-        """Return what the search tool calls an argument or a field of its answer; empty if it has none."""
+        """Return the search tool's name for an argument or a field of its answer; empty if it has none."""
         return self.mcp_fields.get(name, TOOL_FIELDS[name])
 
     @property
@@ -162,16 +162,16 @@ class VectorStoreConfig:
 
     @property
     def has_address(self) -> bool:
-        """Whether the MCP server is reached by an address."""
+        """Whether the MCP server has an address."""
         return self.server.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True)
 class RAGConfig:
-    """Whether and how documents are searched.
+    """Configuration of a ``RAGEngine``.
 
     Attributes:
-        enabled: Whether there is a search at all. If not, every method of the engine does nothing.
+        enabled: Whether the engine searches. If not, none of its methods does anything.
         vector_store: Which vector store a ``RAGEngine`` searches.
         embedding_provider: Name of a provider (``local``, ``gemini``, ``openai``, ``hashing``), settings of
             ``embedding`` and of its service (docs/reference/settings.md), or a model of your own.
@@ -239,7 +239,7 @@ class RAGConfig:
 
 
 def _known(kind: type[Any], table: Any, name: str) -> dict[str, Any]:
-    """Give the values of a table of TOML, each of the type that the field has."""
+    """Return the values of a table of TOML, each of the type that the field has."""
     if not isinstance(table, dict):
         raise SettingsError(
             f"{name} must be a table; write [{name}] and its settings below", code="wrong_type", setting=name

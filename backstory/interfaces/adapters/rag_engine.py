@@ -1,4 +1,4 @@
-"""``RAGEngine``: index files, search them, and put what was found before a text."""
+"""``RAGEngine``: index files, search them, and put the results before a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BaseEmbeddingProvider", "RAGConfig", "RAGEngine", "RAGResult", "VectorStoreConfig"]
 
 RAGResult: TypeAlias = dict[str, Any]
-"""What was found: ``text``, ``metadata`` (with ``path`` and ``chunk``) and ``distance`` (1 - cosine)."""
+"""One result: ``text``, ``metadata`` (with ``path`` and ``chunk``) and ``distance`` (1 - cosine)."""
 
 BEGIN: Final = "[RETRIEVED CONTEXT]"
 END: Final = "[END OF RETRIEVED CONTEXT]"
@@ -32,7 +32,7 @@ class RAGEngine:
     """
 
     def __init__(self, config: RAGConfig, base_dir: str | Path = ".") -> None:
-        """Take the configuration; nothing is read or made yet.
+        """Prepare an engine. Nothing is read or written yet.
 
         Args:
             config: The configuration.
@@ -58,7 +58,7 @@ class RAGEngine:
         return open_collection(self.config, self._base)
 
     def index_file(self, path: str | Path) -> int:
-        """Index a file, also again after it has changed, and give the number of its chunks.
+        """Index a file, or update it after a change, and return the number of its chunks.
 
         Raises:
             InputError: The file is absent, is a folder or cannot be read; the message says why.
@@ -84,7 +84,7 @@ class RAGEngine:
         Raises:
             InputError: The question is blank, or ``top_k`` is below 1.
             ModelError: The model could not be used.
-            RemoteSearchError: The tool of the MCP server could not be asked.
+            RemoteSearchError: The call of the MCP server's tool failed.
         """
         if not self.config.enabled:
             return []
@@ -128,7 +128,7 @@ class RAGEngine:
             self._remove(list(ids))
 
     def delete_documents_by_path(self, path: str | Path) -> None:
-        """Take a file out of the index, and delete the texts whose metadata names this path. The file stays.
+        """Remove a file from the index, and delete the texts whose metadata names this path. The file stays.
 
         Raises:
             InputError: Nothing was indexed under this path.
@@ -140,7 +140,7 @@ class RAGEngine:
             files = [one.path for one in self._documents if not one.added and one.path == str(place)]
             if not texts and not files:
                 raise InputError(
-                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists what was",
+                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists the indexed ones",
                     code="unknown_document",
                     path=place,
                 )
@@ -157,7 +157,7 @@ class RAGEngine:
         return sorted(shorten(path, self._base) for path in files | named)
 
     def is_empty(self) -> bool:
-        """Say whether nothing is indexed; a remote index is taken to hold something."""
+        """Return whether nothing is indexed; a remote index counts as not empty."""
         if not self.config.enabled or self._is_remote:
             return not self.config.enabled
         from backstory.interfaces.adapters.rag_workspace import is_empty
@@ -165,7 +165,7 @@ class RAGEngine:
         return is_empty(self.library)
 
     def inject_context(self, markdown: str, results: Sequence[RAGResult]) -> str:
-        """Put what was found before a text, each line of it as a quotation, so that it cannot pass for more.
+        """Put the results before a text. Each of their lines is a quotation and cannot pose as an instruction.
 
         Returns:
             The text itself if the engine is disabled or empty, or nothing was found.
@@ -195,7 +195,7 @@ class RAGEngine:
         require_indexed(self.library.remove(names))
 
     def _path_of(self, added: AddedText) -> Path | None:
-        """Give the path that the metadata of a text names."""
+        """Return the path that the metadata of a text names."""
         stated = added.metadata.get("path")
         return self._locate(stated) if isinstance(stated, str) and stated else None
 
@@ -204,7 +204,7 @@ class RAGEngine:
 
 
 def _write_entry(text: str, metadata: Mapping[str, Any]) -> str:
-    """Write what was found in one place, as a line that names it and a quotation."""
+    """Write one result as a line that names its place, and a quotation."""
     from backstory.text.prompts.escaping import escape_block, escape_line
 
     path, chunk = escape_line(str(metadata.get("path", "unknown"))), metadata.get("chunk", "unknown")

@@ -38,7 +38,7 @@ _MARK: Final = "# Written from RAGConfig, and again when that changes: edit the 
 
 @dataclass(frozen=True)
 class GivenModelWorkspace(Workspace):
-    """A workspace whose vectors are of a model that a program hands over.
+    """A workspace with vectors of a model that the program passes in.
 
     Attributes:
         provider: The model; None for that of the settings.
@@ -48,14 +48,14 @@ class GivenModelWorkspace(Workspace):
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The model that was handed over, else that of the settings."""
+        """The passed model, else that of the settings."""
         if self.provider is None:
             return super().embedder
         return make_given_embedder(self.provider, self.secret.parent)
 
 
 def open_collection(config: RAGConfig, base: Path) -> Library:
-    """Open the library of a collection; its workspace is made if it is absent.
+    """Open the library of a collection; create its workspace if it is absent.
 
     Args:
         config: The configuration.
@@ -67,7 +67,9 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
     """
     if not base.is_dir():
         raise InputError(
-            f"base_dir {base} is no folder; make it, or name an existing one", code="no_folder", path=base
+            f"base_dir {base} is not a folder; create it, or name an existing one",
+            code="no_folder",
+            path=base,
         )
     root = base.resolve() / ".rag" / config.vector_store.collection_name
     (root / "posts").mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +78,7 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
         opened = open_workspace(root)
     except SettingsError as error:
         raise SettingsError(
-            f"embedding_provider is not right: {error}; correct the RAGConfig, from which this file is written",
+            f"embedding_provider is invalid: {error}; correct the RAGConfig, since this file is generated from it",
             code=error.code,
             **error.values,
         ) from error
@@ -86,14 +88,14 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
 
 
 def list_added(workspace: Workspace) -> Iterator[AddedText]:
-    """Read the texts that were added, without those that a person has edited since."""
+    """Read the added texts, without those that a person has edited since."""
     for path in sorted((workspace.documents_dir / ADDED_FOLDER).glob("*.md")):
         if added := read_text(path):
             yield added
 
 
 def find_results(library: Library, base: Path, query: str, top_k: int) -> list[dict[str, Any]]:
-    """Search, and give each hit as a text, its metadata and its distance.
+    """Search, and return each hit as a text, its metadata and its distance.
 
     Args:
         library: The library; nothing is found in one that was never indexed.
@@ -123,12 +125,12 @@ def shorten(path: Path, base: Path) -> str:
 
 
 def is_empty(library: Library) -> bool:
-    """Say whether no document is searched."""
+    """Return whether no document is searched."""
     return not is_made(library.workspace) or library.documents().count == 0
 
 
 def require_indexed(report: IndexReport) -> IndexReport:
-    """Raise what an indexing left broken.
+    """Raise an error for the failures of an indexing.
 
     Raises:
         SearchIndexError: The tables or the index were not made.
@@ -139,7 +141,7 @@ def require_indexed(report: IndexReport) -> IndexReport:
 
 
 def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileOutcome:
-    """Find what became of a file that was named.
+    """Return the outcome of a named file.
 
     Raises:
         InputError: It was not read.
@@ -168,7 +170,7 @@ def _read_metadata(path: Path, hit: Hit) -> Mapping[str, Any]:
 
 
 def _write_settings(path: Path, content: str) -> None:
-    """Write the settings file, unless it says this already."""
+    """Write the settings file, unless it has this content already."""
     known = path.read_text(encoding="utf-8") if path.exists() else _MARK
     if not known.startswith(_MARK):
         raise InputError(
@@ -184,7 +186,7 @@ def _write_settings(path: Path, content: str) -> None:
 
 
 def _render_settings(config: RAGConfig) -> str:
-    """Write the settings as YAML, of which JSON is a part, a group on a line."""
+    """Write the settings as YAML, with one group per line in JSON, which YAML includes."""
     given = config.embedding_provider
     groups: dict[str, Mapping[str, Any]] = {
         "chunks": {

@@ -1,4 +1,4 @@
-"""A search by a tool of an MCP server: its arguments by its own schema, its answer as results of a ``RAGEngine``."""
+"""Search with a tool of an MCP server: arguments by the tool's schema, answers as results of a ``RAGEngine``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMEOUT_SECONDS: Final = 60.0
 
 
 def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str, Any]]:
-    """Ask the search tool of a server, by a connection of its own.
+    """Call the search tool of a server, over a connection of its own.
 
     The settings name its arguments and the fields of its answer. All other fields become metadata.
 
@@ -32,8 +32,8 @@ def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str,
         top_k: Most results.
 
     Returns:
-        At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool tells them) and
-        ``distance`` (None if it tells no similarity).
+        At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool has them) and
+        ``distance`` (None if it has no similarity).
 
     Raises:
         InputError: The question is blank, or ``top_k`` is below 1.
@@ -52,17 +52,17 @@ def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str,
     from mcp import MCPError
 
     answer: Any = None
-    told: str | None = None
+    cause: str | None = None
     try:
         with start_blocking_portal() as portal:  # a thread, so that it also works where an event loop runs
             answer = portal.call(_ask, store, query, top_k)
     except* (MCPError, OSError, HTTPError) as errors:
-        told = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
+        cause = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
     if (
-        told is not None
+        cause is not None
     ):  # raised here, since early releases of Python 3.11 put what is raised above into a group
         raise RemoteSearchError(
-            f"{store.server} could not be asked ({told}); check mcp_server and api_key",
+            f"{store.server} could not be called ({cause}); check mcp_server and api_key",
             code="unreachable",
             server=store.server,
         )
@@ -74,7 +74,7 @@ def _require_protected(store: VectorStoreConfig) -> None:
         require_protected(store.server if store.api_key else None, allow_http=False, sent="the key")
     except ValueError as error:
         raise SettingsError(
-            f"vector_store: {store.server} is http:// of another machine, so api_key would travel unencrypted; write "
+            f"vector_store: {store.server} is http:// on another machine, so api_key would travel unencrypted; write "
             "https://",
             code="unencrypted",
             setting="vector_store.mcp_server",
@@ -87,12 +87,12 @@ async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         if store.mcp_tool in tools:
             known = tools[store.mcp_tool].input_schema.get("properties", {})
-        asked = {store.name_field("question"): query, store.name_field("limit"): top_k}
-        arguments = {name: value for name, value in asked.items() if name}
+        named = {store.name_field("question"): query, store.name_field("limit"): top_k}
+        arguments = {name: value for name, value in named.items() if name}
         unknown = [name for name in arguments if name not in known]
         if store.mcp_tool is not None and store.mcp_tool in tools and not unknown:
             answer = await client.call_tool(store.mcp_tool, arguments)
-    # Raised after the connection has ended, which would put the error into a group.
+    # Raised after the connection has ended: an open one would wrap the error in a group.
     if store.mcp_tool not in tools:
         raise RemoteSearchError(
             f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}",

@@ -1,4 +1,4 @@
-"""What the commands print of alerts: those that are open, a test, and what a run sends."""
+"""Print alerts for the commands: the open problems, a test alert, and the alerts of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_alerts(workspace: Workspace, *, as_json: bool) -> None:
-    """Print the open problems of which each hook of a workspace knows.
+    """Print the open problems already sent to each hook of a workspace.
 
     Args:
         workspace: An open workspace.
@@ -22,16 +22,16 @@ def show_alerts(workspace: Workspace, *, as_json: bool) -> None:
     """
     from backstory.operations.alerts.dispatch import read_open
 
-    told = read_open(workspace)
+    sent = read_open(workspace)
     if as_json:
         print_json(
-            {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in told.items()}
+            {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
         )
         return
     console = open_console()
-    if not told:
+    if not sent:
         console.print("No alert is set up: neither alerts.command nor alerts.webhook is set.")
-    for name, problems in told.items():
+    for name, problems in sent.items():
         console.print(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
         for problem in problems:
             console.print(plain(f"  since {problem.since}: {problem.sentence}"), soft_wrap=True)
@@ -60,7 +60,7 @@ def send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
 
 
 def send_alerts(console: Console, workspace: Workspace, run: EndedRun) -> None:
-    """Tell the hooks of a workspace how a run ended, and print what was sent and what could not be sent."""
+    """Send the alerts of a finished run, and print which were sent and which failed."""
     from backstory.operations.alerts.dispatch import send_alerts_of_run
 
     for sentence in send_alerts_of_run(workspace, run):

@@ -35,7 +35,7 @@ COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Keep": (doctor, forget, backup, restore),
     "Measure": (evaluate,),
 }
-"""The commands by the panel of the help in which they stand."""
+"""The commands by panel of the help."""
 
 FORMER_NAMES: Final[Mapping[str, str]] = {
     "alert": "backstory doctor --alerts",
@@ -45,15 +45,15 @@ FORMER_NAMES: Final[Mapping[str, str]] = {
     "query": "backstory search",
     "runs": "backstory status --runs",
 }
-"""What stands in the place of commands of earlier releases."""
+"""Replacements of the commands of earlier releases."""
 
 
 class _Commands(TyperGroup):
-    """Names the command that stands in the place of a former one."""
+    """Commands, with an error that names the replacement of a former one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and (successor := FORMER_NAMES.get(args[0])):
-            raise InputError(f"there is no `backstory {args[0]}` any more; use `{successor}`")
+            raise InputError(f"`backstory {args[0]}` was removed; use `{successor}`")
         return super().resolve_command(ctx, args)
 
 
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _assemble(arguments: Sequence[str]) -> typer.Typer:
-    """Give the command that is called by name alone; else all, for their help. Each takes a millisecond to assemble."""
+    """Return only the called command, since each takes a millisecond to assemble; all of them for the help."""
     called = [each for each in app.registered_commands if arguments and _name(each) == arguments[0]]
     if not called:
         return app

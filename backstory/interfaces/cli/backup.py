@@ -17,18 +17,20 @@ def backup(
     destination: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE_OR_DIR", help="A file ending in .tar.gz or .tar, or a folder for a named one."
+            metavar="FILE_OR_DIR",
+            help="A file ending in .tar.gz or .tar, or a folder; the file is then named for you.",
         ),
     ],
     without_inputs: Annotated[
         bool,
-        typer.Option("--without-inputs", help="Leave out chats and posts, if they are backed up elsewhere."),
+        typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere."),
     ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Write one file from which the workspace can be restored. A run may be under way.
+    """Back up the workspace into one file. A run may be under way.
 
-    The file holds the key of the pseudonyms and, unless left out, chats with real names; only its owner can read it.
+    The file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read
+    it.
     """
     from backstory.operations.backup.archive import write_backup
     from backstory.pipeline.workspace import open_workspace
@@ -43,7 +45,7 @@ def backup(
                                        ("chats and posts as they are", done.holds_inputs)) if is_held]  # fmt: skip
     if held:
         console.print(
-            plain(f"It holds {' and '.join(held)}: keep it where only you can read it."), soft_wrap=True
+            plain(f"It contains {' and '.join(held)}: keep it where only you can read it."), soft_wrap=True
         )
 
 
@@ -51,23 +53,29 @@ def restore(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `backstory backup` wrote.")],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Workspace to make. Default: a folder of its former name, here."),
+        typer.Option(
+            metavar="DIR", help="Workspace to create. Default: its former name, in the current folder."
+        ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move a folder that is not empty aside; it is never deleted.")
+        bool,
+        typer.Option(
+            "--replace", help="Move the content of a folder that is not empty aside. Nothing is deleted."
+        ),
     ] = False,
 ) -> None:
-    """Restore a workspace from a backup, after every file of it was verified."""
+    """Restore a workspace from a backup. Every file is verified first."""
     from backstory.operations.backup.restoring import restore_backup
 
     done = restore_backup(path, into, replace=replace)
     console = open_console()
     console.print(
-        plain(f"Restored {done.root}: {done.files:,} files, each with its checksum"), soft_wrap=True
+        plain(f"Restored {done.root}: {done.files:,} files, every checksum verified"), soft_wrap=True
     )
     if done.aside is not None:
         console.print(
-            plain(f"Its former content is in {done.aside}; delete it when it is not needed."), soft_wrap=True
+            plain(f"The former content is in {done.aside}; delete it when you do not need it."),
+            soft_wrap=True,
         )
     _print_left_out(done.left_out)
     console.print(plain(f"Next: backstory run --workspace {done.root}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the commands print of the caches of vectors, drafts and judgements: their size, and what pruning deleted."""
+"""Print the caches of vectors, drafts and judgements: their size, and what pruning deleted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def show_caches(workspace: Workspace, *, prune: bool = False, as_json: bool) -> 
 
     Args:
         workspace: An open workspace.
-        prune: Whether to delete first what the present tables and embedding model do not use. Going back to a model
-            that was set earlier then embeds its texts again. Pruning waits for a run that is under way.
+        prune: Whether to delete entries first that the present tables and embedding model do not use. Returning to
+            an earlier model then embeds its texts again. Pruning waits for a run that is under way.
         as_json: Whether to print JSON.
     """
     from backstory.pipeline.run.cache_use import measure_caches, prune_caches

@@ -1,4 +1,4 @@
-"""The command ``backstory check``: what would be read, and what would not, without writing anything."""
+"""The command ``backstory check``: preview which files a run reads. Nothing is written."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def check(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what would be read, and as what, and what would not, without writing anything.
+    """Preview which files a run reads, as chat or document, and which it does not. Nothing is written.
 
     A file outside the folders of a workspace is classified by its content: a chat, else a document.
 
-    What was forgotten, and what a run would stop at, is said for a whole workspace.
+    For a whole workspace, the preview also names forgotten content and what would stop a run.
 
-    Exit codes: 0 everything would be read; 2 bad usage or settings; 3 something would be set aside, is not supported
-    or cannot be read, or a run would stop.
+    Exit codes: 0 a run reads everything; 2 bad usage or settings; 3 a run would stop, or a file would be set aside, is
+    not supported or cannot be read.
     """
     from backstory.operations.inspection.preview import preview_run
 
@@ -78,7 +78,7 @@ def check(
 
 
 def print_preview(console: Console, preview: Preview) -> None:
-    """Print what would be read, file by file, and a summary."""
+    """Print the preview file by file, and a summary."""
     from backstory.operations.inspection.file_rows import CHAT, DOCUMENT
 
     settings = preview.settings_file or "the defaults, since there is no workspace"
@@ -145,13 +145,13 @@ def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _print_doubts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    """Print what of the documents is not read, or not certain, other than a date that is missing."""
+    """Print the parts of documents that are not read or not certain, other than a missing date."""
     from backstory.ingest.documents.sources import UNDATED
 
     doubts = [(row["source"], (row["reason"] or "").removesuffix(UNDATED).rstrip("; ")) for row in rows]
     doubts = [(name, doubt) for name, doubt in doubts if doubt]
     if doubts:
-        _print_title(console, "Read, but not wholly or not with certainty")
+        _print_title(console, "Read only in part, or with doubts")
     for name, doubt in doubts[:_MOST_DOCUMENTS]:
         _print_file(console, name, doubt)
     _print_rest(console, len(doubts))

@@ -1,4 +1,4 @@
-"""The command ``backstory documents``: the documents, their pages and chunks, and what is wrong with them."""
+"""The command ``backstory documents``: the documents, their pages and chunks, and their problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEP = 1000
 
 
 def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """List the documents: title, kind, pages, chunks, size, revision and status, and what could not be read."""
+    """List the documents with their pages, chunks, size, revision and status, and the files that were not read."""
     from backstory.operations.inspection.catalog import list_documents, list_flaws
     from backstory.pipeline.workspace import open_workspace
 
@@ -32,9 +32,9 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
 
 def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
-    """Print one line for each document, and a sentence for each file that was not read, or not wholly.
+    """Print one line for each document, and a sentence for each file that was not read, or only in part.
 
-    The title comes last, so that only it is cut on a narrow terminal.
+    The title comes last: a narrow terminal cuts only it.
     """
     if rows:
         table = make_table("status", "kind", "format", *_FIGURES, "revision", "title", right=_FIGURES)
@@ -56,7 +56,7 @@ def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: 
             "No document was read; put files into the folder of documents, and run `backstory add`."
         )
     if flaws:
-        console.print("\nNot read, or not wholly", style="bold")
+        console.print("\nNot read, or only in part", style="bold")
     for flaw in flaws:
         console.print(plain(f"{flaw.source} ({flaw.status}): {flaw.reason}"), soft_wrap=True)
 

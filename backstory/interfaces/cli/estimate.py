@@ -1,4 +1,4 @@
-"""The option ``--estimate`` of ``backstory run``: what a run would embed and ask, before it does."""
+"""The option ``--estimate`` of ``backstory run``: the texts that a run would embed, and its calls of models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOUR = 3600
 def print_estimate(
     given: Path | None, first: date | None, last: date | None, *, accept_removals: bool
 ) -> None:
-    """Print what a run would use. Nothing in the workspace is written.
+    """Print the texts, calls, time and price of a run. Nothing in the workspace is written.
 
     Args:
         given: Folder of the workspace; None for the one named by the environment, or the current folder.
@@ -52,7 +52,7 @@ def describe_estimate(estimate: Estimate, *, grain: str) -> list[str]:
         grain: Grain of the partitions, such as ``day``.
 
     Returns:
-        A line for each thing to say.
+        One line per fact.
     """
     wanted = estimate.partitions
     lines = [f"Estimate for {count(len(wanted), grain)}, {wanted[0]} to {wanted[-1]}; nothing was written"]

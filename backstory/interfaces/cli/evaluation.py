@@ -113,7 +113,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 
 
 def _print_excerpts(console: Console, comparison: Comparison) -> None:
-    """Print how much of the asked words each kind of excerpt shows, one line per group and excerpt."""
+    """Print how many of the query's words each kind of excerpt shows, one line per group and excerpt."""
     if comparison.excerpts.is_empty():
         console.print("Excerpts: no context holds a relevant document.")
         return

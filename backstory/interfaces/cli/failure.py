@@ -1,8 +1,8 @@
-"""How a command ends when the library raises an error: one line on standard error, and an exit code.
+"""Turn errors of the library into one line on standard error and an exit code.
 
 0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read, or a
-section of a document could not be summarized. 4: not finished, in order: batch jobs are under way, or a budget or a
-limit was reached; the same command resumes later.
+section of a document could not be summarized. 4: no failure, but not finished: batch jobs are under way, or a budget
+or a limit was reached; the same command resumes later.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ def forget(
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Remove a conversation, a member or a document from all data, and never read it again.
+    """Remove a conversation, a member or a document from all data, and exclude it from later runs.
 
-    Every file of the workspace is then searched for its texts and ids. Chat exports and documents are not changed:
-    the command names those that still contain it.
+    The command then searches every file of the workspace for its texts and ids. It does not change chat exports and
+    documents; it names those that still contain it.
 
-    Exit codes: 0 nothing is left; 1 something was found; 2 bad usage or settings; 3 only Dagster's history holds some.
+    Exit codes: 0 nothing is left; 1 a file still contains some; 2 bad usage or settings; 3 only Dagster's history does.
     """
     named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
     given = [(kind, name) for kind, name in named.items() if name]
@@ -62,14 +62,11 @@ def exit_code(done: Forgetting) -> int:
 
 
 def describe_forgetting(done: Forgetting) -> list[str]:
-    """Describe what was removed, searched and found, and what the user must delete."""
-    removed = (
-        f"Removed {count(done.rows, 'row')} from the tables with what was made of them, and "
-        f"{count(done.vectors, 'vector')}."
-    )
-    lines = [f"{removed} The index was published anew, and its earlier snapshots were deleted."]
+    """Describe the removal and the search, and name the files that the user must delete."""
+    removed = f"Removed {count(done.rows, 'row')} and everything derived from them, and {count(done.vectors, 'vector')}."
+    lines = [f"{removed} The index was rebuilt, and its earlier snapshots were deleted."]
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
-    lines += [f"A process has the earlier snapshot {name} open; give this command again when it has ended."
+    lines += [f"A process has the earlier snapshot {name} open; rerun this command when that process has ended."
               for name in done.open_snapshots]  # fmt: skip
     search = done.search
     searched = (
@@ -83,7 +80,8 @@ def describe_forgetting(done: Forgetting) -> list[str]:
             "Dagster's history shows rows of tables; delete the folder .dagster to lose all of the history."
         )
     lines += [
-        f"Yours to edit or delete: {file} still holds it. It is not read any more." for file in done.inputs
+        f"Edit or delete {file} yourself: it still contains it, but runs no longer read it."
+        for file in done.inputs
     ]
     lines += [f"{copy}." for copy in done.copies]
     lines.append("Not searched: backups, and copies of the workspace or of its pages.")

@@ -59,7 +59,10 @@ def dump(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="File to write. Default: its name and .txt, here."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write. Default: the document's name and .txt, in the current folder.",
         ),
     ] = None,
     pages: PagesOption = None,
@@ -87,21 +90,21 @@ def add(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PATH...", help="Files and folders to read where they lie. Default: all that are known."
+            metavar="PATH...", help="Files and folders to read where they lie. Default: all known ones."
         ),
     ] = None,
-    flat: Annotated[bool, typer.Option("--flat", help="Leave out the folders in a folder.")] = False,
+    flat: Annotated[bool, typer.Option("--flat", help="Skip the subfolders of a folder.")] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read files and folders, and bring the search index in step with all documents. Chats are not read.
+    """Read files and folders, and update the search index of all documents. Chats are not read.
 
-    Exit codes: 0 done; 1 the index could not be made; 2 bad usage or settings; 3 done, but files could not be read.
+    Exit codes: 0 done; 1 the index could not be built; 2 bad usage or settings; 3 done, but files could not be read.
     """
     from backstory.interfaces.library.library import Library
 
     with Library.open(workspace) as library:
-        _tell(library.index(list(paths or ()) or None, recursive=not flat), as_json=as_json)
+        _print_report(library.index(list(paths or ()) or None, recursive=not flat), as_json=as_json)
 
 
 def remove(
@@ -109,7 +112,7 @@ def remove(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="Added texts, sources, or documents by path, slug, title or id. Files of yours stay.",
+            help="Added texts, sources, or documents by path, slug, title or id. Your own files stay.",
         ),
     ],
     workspace: WorkspaceOption = None,
@@ -117,20 +120,20 @@ def remove(
 ) -> None:
     """Remove texts, sources or documents from the search index.
 
-    A text that a program added is deleted. A source is not read any more. A file of yours is excluded from reading, and
-    is never deleted.
+    A text that a program added is deleted. A source is no longer read. Your own file is excluded from reading and
+    never deleted.
 
-    Exit codes: 0 done; 1 the index could not be made; 2 nothing has this name, or several documents have it; 3 done,
+    Exit codes: 0 done; 1 the index could not be built; 2 nothing has this name, or several documents have it; 3 done,
     but files could not be read.
     """
     from backstory.interfaces.library.library import Library
 
     with Library.open(workspace) as library:
-        _tell(library.remove(names), as_json=as_json)
+        _print_report(library.remove(names), as_json=as_json)
 
 
 def print_document(console: Console, found: DocumentText) -> None:
-    """Print a text. A terminal also gets a line that says which document it is."""
+    """Print a text. A terminal also gets a line that names the document."""
     if console.is_terminal:
         place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
         head = link_file(found.document.uri, Path(found.document.path))
@@ -140,7 +143,7 @@ def print_document(console: Console, found: DocumentText) -> None:
         sys.stdout.write(plain(found.text).plain)
 
 
-def _tell(report: IndexReport, *, as_json: bool) -> None:
+def _print_report(report: IndexReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_dict())
     else:
@@ -152,7 +155,7 @@ def _tell(report: IndexReport, *, as_json: bool) -> None:
 
 
 def print_report(console: Console, report: IndexReport) -> None:
-    """Print what became of each file, and the sums."""
+    """Print the outcome of each file, and the totals."""
     if report.files:
         table = make_table("file", "status", "chunks", "reason", right=("chunks",))
         table.columns[0].overflow = table.columns[3].overflow = "fold"
@@ -163,10 +166,10 @@ def print_report(console: Console, report: IndexReport) -> None:
         console.print(table)
         if rest := count_rest(len(report.files), _SHOWN_FILES, listed_by="--json"):
             console.print(rest)
-    counts = ("indexed", "unchanged", "failed", "skipped", "removed")
-    told = ", ".join(f"{getattr(report, name):,} {name}" for name in counts if getattr(report, name))
+    outcomes = ("indexed", "unchanged", "failed", "skipped", "removed")
+    counts = ", ".join(f"{getattr(report, name):,} {name}" for name in outcomes if getattr(report, name))
     console.print(
-        f"{told or 'no files'}; {count(report.documents, 'document')}, {count(report.chunks, 'chunk')}, "
+        f"{counts or 'no files'}; {count(report.documents, 'document')}, {count(report.chunks, 'chunk')}, "
         f"{report.embedded:,} embedded, {report.seconds:.1f} s"
     )
     for failure in report.failures:

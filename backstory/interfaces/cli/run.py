@@ -1,4 +1,4 @@
-"""The command ``backstory run``: read all inputs, build every table, and print what was read and what it cost."""
+"""The command ``backstory run``: read all inputs, build every table, and print the result and its cost."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _NOTES = ("notice", "cleared")
 
 _USES = ("embedding", "rerank", "writing")
 _POST_FIGURES = (
-    ("writing_asked", "draft asked for", "drafts asked for"),
-    ("writing_found", "found as drafts from before", "found as drafts from before"),
+    ("writing_asked", "draft requested", "drafts requested"),
+    ("writing_found", "draft found in the cache", "drafts found in the cache"),
     ("status_written", "written", "written"),
     ("status_edited", "edited by a person, whose text stays", "edited by people, whose texts stay"),
     ("status_rejected", "rejected by a check", "rejected by checks"),
@@ -62,14 +62,14 @@ AcceptOption = Annotated[
     bool,
     typer.Option(
         "--accept-removals",
-        help="Remove what the chats and documents no longer hold, where the settings would have the run ask.",
+        help="Accept the removal of messages and documents that are gone from the inputs.",
     ),
 ]
 EstimateOption = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Only print what the run would embed, how long that takes and what it costs; write nothing.",
+        help="Only print what the run would embed, its time and its cost; write nothing.",
     ),
 ]
 
@@ -87,9 +87,9 @@ def run(
     Partitions whose inputs have not changed are skipped. A run that would remove messages stops before it writes,
     unless the removal is accepted.
 
-    Exit codes: 0 everything was done; 1 a stage failed, or a blocking check found something; 2 bad usage or settings;
-    3 everything was done, but files were set aside or could not be read; 4 not finished, in order: texts are in batch
-    jobs, or a budget or a limit was reached; the same command resumes later.
+    Exit codes: 0 done; 1 a stage or a blocking check failed; 2 bad usage or settings; 3 done, but files were set aside
+    or could not be read; 4 no failure, but not finished: texts are in batch jobs, or a budget or a limit was reached;
+    the same command resumes later.
     """
     configure_logs(log_format)
     if estimate:
@@ -188,7 +188,7 @@ def print_progress(console: Console, event: StageResult | CheckResult) -> None:
 
 
 def print_result(console: Console, result: RunResult) -> None:
-    """Print which files were read and which were not, the failures, and the cost of the run."""
+    """Print the files that were read and those that were not, the failures, and the cost of the run."""
     for line in [*describe_sources(result), *describe_posts(result)]:
         console.print(plain(line), soft_wrap=True)
     for failure in result.failures:
@@ -222,18 +222,18 @@ def describe_sources(result: RunResult) -> list[str]:
 
 
 def describe_posts(result: RunResult) -> list[str]:
-    """Describe in a line what became of the posts that the run made; no line if it made none."""
+    """Describe the posts of the run in one line; no line without posts."""
     if not any(report.table == "posts" and report.computed for report in result.reports):
         return []
     figures = [(result.total(name), one, many) for name, one, many in _POST_FIGURES]
-    told = [count(number, one, many) for number, one, many in figures if number]
-    return [f"Posts: {', '.join(told)}"] if told else []
+    counts = [count(number, one, many) for number, one, many in figures if number]
+    return [f"Posts: {', '.join(counts)}"] if counts else []
 
 
 def describe_cost(result: RunResult) -> str:
-    """Describe in one or two sentences what a run built and what it cost."""
+    """Describe the result and the cost of a run in one or two sentences."""
     if result.fresh:
-        return f"Nothing has changed since the last run: no table was made again ({result.seconds:.1f} s)."
+        return f"Nothing has changed since the last run: no table was rebuilt ({result.seconds:.1f} s)."
     made = f"{count(result.computed, 'partition')} made in {result.seconds:.1f} s."
     cost = (
         f"{count(result.total('embedding_computed'), 'text')} embedded ({result.total('embedding_tokens'):,} tokens), "
@@ -241,5 +241,5 @@ def describe_cost(result: RunResult) -> str:
         f"{count(sum(result.total(f'{use}_api_calls') for use in _USES), 'API call')}."
     )
     if result.stopped is not None:
-        cost += " What the stage that was stopped used is in `backstory status --runs`."
+        cost += " `backstory status --runs` shows the cost of the stopped stage."
     return f"{made} {cost}"

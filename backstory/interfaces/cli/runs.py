@@ -1,4 +1,4 @@
-"""What ``backstory status --runs`` prints: the latest runs, where they stand, how they ended, and what they cost."""
+"""Print the latest runs for ``backstory status --runs``: their progress, result and cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIGURES = ("partitions", "time", "texts", "cached", "calls", "tokens", "cost")
 
 
 def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
-    """Print the latest runs: where each stands or how it ended, and what it cost.
+    """Print the latest runs with the progress or result of each, and its cost.
 
     Args:
         workspace: An open workspace.
@@ -38,7 +38,7 @@ def print_runs(console: Console, records: list[RunRecord]) -> None:
     from backstory.pipeline.history.record import SUCCEEDED
 
     if not records:
-        console.print("No run is recorded yet; `backstory run` or `backstory add` makes one.")
+        console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
         return
     table = make_table("run", "by", "started (UTC)", "status", "first", "last", *_FIGURES, right=_FIGURES)
     for record in records:

@@ -41,7 +41,7 @@ def search(
             "--top-k",
             min=1,
             metavar="N",
-            help="Most hits. Default: 5 to 25, more of a larger corpus.",
+            help="Maximum number of hits. Default: 5 to 25, by the size of the corpus.",
         ),
     ] = None,
     document: Annotated[
@@ -83,10 +83,10 @@ def search(
         typer.Option(help="Order by vectors and keywords, by vectors, or by keywords. Default: rag.ranking."),
     ] = None,
     expand: Annotated[
-        bool, typer.Option("--expand", help="Search for the content words of the question as well.")
+        bool, typer.Option("--expand", help="Also search for the content words of the question.")
     ] = False,
     rerank: Annotated[
-        bool, typer.Option("--rerank", help="Have the reranker of the settings order the hits.")
+        bool, typer.Option("--rerank", help="Rerank the hits with the reranker of the settings.")
     ] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -120,17 +120,17 @@ def grep(
     regex: Annotated[
         bool, typer.Option("--regex", "-e", help="The pattern is a regular expression.")
     ] = False,
-    case: Annotated[
-        bool, typer.Option("--case", "-c", help="Upper and lower case are not the same.")
-    ] = False,
+    case: Annotated[bool, typer.Option("--case", "-c", help="Distinguish upper and lower case.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Most matches that are shown.")
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of matches.")
     ] = 100,
-    offset: Annotated[int, typer.Option("--offset", min=0, metavar="N", help="Matches to pass over.")] = 0,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, metavar="N", help="Number of matches to skip.")
+    ] = 0,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find every place in the texts of the documents that a pattern matches.
+    """Find every match of a pattern in the texts of the documents.
 
     Exit codes: 0 done, also if nothing was found; 2 bad usage, such as a pattern that is no regular expression.
     """
@@ -151,7 +151,7 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
     if not answer.hits:
         console.print(plain(f"Nothing found: {answer.reason}."))
     elif answer.weak == len(answer.hits):
-        console.print("Nothing found is evidence; these chunks are the nearest only.")
+        console.print("No hit is evidence; these are only the nearest chunks.")
     locate = make_locator(workspace)
     for hit in answer.hits:
         console.print(plain_line(f"{hit.rank}. {hit.title}", "bold"))
@@ -163,10 +163,10 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         console.print(f"* below the threshold {answer.min_similarity:.2f}: not similar enough for a context")
     if 0 < answer.weak < len(answer.hits):
         console.print(
-            f"{answer.weak} of {len(answer.hits)} hits share no keyword either, and are no evidence"
+            f"{answer.weak} of {len(answer.hits)} hits share no keyword either, so they are no evidence"
         )
     if answer.left_out:
-        console.print(f"{answer.left_out} more found; -k shows as many as you like")
+        console.print(f"{answer.left_out} more found; show more with -k")
     if len(answer.keys) > 1:
         console.print(plain_line(f"Searched for: {'; '.join(answer.keys)}"))
     if answer.hits:
@@ -192,7 +192,7 @@ def print_matches(console: Console, answer: GrepAnswer, workspace: Workspace) ->
     where = f" in {count(answer.documents, 'document')}" if answer.count else ""
     console.print(f"{count(answer.count, 'match', 'matches')}{where}")
     if answer.next_offset is not None:
-        console.print(f"The next ones: --offset {answer.next_offset}")
+        console.print(f"Next matches: --offset {answer.next_offset}")
 
 
 def _describe(hit: Hit) -> str:
@@ -201,7 +201,7 @@ def _describe(hit: Hit) -> str:
 
 
 def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
-    """Show the part of a text that holds most of the marked words, on one line."""
+    """Return the part of a text with most of the marked words, on one line."""
     start = _find_densest(len(text), spans)
     end = min(len(text), start + _SNIPPET_CHARACTERS)
     shown = Text.assemble(("…" if start else "", "dim"))

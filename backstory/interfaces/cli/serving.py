@@ -22,7 +22,7 @@ def mcp(
     ] = _PORT,
     allow_write: Annotated[
         bool,
-        typer.Option("--allow-write", help="Offer the tools that index files and write texts into files."),
+        typer.Option("--allow-write", help="Also serve the tools that index files and write text files."),
     ] = False,
     tools: Annotated[
         str,
@@ -34,9 +34,9 @@ def mcp(
     ] = "default",
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Serve the documents to agents by the Model Context Protocol, over standard input and output.
+    """Serve the documents to agents over the Model Context Protocol, on standard input and output.
 
-    Exit codes: 0 the client has closed the connection; 1 the token is missing; 2 bad usage or settings.
+    Exit codes: 0 the client closed the connection; 1 the token is missing; 2 bad usage or settings.
     """
     from backstory.base.extras import require_extra
 

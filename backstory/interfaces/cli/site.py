@@ -49,7 +49,7 @@ def prompt(
     ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Print the prompt by which a model writes posts, to copy and change (setting writers.prompt)."""
+    """Print the prompt that a model writes posts from, to copy and change (setting writers.prompt)."""
     from backstory.pipeline.workspace import open_workspace
     from backstory.writing.prompt import load_prompt
 

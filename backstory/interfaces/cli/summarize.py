@@ -40,15 +40,15 @@ def summarize(
     max_words: Annotated[
         int,
         typer.Option(
-            "--max-words-per-section", min=1, metavar="WORDS", help="Most words summarized at once."
+            "--max-words-per-section", min=1, metavar="WORDS", help="Maximum number of words per section."
         ),
     ] = MAX_WORDS,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Summarize a document: by the model of `summaries` in backstory.yaml, else by sentences of its own.
+    """Summarize a document with the model of `summaries` in backstory.yaml, else with sentences of its own.
 
-    What a model writes is kept, so that the same section is never paid for twice.
+    The model's answers are cached: you never pay twice for the same section.
 
     Exit codes: 0 done; 1 no section could be summarized, or a model or table cannot be used; 2 bad usage or settings,
     or no document has this name; 3 done, but a section could not be summarized; 4 a budget is used up.
@@ -66,7 +66,7 @@ def summarize(
 
 
 def _print_summary(made: Summary) -> None:
-    """Print a summary. A terminal also gets a line that says what was summarized, and by what."""
+    """Print a summary. A terminal also gets a line that names the document and the model."""
     console = open_console()
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""

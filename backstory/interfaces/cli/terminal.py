@@ -35,10 +35,10 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Make a text of a document or chat safe to print: without control characters, and not read as markup.
+    """Make a text of a document or chat safe to print: without control characters or markup.
 
     Args:
-        text: Any text; tabs and line feeds are kept.
+        text: Any text; tabs and line feeds stay.
         style: A Rich style for the whole text.
     """
     return Text(_CONTROLS.sub("", text), style=style)
@@ -50,7 +50,7 @@ def plain_line(text: str, style: str = "") -> Text:
 
 
 def link_file(text: str, path: Path | None) -> Text:
-    """Make a text that opens a file where the terminal can open links.
+    """Build a text that opens a file, in terminals that can open links.
 
     Args:
         text: What is shown, on one line.
@@ -63,13 +63,13 @@ def link_file(text: str, path: Path | None) -> Text:
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """Print what a reader must know of an answer as warnings on standard error."""
+    """Print the warnings of an answer on standard error."""
     for note in notes:
         open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
 
 
 def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
-    """Make a table of aligned columns without rules.
+    """Build a table of aligned columns without rules.
 
     Args:
         headers: One header for each column.

@@ -41,7 +41,7 @@ def windows(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the windows, oldest first, and how well their contexts cover them."""
+    """List the windows, oldest first, with the coverage of their contexts."""
     from backstory.operations.inspection.windows import list_windows
     from backstory.pipeline.workspace import open_workspace
 
@@ -56,7 +56,7 @@ def context(
     window: WindowArgument,
     form: Annotated[
         Literal["markdown", "json", "messages", "xml", "blocks"] | None,
-        typer.Option("--format", help="Print only the context, in a format for writers."),
+        typer.Option("--format", help="Print only the context, in a format for a prompt."),
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -90,20 +90,20 @@ def report(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Draw a window as an HTML page: which document serves which message, and which were dropped."""
+    """Draw a window as an HTML page that shows which document serves which message, and the dropped ones."""
     from backstory.interfaces.pages.report.window_page import write_window_page
     from backstory.pipeline.workspace import open_workspace
 
     page = write_window_page(open_workspace(workspace), window, output)
     sys.stdout.write(f"{page}\n")  # alone on its line, for scripts
     if open_page and not webbrowser.open(page.resolve().as_uri()):
-        raise BackstoryError(f"no browser could be started; open {page} yourself")
+        raise BackstoryError(f"no browser starts on this machine; open {page} yourself")
 
 
 def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line for each window. The conversation comes last, so that only it is cut on a narrow terminal."""
+    """Print one line for each window. The conversation comes last: a narrow terminal cuts only it."""
     if not rows:
-        console.print("No windows yet; `backstory run` makes them from the chats.")
+        console.print("No windows yet; `backstory run` builds them from the chats.")
         return
     table = make_table(
         "window", "time (UTC)", "msgs", "documents", "served", "conversation", right=("msgs", "served")
@@ -134,7 +134,7 @@ def _span(first: datetime, last: datetime) -> str:
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    """Say how many documents a window's context holds, and what is wrong with it."""
+    """Describe the number of documents in a window's context, and its problem."""
     status = str(row["status"]).replace("_", " ")
     if not row["kept_count"]:
         return status

@@ -34,7 +34,7 @@ def init(
         typer.Option(
             "--documents",
             metavar="FOLDER",
-            help="Make a workspace without chats, which reads the documents of this folder where they lie.",
+            help="Create a workspace without chats that reads the documents of this folder where they lie.",
         ),
     ] = None,
 ) -> None:
@@ -63,7 +63,9 @@ def init(
 def status(
     runs: Annotated[
         bool,
-        typer.Option("--runs", help="Show the latest runs: where each stands or how it ended, and its cost."),
+        typer.Option(
+            "--runs", help="Show the latest runs with the progress or result of each, and its cost."
+        ),
     ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="With --runs: number of runs to show. Default: 10.")
@@ -77,12 +79,12 @@ def status(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the rows of each table and the search index in use; or the latest runs, or the caches."""
+    """Show the size of each table and the state of the search index; or the latest runs, or the caches."""
     from backstory.pipeline.workspace import open_workspace
 
     _require_one(runs=runs, caches=caches)
     if limit is not None and not runs:
-        raise typer.BadParameter("it is for --runs; add --runs, or leave it out", param_hint="--limit")
+        raise typer.BadParameter("needs --runs; add --runs, or leave it out", param_hint="--limit")
     opened = open_workspace(workspace)
     if runs:
         show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
@@ -113,12 +115,12 @@ def doctor(
         bool,
         typer.Option(
             "--files",
-            help="Compare every file that runs have written with its recorded checksum; write nothing, and load no "
-            "model.",
+            help="Compare every file that runs have written with its recorded checksum. Nothing is written, and no "
+            "model is loaded.",
         ),
     ] = False,
     alerts: Annotated[
-        bool, typer.Option("--alerts", help="Show the open problems that alerts were sent of.")
+        bool, typer.Option("--alerts", help="Show the open problems that alerts have reported.")
     ] = False,
     test_alert: Annotated[
         bool,
@@ -131,15 +133,15 @@ def doctor(
         typer.Option(
             "--prune-caches",
             help="Delete the cached vectors, drafts and judgements that the present tables and embedding model do not "
-            "use, after a run that is under way.",
+            "use. Waits for a run that is under way.",
         ),
     ] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the installation, the permissions and the consistency of the tables; or do what the option says.
+    """Check the installation, the permissions and the consistency of the tables.
 
-    Exit codes: 0 all is well; 1 something is not, and its line says what to do; 2 bad settings, or no alert is set up.
+    Exit codes: 0 all is well; 1 a check failed, and its line says what to do; 2 bad settings, or no alert is set up.
     """
     from backstory.pipeline.workspace import open_workspace
 
@@ -163,9 +165,7 @@ def doctor(
 def _require_one(**options: bool) -> None:
     given = [f"--{name.replace('_', '-')}" for name, is_given in options.items() if is_given]
     if len(given) > 1:
-        raise typer.BadParameter(
-            "each shows something else; give one of them", param_hint=" and ".join(given)
-        )
+        raise typer.BadParameter("use only one of these options", param_hint=" and ".join(given))
 
 
 def _print_outcome(examinations: Sequence[Examination], *, as_json: bool) -> None:

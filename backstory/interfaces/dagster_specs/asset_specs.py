@@ -35,8 +35,8 @@ class _Shown(NamedTuple):
 
 
 _SHOWN = {
-    CHATS: _Shown("inputs", "Chat exports as people put them into the workspace; never written to.", "file"),
-    DOCUMENT_FILES: _Shown("inputs", "Documents that windows may be given; never written to.", "markdown"),
+    CHATS: _Shown("inputs", "Chat exports as people put them into the workspace; never changed.", "file"),
+    DOCUMENT_FILES: _Shown("inputs", "Documents for the contexts of windows; never changed.", "markdown"),
     "messages": _Shown(
         "conversations",
         "Messages of all chat exports, authors as pseudonyms; unread lines are in `quarantine`.",
@@ -59,7 +59,7 @@ _SHOWN = {
     "document_chunks": _Shown("corpus", "Stored chunks of the documents that are searched."),
     "search_index": _Shown("corpus", "The published snapshot of vectors and keywords.", kind="duckdb"),
     "hits": _Shown("retrieval", "What each query chunk finds in the index."),
-    "decisions": _Shown("retrieval", "Every hit, kept or dropped with its cause."),
+    "decisions": _Shown("retrieval", "Every hit, chosen or dropped with its cause."),
     "contexts": _Shown(
         "retrieval",
         "The chosen chunks of each window, best first, each with the passage that serves the window.",
@@ -80,7 +80,7 @@ _SOURCE_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "time": "Time of a message or line, as the export writes it.",
         "author": "Name or number of the author; no table holds it while `privacy.pseudonyms` is on.",
         "text": "Text of a message or line.",
-        "message": "What the platform keeps of a message beside these: id, answered message, reactions, edits.",
+        "message": "Other fields of a message on the platform: id, answered message, reactions, edits.",
     },
     DOCUMENT_FILES: {
         "path": "Path of the file, relative to the folder of documents.",
@@ -88,7 +88,7 @@ _SOURCE_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "body": "Text without the front matter.",
     },
 }
-"""What the files of people hold, by source asset."""
+"""The columns of the people's files, by source asset."""
 
 _READ_FROM_OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {
     "messages": (CHATS,),

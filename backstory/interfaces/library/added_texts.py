@@ -1,7 +1,7 @@
-"""Texts that programs add: Markdown files of the library's own in a folder of the documents.
+"""Texts added by programs: Markdown files that the library writes into a folder of the documents.
 
-A file says its id and its checksum in its front matter. So it is known whether a person has edited it since, and a
-file of a person is never replaced or deleted.
+The front matter of a file holds its id and its checksum. The checksum shows whether a person has edited the file
+since; the library never replaces or deletes a person's file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from backstory.interfaces.library.corpus import ADDED_FOLDER
 from backstory.writing.post_files import FileState, inspect_file
 
 FIELDS: Final = ("title", "slug", "date", "tags", "kind", "tenant")
-"""Metadata that the documents have columns for; all other metadata is kept in the file as one field ``metadata``."""
+"""Metadata with columns in the documents; the file stores all other metadata as one field ``metadata``."""
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _UNSAFE: Final = re.compile(r"[^a-z0-9._-]+")
@@ -112,7 +112,7 @@ def check_texts(
 
 
 def locate_text(folder: Path, text_id: str) -> Path:
-    """Give the file of an added text, also of one that was never added.
+    """Return the file of an added text, also of one that was never added.
 
     Args:
         folder: Folder of the documents.
@@ -120,7 +120,7 @@ def locate_text(folder: Path, text_id: str) -> Path:
     """
     if _SAFE.fullmatch(text_id):
         return folder / ADDED_FOLDER / f"{text_id}.md"
-    # Other ids are shortened to what every file system can hold, so that their hash must tell them apart.
+    # Other ids are shortened to what every file system can hold; their hash distinguishes them.
     plain = _UNSAFE.sub("-", text_id.casefold()).strip("-._")[:_NAME_CHARACTERS]
     return (
         folder
@@ -145,7 +145,7 @@ def write_text(folder: Path, added: AddedText) -> Path:
     path = locate_text(folder, added.text_id)
     if inspect_text(path) == "edited":
         raise InputError(
-            f"{path} was written or edited by a person, so that the text {added.text_id!r} is not put in its place; "
+            f"{path} was written or edited by a person, so the text {added.text_id!r} does not replace it; "
             "add it under another id, or move the file away",
             code="edited_file",
             path=path,
@@ -178,7 +178,7 @@ def read_text(path: Path) -> AddedText | None:
 
 
 def inspect_text(path: Path) -> FileState:
-    """Say whether the file of a text is absent, as it was written, or a person's."""
+    """Return whether the file of a text is absent, as it was written, or a person's."""
     return "edited" if path.is_symlink() or path.is_dir() else inspect_file(path)
 
 

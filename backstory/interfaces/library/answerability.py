@@ -1,4 +1,4 @@
-"""Whether retrieved text answers a question, judged by shared words and by similarity, without a language model."""
+"""Judge whether retrieved text answers a question, by shared words and similarity, without a language model."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def evaluate(
 ) -> Evaluation:
     """Judge whether text answers a question.
 
-    Words are compared by their stems, without stop words, case, accents and punctuation. The passages that share most
-    of them are compared with the question by the embedder. An embedder that compares words and not meaning is given the
-    content words only, and a text that shares none of them never suffices by it.
+    Words are compared by their stems, without stop words, case, accents and punctuation. The embedder compares the
+    question with the passages that share most of its words. An embedder that compares words and not meaning gets only
+    the content words; it never accepts a text that shares none of them.
 
     Args:
         workspace: Gives the embedder and its threshold.
@@ -88,7 +88,7 @@ def _list_texts(retrieved: str | Sequence[str] | SearchAnswer) -> list[str]:
 def _compare(
     workspace: Workspace, question: str, texts: Sequence[str], stemmer: str, *, only_content: bool
 ) -> float:
-    """Give the best cosine of the question and the passages that share most of its words.
+    """Return the best cosine of the question and the passages that share most of its words.
 
     Args:
         workspace: Gives the embedder.
@@ -104,10 +104,10 @@ def _compare(
     if only_content:
         compared = [" ".join(list_content_words(text, stemmer)) or text for text in compared]
     embedder = workspace.embedder
-    asked = embed_texts(embedder, compared[:1], task="query", cache=workspace.embeddings).vectors
-    # What callers hand over need not be of the library, so that its vectors are not kept.
+    query = embed_texts(embedder, compared[:1], task="query", cache=workspace.embeddings).vectors
+    # Texts of callers need not belong to the library, so their vectors are not cached.
     found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
-    return float((found @ asked[0]).max())
+    return float((found @ query[0]).max())
 
 
 def _cut(text: str) -> list[str]:
@@ -136,8 +136,8 @@ def _recommend(texts: Sequence[str], missing: Sequence[str], *, is_sufficient: b
             "search with other words; if nothing is found, say that the documents do not answer the question"
         )
     if missing:
-        return f"search again for {', '.join(missing[:_NAMED])}, and else say that the documents do not tell"
-    return "search again with other words, or read the document around what was found"
+        return f"search again for {', '.join(missing[:_NAMED])}, and else say that the documents do not answer it"
+    return "search again with other words, or read the document around the hits"
 
 
 def _list_issues(
@@ -149,9 +149,9 @@ def _list_issues(
 ) -> list[str]:
     if not texts:
         return ["there is no text"]
-    issues = [] if words else ["the question holds no content word, so that only similarity tells"]
+    issues = [] if words else ["the question has no content word, so only similarity counts"]
     if missing:
-        issues.append(f"no text holds: {', '.join(missing[:_NAMED])}")
+        issues.append(f"no text contains: {', '.join(missing[:_NAMED])}")
     if similarity is not None and similarity < threshold:
         issues.append(
             f"no passage is similar enough to the question ({similarity:.2f}, threshold {threshold:.2f})"

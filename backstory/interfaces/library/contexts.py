@@ -1,4 +1,4 @@
-"""A question or a longer text -> a context for a prompt, by the same steps that make the contexts of windows."""
+"""A question or a longer text -> a context for a prompt, by the same steps as for windows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from backstory.text.chunking.units import split_sentences
 from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
 
 _LONGEST_QUESTION: Final = 300
-"""Characters up to which a text is one question, and is not divided into parts."""
+"""Length in characters of the longest text that counts as one question; longer ones are divided into parts."""
 _LEAST_PARAGRAPH: Final = 8
-"""Tokens of the shortest paragraph that is searched for by itself: a greeting or a heading is no subject."""
+"""Tokens of the shortest paragraph with a query of its own: a greeting or a heading has no topic."""
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
@@ -40,14 +40,14 @@ _NO_DOCUMENT: Final = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class ContextPlan:
-    """How a context is made.
+    """Options of a context.
 
     Attributes:
         max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
         form: Format of the context.
         top_k: Most chunks in it; None for the setting ``rag.top_k``.
-        as_of: Documents that were published after this time are hidden. None hides none from a text, and from a window
-            what the setting ``rag.as_of`` hides.
+        as_of: Documents that were published after this time are hidden. None hides none from a text; for a window,
+            the setting ``rag.as_of`` decides.
         filters: Which documents may be in it. Pages and a time are not among them.
 
     Raises:
@@ -105,7 +105,7 @@ def make_context(
         snapshot: The open snapshot.
         text: The question or the text, not blank.
         plan: How the context is made.
-        notes: What the answer says beside its own notes.
+        notes: Notes to add to those of the answer.
 
     Raises:
         InputError: The text is blank or no Unicode, or a name in the filters fits no document or several.
@@ -121,7 +121,7 @@ def make_context(
         text.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            "the text holds half of a character (a lone surrogate); decode it as it was written",
+            "the text contains half of a character (a lone surrogate); decode it with its own encoding",
             code="no_unicode",
             name="text",
         ) from error
@@ -141,7 +141,7 @@ def make_window_context(
         snapshot: The open snapshot.
         reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
         plan: How the context is made.
-        notes: What the answer says beside its own notes.
+        notes: Notes to add to those of the answer.
 
     Raises:
         InputError: There is no such window, it has no query chunks yet, or a name in the filters fits no document or
@@ -171,14 +171,14 @@ def make_window_context(
 
 def _cover(
     snapshot: OpenSnapshot,
-    asked: str,
+    query: str,
     windows: pl.DataFrame,
     chunks: pl.DataFrame,
     rag: RAGSettings,
     plan: ContextPlan,
     notes: Sequence[str],
 ) -> ContextAnswer:
-    """Search for the query chunks of one window, and say what serves them."""
+    """Search for the query chunks of one window, and describe the documents that serve them."""
     workspace, index = snapshot.workspace, snapshot.index
     settings = workspace.located_settings
     rag = _restrict(snapshot, rag, plan)
@@ -197,7 +197,7 @@ def _cover(
         separate_posts=workspace.feeds_back,
     )
     retrieved = retrieval.run(windows, chunks, embedded.vectors)
-    # The verdict is about what people wrote, whichever posts are beside it, as in a run.
+    # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
     posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
     by_people = ~pl.col("chunk_id").is_in(posts)
     assessed = evaluate_retrieval(
@@ -217,7 +217,7 @@ def _cover(
     written = format_context(rows, budget, plan.form)
     documents = _list_documents(retrieved, chunks)
     return ContextAnswer(
-        query=asked,
+        query=query,
         text=written,
         format=plan.form,
         tokens=int(estimate_tokens([written])[0]) if written else 0,
@@ -241,7 +241,7 @@ def _cover(
 
 
 def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
-    """Put the filters and the number of chunks of a plan in the place of the settings."""
+    """Replace the settings by the filters and the number of chunks of a plan."""
     documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
     admitted = admit(plan.filters, rag, documents, keys=1)
     changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
@@ -253,7 +253,7 @@ def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RA
 
 
 def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make the tables ``windows`` and ``window_chunks`` of one text, whose sentences are its messages."""
+    """Build the tables ``windows`` and ``window_chunks`` of one text, with its sentences as messages."""
     workspace = snapshot.workspace
     is_question = len(text) <= _LONGEST_QUESTION and not _BLANK.search(text.strip())
     embedder = workspace.embedder
@@ -273,7 +273,7 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
         }
     )
     messages = pl.DataFrame({"message_id": ids, "text": parts, "kind": ["message"] * len(parts)})
-    # Cut as windows of their own, so that no chunk holds the end of one paragraph and the beginning of another.
+    # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
     starts = [0, *accumulate(map(len, paragraphs))]
     apart = pl.DataFrame(
         {
@@ -326,7 +326,7 @@ def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[Context
     numbers = {chunk_id: number for number, chunk_id in enumerate(chunks["chunk_id"], start=1)}
     found: dict[int, ContextDocument] = {}
     for row in retrieved.contexts.iter_rows(named=True):
-        parts = {numbers[asked] for asked in row["matched_query_chunks"] if asked in numbers}
+        parts = {numbers[key] for key in row["matched_query_chunks"] if key in numbers}
         known = found.get(row["citation"])
         found[row["citation"]] = ContextDocument(
             citation=row["citation"],

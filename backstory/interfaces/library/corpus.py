@@ -1,4 +1,4 @@
-"""The documents of the tables: what is searched, what was not read, and their texts."""
+"""The documents of the tables: the searched ones with their texts, and the files that were not read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Corpus:
         chunk_counts: Number of chunks by document id.
         sources: Rows of the table ``sources`` of the documents.
         content_hashes: Hash of the content that was read last, by uri.
-        hidden: Files of other tenants, as the table ``sources`` names them, of which nothing is told.
+        hidden: Files of other tenants, as the table ``sources`` names them; no answer mentions them.
     """
 
     workspace: Workspace
@@ -57,7 +57,7 @@ class Corpus:
         return {document.document_id: document.path for document in self.named}
 
     def find(self, name: str) -> dict[str, Any]:
-        """Give the row of the one document of a name.
+        """Return the row of the one document of a name.
 
         Raises:
             InputError: No document has this name, or several have it.
@@ -133,24 +133,24 @@ class Corpus:
         )
 
     def of_tenant(self, tenant: str | None) -> Corpus:
-        """Give the documents of one tenant, as a search is restricted to them; all documents for None."""
+        """Return the documents of one tenant, as a search is restricted to them; all documents for None."""
         if tenant is None:
             return self
         mine = self.documents.filter(pl.col("tenant") == tenant)
         counts = {each: self.chunk_counts.get(each, 0) for each in mine["document_id"]}
         folder = self.workspace.settings.documents.folder
         hidden = frozenset(name_source(folder, uri) for uri in list_foreign(self.documents, tenant))
-        told = self.sources.filter(~pl.col("source").is_in(list(hidden)))
-        return replace(self, documents=mine, chunk_counts=counts, sources=told, hidden=hidden)
+        sources = self.sources.filter(~pl.col("source").is_in(list(hidden)))
+        return replace(self, documents=mine, chunk_counts=counts, sources=sources, hidden=hidden)
 
     @cached_property
     def _notes(self) -> dict[str, str]:
-        told = self.sources.filter(pl.col("reason").is_not_null()).select("source", "reason")
-        return dict(told.iter_rows())
+        explained = self.sources.filter(pl.col("reason").is_not_null()).select("source", "reason")
+        return dict(explained.iter_rows())
 
 
 class CorpusReader:
-    """Reads the tables of the documents, and again when another run has written them."""
+    """Reads the tables of the documents, and rereads them after a run has written them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -159,18 +159,18 @@ class CorpusReader:
         self._corpora: tuple[Corpus, Corpus] | None = None
 
     def read(self) -> Corpus:
-        """Give the documents as the tables have them now.
+        """Return the documents as the tables have them now.
 
         Raises:
-            DamagedTableError: A table is not as it was written.
+            DamagedTableError: A table is damaged.
         """
         return self._read()[0]
 
     def read_mine(self) -> Corpus:
-        """Give the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
+        """Return the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
 
         Raises:
-            DamagedTableError: A table is not as it was written.
+            DamagedTableError: A table is damaged.
         """
         return self._read()[1]
 
@@ -186,12 +186,12 @@ class CorpusReader:
 
 
 def is_made(workspace: Workspace) -> bool:
-    """Say whether the tables of the documents were ever made."""
+    """Return whether the tables of the documents exist."""
     return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
 
 
 def place_text(row: dict[str, Any]) -> PlacedText:
-    """Give the text of a row of the table ``documents`` with its pages."""
+    """Return the text of a row of the table ``documents`` with its pages."""
     return PlacedText(row["text"], tuple(row.get("page_starts") or ()))
 
 

@@ -28,7 +28,7 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
         path: Its file.
 
     Returns:
-        How the exclusion is taken back.
+        How to revert the exclusion.
 
     Raises:
         InputError: The file cannot be excluded; see :func:`require_excludable`.
@@ -38,11 +38,11 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
         return _exclude_from_source(workspace, uri)
     ignored = path.parent / IGNORE_FILE
     _append_line(ignored, f"/{_escape(path.name)}")
-    return f"{ignored} names it now; take the line out to have it read again. The file was left as it is"
+    return f"{ignored} now names it; delete that line to read the file again. The file is unchanged"
 
 
 def require_excludable(workspace: Workspace, uri: str) -> None:
-    """Check that the file of a document can be excluded; nothing is changed.
+    """Check that the file of a document can be excluded. Nothing changes.
 
     Args:
         workspace: The workspace.
@@ -59,7 +59,7 @@ def require_excludable(workspace: Workspace, uri: str) -> None:
         )
     if "\n" in uri or "\r" in uri:
         raise InputError(
-            f"{uri!r} holds a line break, and no pattern can name it; rename or move the file",
+            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file",
             code="unusable_name",
             uri=uri,
         )
@@ -95,8 +95,8 @@ def _exclude_from_source(workspace: Workspace, uri: str) -> str:
         ],
     )
     return (
-        f"the source {name} leaves it out now; remove the source and add it again to have it read. The file was left "
-        "as it is"
+        f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
+        "unchanged"
     )
 
 

@@ -1,4 +1,4 @@
-"""Several search keys for one question. The same question always has the same keys."""
+"""Expand a question into several search keys. The same question always has the same keys."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from backstory.text.stemmers import NO_LANGUAGE
 from backstory.text.words import Words, find_words, list_parts
 
 FindTerms: TypeAlias = Callable[[Sequence[str], str], list[tuple[int, int]]]
-"""Gives where a text holds the content words of search keys: first character, and the one after the last."""
+"""Returns the spans of the search keys' content words in a text: first character, and the one after the last."""
 
 
-# Scripts without spaces are looked up sign by sign, all others word by word.
+# Scripts without spaces are matched character by character, all others word by word.
 _TOKEN: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"
     r"|[\p{L}\p{M}\p{N}_]+(?:['’.\-][\p{L}\p{M}\p{N}_]+)*"
@@ -50,7 +50,7 @@ def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
 
 
 def terms_of(word: str, stemmer: str) -> set[str]:
-    """Give the stems of a word and of its parts, in English and in the stemmer's language."""
+    """Return the stems of a word and of its parts, in English and in the stemmer's language."""
     return {
         term
         for part in list_parts(word)
@@ -101,14 +101,14 @@ _LEAST_WORDS: Final = 2
 
 
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
-    """Make the search keys of a question.
+    """Build the search keys of a question.
 
     Args:
         question: Any text.
         stemmer: Name of the stemmer whose stop words are no content.
 
     Returns:
-        The question itself; its content words, if it has others; and what a template makes of it. Each key once.
+        The question itself; its content words, if it has others; and the result of a template. Each key once.
     """
     keys = [question]
     content = list_content_words(question, stemmer)

@@ -1,4 +1,4 @@
-"""A window -> why each document is, or is not, in its context, by the table of decisions."""
+"""Explain why each document is, or is not, in the context of a window, by the table of decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART_CHARACTERS: Final = 120
 _NEVER_FOUND: Final[Mapping[str, str]] = {
     "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
     "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
-    "not_found": "no part of the window has it among its nearest chunks (setting rag.chunks_per_query)",
+    "not_found": "it is not among the nearest chunks of any part of the window (setting rag.chunks_per_query)",
 }
 
 
@@ -70,8 +70,8 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
 def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]) -> ExplainedDocument:
     """Explain a document by its best hit, which is the first."""
     best = hits.row(0, named=True)
-    asked = dict.fromkeys(hits["query_chunk_id"].to_list())
-    shown = [texts[key] for key in asked if key in texts][:_PARTS]
+    found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
+    shown = [texts[key] for key in found_by if key in texts][:_PARTS]
     return ExplainedDocument(
         document_id=best["document_id"],
         uri=entry.uri if entry else "",

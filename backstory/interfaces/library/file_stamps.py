@@ -1,4 +1,4 @@
-"""Whether any document may have changed since the files were listed, without listing them again."""
+"""Detect whether any document may have changed since the last listing of files, without a further listing."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class FileStamps:
 
     @classmethod
     def take(cls, listing: FolderListing, others: Iterable[Path], began_ns: int) -> Self:
-        """Take the stamps of the files of a listing and of the folders that they lie in.
+        """Record the stamps of the files of a listing and of their folders.
 
         Args:
             listing: The listing.
-            others: What else decides which files are listed.
+            others: Further files that decide which files are listed.
             began_ns: When the listing began, by :func:`time.time_ns`.
         """
         paths = {*others, *(file.path for file in listing.files)}
@@ -43,12 +43,12 @@ class FileStamps:
             paths |= {folder, folder / IGNORE_FILE}
         stamps = {path: _stamp(path) for path in paths}
         latest = max((max(each[1:3]) for each in stamps.values() if each is not None), default=0)
-        # What could not be opened may be repaired where no stamp shows it.
+        # A file that could not be opened may be repaired in a place without a stamp.
         is_whole = not listing.unlisted and all(entry.status != "failed" for entry in listing.left_out)
         return cls(stamps, is_whole and latest + _COARSEST_CLOCK_NS < began_ns)
 
     def hold(self) -> bool:
-        """Say whether all of it surely is as it was."""
+        """Return whether everything is certain to be unchanged."""
         return self.is_certain and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 

@@ -1,4 +1,4 @@
-"""Which documents and pages a search may give hits of."""
+"""Filters of a search: the documents and pages that may be hits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from backstory.text.chunking.tokens import estimate_tokens
 
 @dataclass(frozen=True)
 class SearchFilters:
-    """Conditions that every hit must meet; one that is empty or absent does not restrict.
+    """Conditions that every hit must meet; an empty or absent one does not restrict.
 
-    ``kinds``, ``tags`` and ``tenant`` take the place of the settings ``rag.kinds``, ``rag.tags`` and ``rag.tenant``,
-    which hold otherwise. ``rag.document_ids`` always holds.
+    ``kinds``, ``tags`` and ``tenant`` override the settings ``rag.kinds``, ``rag.tags`` and ``rag.tenant``.
+    ``rag.document_ids`` always applies.
 
     Attributes:
         documents: Names of documents, as :func:`backstory.interfaces.library.names.find_document` takes them.
@@ -64,14 +64,14 @@ class SearchFilters:
 
     @property
     def names_documents(self) -> bool:
-        """Whether the filters name documents, so that these must be looked up."""
+        """Whether the filters name documents, which must then be looked up."""
         return bool(self.documents or self.paths)
 
 
 def admit(
     filters: SearchFilters, settings: RAGSettings, documents: Sequence[NamedDocument], keys: int
 ) -> Filters | None:
-    """Make the conditions of the index.
+    """Build the conditions of the index.
 
     Args:
         filters: What the caller wants.
@@ -135,7 +135,7 @@ class Depth:
             )
 
     def count_hits(self, chunks: int) -> int:
-        """Give the number of hits for a corpus.
+        """Return the number of hits for a corpus.
 
         Args:
             chunks: Chunks that the filters admit.
@@ -143,7 +143,7 @@ class Depth:
         return next((hits for most, hits in self.steps if chunks <= most), self.beyond)
 
     def count_within(self, texts: Sequence[str]) -> int:
-        """Give the number of leading texts that fit under the cap of tokens, at least one if there is one."""
+        """Return the number of leading texts that fit under the cap of tokens, at least one if there is one."""
         if self.max_tokens is None or not texts:
             return len(texts)
         total = 0

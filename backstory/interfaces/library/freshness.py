@@ -1,4 +1,4 @@
-"""Whether the files have changed since they were indexed."""
+"""Detect files that have changed since they were indexed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
 
 LOOK_AGAIN_SECONDS: Final = 2.0
-"""A search looks at the files again after this time."""
+"""Seconds after which a search checks the files again."""
 
 _REVISION_CHARACTERS: Final = 12
 _NAMED: Final = 3
 _RESTS: Final = 20
-"""Least rest after a look, in times that the look took."""
+"""Least pause after a check, as a multiple of the time that the check took."""
 
 
 def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[str]:
@@ -41,8 +41,8 @@ def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[s
         corpus: The tables; None if they were never made.
 
     Returns:
-        Names as the table ``sources`` has them, sorted. If only something else must be made again, such as the index
-        after a change of a setting, the names of the tables.
+        Names as the table ``sources`` has them, sorted. If only something else is stale, such as the index after a
+        change of a setting, the names of the tables.
     """
     from backstory.ingest.documents.sources import name_source
     from backstory.pipeline.run.plan import CORPUS
@@ -87,14 +87,14 @@ def name_state(workspace: Workspace) -> str:
 
 
 class StaleNote:
-    """Says in each answer whether files have changed since the snapshot was made, by names and times of change.
+    """Adds a note to each answer if files have changed since the snapshot was built, by names and times of change.
 
-    Files are read only if their inode changed after the last indexing. They are looked at again after some seconds, and
-    listed again only if a file or a folder has another size or time of change than before.
+    A file is read only if its inode changed after the last indexing. The files are checked again after some seconds,
+    and listed again only if the size or the time of change of a file or a folder differs.
 
     Args:
         workspace: The workspace.
-        seconds: How long a look is good for.
+        seconds: Seconds for which a check stays valid.
     """
 
     def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
@@ -106,10 +106,10 @@ class StaleNote:
         self._stamps: FileStamps | None = None
         self._note: str | None = None
 
-    def tell(
+    def describe(
         self, version: str, revisions: Mapping[str, str], hidden: Collection[str] = frozenset()
     ) -> str | None:
-        """Say which files have changed.
+        """Describe which files have changed.
 
         Args:
             version: Version of the open snapshot.
@@ -125,7 +125,7 @@ class StaleNote:
                 if self._version != version or self._stamps is None or not self._stamps.hold():
                     self._note = self._look(revisions, hidden)
                 self._looked, self._version = time.monotonic(), version
-                # Many files take long to look at, which must not be most of what searches do.
+                # Checking many files takes long; searches must not spend most of their time on it.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
 
@@ -140,8 +140,8 @@ class StaleNote:
         return _describe(changed, hidden) if changed else None
 
 
-def tell_change(workspace: Workspace, uri: str, revision: str) -> str | None:
-    """Say that the file of one document has changed since it was indexed; None if it has not.
+def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
+    """Describe the change of a document's file since it was indexed; None if there is none.
 
     Args:
         workspace: The workspace.
@@ -167,7 +167,7 @@ def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mappi
 
 
 def _last_write(tables: Path) -> float:
-    """Give the time of the last write of the ledger, which every reading of the documents writes."""
+    """Return the time of the last write of the ledger, which every reading of the documents writes."""
     times = [place.stat().st_mtime for place in _files_of_ledger(tables) if place.exists()]
     return max(times, default=0.0)
 

@@ -1,4 +1,4 @@
-"""A pattern -> every place in the texts of the documents that it matches."""
+"""Find every match of a pattern in the texts of the documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backstory.interfaces.library.text_positions import PlacedText, cite
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
 _SHORT_CHARACTERS: Final = 200
-"""Texts up to this length are searched for in this process, since that takes time in proportion to the documents."""
+"""Length of the longest text that is searched in this process: the time grows only with the documents."""
 _MOST_REPEATS: Final = 10_000
 """A compiled pattern holds a copy of a part for each time that it is repeated, before any time limit applies."""
 
@@ -50,8 +50,8 @@ def grep(
         pattern: A text, or a regular expression of the package ``regex``, in which ``^`` and ``$`` match at lines.
         is_regex: Whether the pattern is a regular expression.
         ignore_case: Whether upper and lower case are the same.
-        limit: Most matches that are given; all are counted.
-        offset: Number of matches to pass over.
+        limit: Maximum number of returned matches; all are counted.
+        offset: Number of matches to skip.
         limit_seconds: Processor time that the search may take.
 
     Returns:
@@ -105,7 +105,7 @@ def grep(
 
 
 def _count_repeats(pattern: str) -> int:
-    """Give the largest product of numbers in braces that stand around each other, each of which copies its part."""
+    """Return the largest product of numbers in braces that stand around each other, each of which copies its part."""
     most, last, around = 1, 1, list[int]()
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":

@@ -1,8 +1,8 @@
-"""The stages of the documents, made by the pipeline, and what they did with each file."""
+"""Index the documents by the pipeline's stages, and report the outcome of each file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -20,9 +20,6 @@ from backstory.pipeline.run.plan import CORPUS
 from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run
 from backstory.pipeline.workspace import Workspace
 
-Tell: TypeAlias = Callable[[str], None]
-"""Called with a sentence for each stage that was made."""
-
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
 STEP_OF_TABLES: Final = "tables of the documents"
@@ -37,24 +34,23 @@ class Named:
 
     Attributes:
         files: Absolute paths of files and folders to report about.
-        outcomes: What is known of some names before the stages run.
+        outcomes: Outcomes of names that are known before the stages run.
     """
 
     files: Collection[Path] = ()
     outcomes: list[FileOutcome] = field(default_factory=list)
 
 
-def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int, list[str]]:
-    """Make the tables of the documents and the index, with their checks, as a run does.
+def make_corpus(workspace: Workspace) -> tuple[int, list[str]]:
+    """Build the tables of the documents and the index, with their checks, as a run does.
 
-    A run of this workspace, in this process or another, is waited for.
+    The call waits for a run of this workspace, in this process or another.
 
     Args:
         workspace: An open workspace.
-        tell: Called with a sentence for each stage.
 
     Returns:
-        Number of texts that the model embedded, and what is broken, a sentence each.
+        Number of texts that the model embedded, and the failures, one sentence each.
     """
     tables_made = 0
 
@@ -63,7 +59,6 @@ def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int,
         if isinstance(event, StageResult):
             tables_made += 1
             announce(STEP_OF_TABLES, min(tables_made, len(CORPUS)), len(CORPUS))
-            tell(f"{event.table}: {event.rows:,} rows")
 
     request = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
     result = execute_run(workspace, request, on_progress)
@@ -72,19 +67,19 @@ def make_corpus(workspace: Workspace, tell: Tell = lambda _: None) -> tuple[int,
 
 
 def revisions_of(corpus: Corpus | None) -> dict[str, str]:
-    """Give the searched revision of each document by uri."""
+    """Return the searched revision of each document by uri."""
     return {} if corpus is None else dict(corpus.documents.select("uri", "revision").iter_rows())
 
 
 @dataclass(frozen=True)
 class Indexing:
-    """One indexing, from which its report is made.
+    """One indexing, and the source of its report.
 
     Attributes:
         before: Searched revision of each document before it, by uri.
         named: The files that were named.
         embedded: Number of texts that the model embedded.
-        failures: What is broken.
+        failures: The failures, one sentence each.
         started: When it began, by :func:`time.perf_counter`.
     """
 
@@ -95,18 +90,18 @@ class Indexing:
     started: float
 
     def report(self, corpus: Corpus) -> IndexReport:
-        """Report what became of the files, by the tables as they are now."""
+        """Report the outcome of each file, by the present tables."""
         workspace = corpus.workspace
         rows = {
             row["uri"]: row
             for row in corpus.documents.select("uri", "document_id", "revision").iter_rows(named=True)
         }
-        told = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
+        states = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
         folder = workspace.settings.documents.folder
         outcomes: dict[str, FileOutcome] = {}
         for uri, row in rows.items():
             source = name_source(folder, uri)
-            state = told.get(source, {})
+            state = states.get(source, {})
             is_read = state.get("status") == "read"
             is_known = self.before.get(uri) == row["revision"]
             status: Outcome = "failed" if not is_read else "unchanged" if is_known else "indexed"
@@ -117,7 +112,7 @@ class Indexing:
                 document_id=row["document_id"],
                 chunks=corpus.chunk_counts.get(row["document_id"], 0),
             )
-        for source, state in told.items():
+        for source, state in states.items():
             if source not in outcomes and state["status"] != "read":
                 status = "skipped" if state["status"] in _SKIPPED else "failed"
                 outcomes[source] = FileOutcome(path=source, status=status, reason=state["reason"])

@@ -1,4 +1,4 @@
-"""The library: one face over the documents of a workspace, for Python, the shell and agents."""
+"""The library: one interface to the documents of a workspace, for Python, the shell and agents."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ LIMIT_SECONDS: Final = 10.0
 
 
 class Library:
-    """The documents of a workspace: searched, read, and kept in step with their files.
+    """The documents of a workspace: search them, read them, and keep the index in sync with the files.
 
-    One object serves any number of threads. What it knows lies in the workspace, so that any number of processes may
-    have a library open, and one may index while others search.
+    One object serves any number of threads. All state lies in the workspace: any number of processes may open the
+    same library, and one may index while others search.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        """Take an open workspace; nothing is read or made yet.
+        """Wrap an open workspace. Nothing is read or written yet.
 
         Args:
             workspace: An open workspace, with chats or without.
@@ -121,14 +121,14 @@ class Library:
 
         Args:
             query: The question.
-            top_k: Most hits; None leaves it to ``depth``.
+            top_k: Maximum number of hits; by default ``depth`` decides.
             filters: Which documents and pages may be found.
             mode: ``hybrid`` orders by vectors and keywords, ``dense`` by vectors, ``keyword`` by words; None for the
                 setting ``rag.ranking``.
-            expand: Whether further search keys are made of a question: its content words, and what templates such as
-                "what is X" -> "X definition" give. A chunk has the best score that any key has for it.
+            expand: Whether to search for further keys: the content words of the question, and the results of
+                templates such as "what is X" -> "X definition". A chunk gets the best score of all keys.
             rerank: Whether the reranker of the settings orders the hits.
-            depth: How many hits there are without ``top_k``: more of a larger corpus, within a cap of tokens.
+            depth: Number of hits without ``top_k``: more in a larger corpus, up to a cap of tokens.
 
         Returns:
             The answer.
@@ -181,7 +181,7 @@ class Library:
             return search(snapshot, queries, plan, self._tell_stale(snapshot))
 
     def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
-        """Find where a text holds the content words of search keys, to mark them.
+        """Find the content words of search keys in a text, to highlight them.
 
         Args:
             keys: Search keys, such as those of an answer.
@@ -203,17 +203,17 @@ class Library:
         as_of: datetime | None = None,
         filters: SearchFilters = _NO_FILTERS,
     ) -> ContextAnswer:
-        """Write what the documents hold on a question or a text as a context for a prompt.
+        """Build a context for a prompt: the documents that serve a question or a text.
 
-        A longer text is divided into parts, each of which is searched for; the answer says which documents serve which
-        part, and which parts nothing serves.
+        A longer text is divided into parts, and every part is a query. The answer names the documents that serve each
+        part, and the parts that no document serves.
 
         Args:
             query: The question or the text.
-            max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
+            max_tokens: Token budget of the context; None for the setting ``context.max_tokens``.
             format: ``markdown``, ``json``, ``messages``, ``xml`` or ``blocks``; see
                 :func:`backstory.text.prompts.formats.format_context`.
-            top_k: Most chunks in it; None for the setting ``rag.top_k``.
+            top_k: Maximum number of chunks; None for the setting ``rag.top_k``.
             as_of: Documents that were published after this time are hidden; None hides none.
             filters: Which documents may be in it, without pages and time.
 
@@ -239,9 +239,9 @@ class Library:
         as_of: datetime | None = None,
         filters: SearchFilters = _NO_FILTERS,
     ) -> ContextAnswer:
-        """Write what the documents hold on a window of a chat, by the steps and settings of a run.
+        """Build the context of a window of a chat, by the steps and settings of a run.
 
-        Without the last three arguments the documents are those that a run keeps for the window.
+        Without the last three arguments, the documents are those that a run chooses for the window.
 
         Args:
             window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
@@ -249,7 +249,7 @@ class Library:
             format: As for :meth:`context`.
             top_k: As for :meth:`context`.
             as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
-                the setting ``rag.as_of`` says so.
+                the setting ``rag.as_of`` is on.
             filters: As for :meth:`context`.
 
         Raises:
@@ -264,7 +264,7 @@ class Library:
             return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
 
     def explain(self, window: str, document: str | None = None) -> Explanation:
-        """Say why documents are, or are not, in the context that a run made for a window.
+        """Explain why documents are, or are not, in the context that a run built for a window.
 
         Args:
             window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
@@ -278,7 +278,7 @@ class Library:
         return explain_window(self._read_corpus(), window, document)
 
     def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
-        """Judge without a language model whether retrieved text answers a question.
+        """Judge whether retrieved text answers a question, without a language model.
 
         Args:
             question: The question.
@@ -304,13 +304,13 @@ class Library:
         ignore_case: bool = True,
         limit_seconds: float = LIMIT_SECONDS,
     ) -> GrepAnswer:
-        """Find every place in the texts of the documents that a pattern matches.
+        """Find every match of a pattern in the texts of the documents.
 
         Args:
             pattern: A text, or a regular expression.
             regex: Whether the pattern is a regular expression.
-            limit: Most matches that are given; all of them are counted.
-            offset: Number of matches to pass over, for the next page.
+            limit: Maximum number of returned matches; all of them are counted.
+            offset: Number of matches to skip, for the next page.
             ignore_case: Whether upper and lower case are the same.
             limit_seconds: Processor time that the search may take.
 
@@ -332,7 +332,7 @@ class Library:
         )
 
     def documents(self) -> DocumentList:
-        """List the documents that are searched, and the files that were not read, with the reasons.
+        """List the searched documents, and the files that were not read, with the reasons.
 
         Raises:
             NoIndexError: Nothing is indexed yet.
@@ -372,13 +372,13 @@ class Library:
     ) -> Summary:
         """Summarize a document, section by section, by the summarizer of the settings.
 
-        Without a model, the summary consists of sentences of the document. What a model writes is kept, so that the
-        same section is never paid for twice.
+        Without a model, the summary consists of sentences of the document. A model's answers are cached: you never
+        pay twice for the same section.
 
         Args:
             document: Its name, as :meth:`document` takes it.
             style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
-            max_words_per_section: Most words that are summarized at once, at least 1.
+            max_words_per_section: Maximum number of words per section, at least 1.
 
         Returns:
             The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
@@ -420,24 +420,24 @@ class Library:
 
         text = self.text(document, pages)
         dumped = dump_text(text, Path(path), roots=roots, replace=replace)
-        # A written post escapes what it quotes of messages.
+        # A written post escapes its quotations of messages.
         record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
         return dumped
 
     def index(
         self, paths: str | Path | Sequence[str | Path] | None = None, recursive: bool = True
     ) -> IndexReport:
-        """Read files, and bring the index in step with all files of the library.
+        """Read files, and update the index of all files of the library.
 
         Files and folders outside of the folder of documents become further sources, which are read where they lie.
-        Only what has changed is read and embedded again.
+        Only changes are read and embedded.
 
         Args:
-            paths: A file or folder, or several; None for those that the library has already.
-            recursive: Whether folders in a folder are read as well.
+            paths: A file or folder, or several; None for those that the library already knows.
+            recursive: Whether subfolders are read as well.
 
         Returns:
-            What became of each file. A file that cannot be read fails alone.
+            The outcome of each file. A file that cannot be read fails alone.
 
         Raises:
             InputError: A path is no place for documents.
@@ -456,9 +456,9 @@ class Library:
 
         Args:
             texts: The texts.
-            ids: One id per text. A text takes the place of an earlier one of its id. None names each by its content.
+            ids: One id per text. A text replaces an earlier one with its id. None names each by its content.
             metadata: For each text a mapping with any of ``title``, ``slug``, ``date``, ``tags``, ``kind`` and
-                ``tenant``, by default that of the setting ``rag.tenant``. Anything else is kept in the file, and is not
+                ``tenant``, by default that of the setting ``rag.tenant``. Other keys are stored in the file, but not
                 searched.
 
         Raises:
@@ -472,11 +472,11 @@ class Library:
         """Remove texts, sources or documents from the index. A file of a person is never deleted.
 
         Args:
-            names: The id of an added text, whose file is deleted; the name or path of an added source, which is not
-                read any more; or the name of a document, whose file is excluded from reading and stays.
+            names: The id of an added text, whose file is deleted; the name or path of an added source, which is no
+                longer read; or the name of a document, whose file is excluded from reading and stays.
 
         Returns:
-            What became of each of them, and how an exclusion is taken back.
+            The outcome of each name, and how to revert an exclusion.
 
         Raises:
             InputError: Nothing has this name, or several documents have it.
@@ -489,14 +489,14 @@ class Library:
             return self._keep(self._change().remove([str(name) for name in given], corpus))
 
     def watch(self, *, poll_seconds: float = POLL_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> Watcher:
-        """Keep the index in step with the files from now on, in a thread of this process, until :meth:`close`.
+        """Watch the files and index their changes, in a thread of this process, until :meth:`close`.
 
         Args:
-            poll_seconds: How often the names, sizes and times of the files are looked at.
-            settle_seconds: How long they must stay unchanged, so that a burst of changes is indexed once.
+            poll_seconds: Seconds between two checks of the names, sizes and times of the files.
+            settle_seconds: Seconds without a change before indexing, so that a burst of changes is indexed once.
 
         Returns:
-            The watcher, which is the same as before if one runs already.
+            The watcher; the running one if there is one.
         """
         with self._starting:
             if self._watcher is None or not self._watcher.is_alive:
@@ -510,7 +510,7 @@ class Library:
             return self._watcher
 
     def status(self) -> LibraryStatus:
-        """Say how the library stands, and which files have changed since they were indexed; every file is hashed."""
+        """Return the status of the library and the files that changed since they were indexed; hashes every file."""
         from backstory.interfaces.library.status import read_status
 
         return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
@@ -541,5 +541,5 @@ class Library:
         return report
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        note = self._stale.tell(snapshot.index.version, snapshot.revisions, snapshot.hidden)
+        note = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
         return [note] if note else []

@@ -1,4 +1,4 @@
-"""What changes a library: files are read, texts are added, and both are removed, always by the pipeline's stages."""
+"""Change a library: read files, add texts and remove both, always by the pipeline's stages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.workspace import Workspace
 
 _ONLY_ITS_FILES = ("/*/",)
-"""Pattern that leaves out the folders in a folder."""
+"""Pattern that leaves out subfolders."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Change:
                 write_text(folder, added)  # raises, before any text is written
             if not self._is_own(place, added.tenant):
                 raise InputError(
-                    f"the id {added.text_id!r} names a text that is not of the tenant {tenant!r}; choose another id",
+                    f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id",
                     code="other_tenant",
                     id=added.text_id,
                     tenant=tenant,
@@ -95,7 +95,7 @@ class Change:
         return self._make(Named((), outcomes), accept_removals=True)
 
     def _plan_removal(self, name: str, corpus: Corpus | None) -> _Removal:
-        """Find what a name means, before anything is removed."""
+        """Resolve a name before anything is removed."""
         folder = self.workspace.documents_dir
         text = locate_text(folder, name)
         if inspect_text(text) == "ours" and self._is_own(text):
@@ -116,7 +116,7 @@ class Change:
         return _Removal(uri=row["uri"], file=path)
 
     def _is_own(self, file: Path, *others: str) -> bool:
-        """Say whether the text of a file, if there is one, is of the tenant of the settings or of one of others."""
+        """Return whether the text of a file, if any, belongs to the tenant of the settings."""
         tenant, added = self.workspace.settings.rag.tenant, read_text(file)
         return tenant is None or added is None or added.tenant in (tenant, *others)
 
@@ -147,7 +147,7 @@ class Change:
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
 
     def _list_searched(self) -> dict[str, str]:
-        """Give the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
+        """Return the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
         try:
             with open_index(self.workspace.index) as index:
                 return dict(index.documents.select("uri", "revision").iter_rows())
@@ -159,7 +159,7 @@ class Change:
 
 @dataclass(frozen=True)
 class _Removal:
-    """What a name means that is to be removed.
+    """The meaning of a name to remove.
 
     Attributes:
         file: File of an added text, or of the document.
@@ -172,11 +172,11 @@ class _Removal:
     uri: str | None = None
 
     def carry_out(self, workspace: Workspace) -> FileOutcome:
-        """Delete the text, take the source out of the list, or exclude the file."""
+        """Delete the text, drop the source, or exclude the file."""
         folder = workspace.settings.documents.folder
         if self.source is not None:
             remove_source(workspace, self.source.name)
-            reason = f"the source {self.source.name} is not read any more; its files were left as they are"
+            reason = f"runs no longer read the source {self.source.name}; its files are unchanged"
             return FileOutcome(path=str(self.source.root), status="removed", reason=reason)
         if self.file is None:
             raise ValueError("a removal of nothing")

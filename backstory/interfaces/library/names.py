@@ -1,4 +1,4 @@
-"""Names that people give to documents -> documents. A part of a name is never taken for the whole."""
+"""Resolve the names of documents that people type. Part of a name never matches the whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 80
 
 
 def resolve_path(path: str | Path, base: Path = Path()) -> Path:
-    """Give the absolute path of a file or folder, which need not be there, with links resolved.
+    """Return the absolute path of a file or folder, existing or not, with links resolved.
 
     Args:
         path: The path, absolute or relative to ``base``; ``~`` is the home folder.
@@ -144,7 +144,7 @@ def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
 
 
 def _resolve(name: str) -> Path | None:
-    """Give the path of a name that can be one."""
+    """Return the path of a name that can be one."""
     try:
         return resolve_path(name)
     except InputError:
@@ -177,7 +177,7 @@ def list_all_files(workspace: Workspace) -> FolderListing:
 
 
 def make_locator(workspace: Workspace) -> Callable[[str], Path]:
-    """Make a function that gives the absolute path of a document's file, whether the file is there or not.
+    """Build a function that returns the absolute path of a document's file, existing or not.
 
     Args:
         workspace: The workspace, whose sources are read once.
@@ -195,7 +195,7 @@ def make_locator(workspace: Workspace) -> Callable[[str], Path]:
 
 
 def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedDocument]:
-    """Give documents by all their names.
+    """Return documents by all their names.
 
     Args:
         workspace: The workspace.

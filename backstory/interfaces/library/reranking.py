@@ -1,4 +1,4 @@
-"""The reranker of the settings over the hits of one question."""
+"""Rerank the hits of one question with the reranker of the settings."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def rerank_hits(
     found: Sequence[dict[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
 ) -> tuple[list[dict[str, Any]], bool, str | None]:
-    """Order hits by what the reranker of the settings judges; equal ones stay in their order.
+    """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
 
     Args:
-        workspace: The workspace; answers of the reranker are kept in its cache.
+        workspace: The workspace; its cache stores the reranker's answers.
         question: The question.
         found: The hits, best first.
         described: The description of each chunk, by its id.
 
     Returns:
-        The hits, whether the reranker ordered them, and what a reader must know if it did not; None where there is
-        nothing to order.
+        The hits, whether the reranker ordered them, and a note for the reader if it did not; None if there is nothing
+        to order.
 
     Raises:
         InputError: The settings name no reranker.
@@ -75,7 +75,7 @@ def rerank_hits(
         return (
             list(found),
             False,
-            f"the reranker's answer was {answer.note}; the order of the search was kept",
+            f"the reranker's answer was {answer.note}; the hits stay in the order of the search",
         )
     values = np.nan_to_num(answer.values, nan=0.0).max(axis=0)
     order = np.argsort(-values, kind="stable").tolist()

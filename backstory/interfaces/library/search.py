@@ -23,7 +23,7 @@ from backstory.models.embeddings.embed import embed_texts
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """How questions are searched for.
+    """Options of a search.
 
     Attributes:
         top_k: Most hits of a question; None leaves it to ``depth``.
@@ -65,7 +65,7 @@ def search(
         snapshot: The open snapshot.
         questions: The questions, none blank.
         plan: How to search.
-        notes: What every answer says beside its own notes.
+        notes: Notes to add to those of every answer.
 
     Returns:
         One answer per question.
@@ -136,7 +136,7 @@ def _search_keys(
 
 
 def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
-    """Give for each question its chunks, each once, with the best score that any of its keys has for it."""
+    """Return the chunks of each question, each once, with the best score of all its keys."""
     owners = [(question, key) for question, some in enumerate(keys) for key in some]
     best: list[dict[str, dict[str, Any]]] = [{} for _ in keys]
     for row in hits.iter_rows(named=True):
@@ -154,7 +154,7 @@ def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[s
 
 @dataclass(frozen=True)
 class _Searched:
-    """What the answers to all questions of a search share."""
+    """Data shared by the answers to all questions of a search."""
 
     snapshot: OpenSnapshot
     plan: SearchPlan
@@ -203,7 +203,7 @@ class _Searched:
         )
 
     def answer_nothing(self, question: str, keys: tuple[str, ...]) -> SearchAnswer:
-        """Answer where no chunk meets the filters."""
+        """Build the answer if no chunk meets the filters."""
         return SearchAnswer(
             query=question,
             keys=keys,
@@ -233,7 +233,7 @@ class _Searched:
 
 
 def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], threshold: float) -> Hit:
-    """Make a hit of a row of the search, and of the description of its chunk."""
+    """Build a hit from a row of the search and the description of its chunk."""
     pages = None if chunk["page_start"] is None else (chunk["page_start"], chunk["page_end"])
     first_line, last_line = chunk.get("line_start"), chunk.get("line_end")
     lines = None if first_line is None or last_line is None else (first_line, last_line)

@@ -1,4 +1,4 @@
-"""The snapshot that answers: kept open between questions, and exchanged when another one is published."""
+"""The open snapshot: it stays open between questions, and is replaced when another one is published."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _KEPT_DESCRIPTIONS: Final = 4096
 
 @dataclass
 class OpenSnapshot:
-    """An open snapshot, which answers any number of threads.
+    """An open snapshot, which serves any number of threads.
 
     Attributes:
         served: The index, and the settings that fit it.
         published: Version that was published when it was opened.
-        held: Closes it, and what is kept open with it.
-        readers: Number of those who read it now.
+        held: Closes it, and the resources opened with it.
+        readers: Number of its present readers.
         is_retired: Whether the last reader closes it.
         described: Recently used chunk descriptions, by chunk id (bounded).
         lock: Guards ``described``.
@@ -46,7 +46,7 @@ class OpenSnapshot:
 
     @classmethod
     def open(cls, workspace: Workspace, published: str | None) -> Self:
-        """Open the published snapshot, and keep the cache of vectors open with it.
+        """Open the published snapshot and the cache of vectors.
 
         Raises:
             BackstoryError: See :func:`backstory.pipeline.query_index.open_for_queries`.
@@ -80,7 +80,7 @@ class OpenSnapshot:
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
     def name_documents(self, tenant: str | None) -> list[NamedDocument]:
-        """Give the documents by all their names.
+        """Return the documents by all their names.
 
         Args:
             tenant: Only those of this tenant; None for the setting ``rag.tenant``, which may be none.
@@ -111,7 +111,7 @@ class OpenSnapshot:
 
 
 class Snapshots:
-    """Opens the published snapshot once, and lets each reader keep the one that it began with."""
+    """Opens the published snapshot once; each reader continues with the one that it began with."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -132,17 +132,17 @@ class Snapshots:
             self._give_back(snapshot)
 
     def close(self) -> None:
-        """Close the snapshot as soon as nobody reads it; the next reader opens it again."""
+        """Close the snapshot after its last reader; the next reader opens it again."""
         with self._lock:
             self._retire()
 
     def _take(self) -> OpenSnapshot:
         with self._lock:
             published = current_version(self._workspace.index)
-            # A damaged snapshot is built again under the same version.
+            # A damaged snapshot is rebuilt under the same version.
             current = self._current
             if current is None or current.published != published or current.served.degraded is not None:
-                # The damage of a snapshot is told in every answer, not as a warning of the first one.
+                # Every answer reports the damage of a snapshot, not only a warning of the first one.
                 with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
                     opened = OpenSnapshot.open(self._workspace, published)
                 self._retire()

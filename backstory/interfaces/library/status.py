@@ -19,13 +19,13 @@ from backstory.storage.tables.locks import is_running
 def read_status(
     workspace: Workspace, reader: CorpusReader, failures: Sequence[str], watcher: Watcher | None
 ) -> LibraryStatus:
-    """Read how a library stands.
+    """Read the status of a library.
 
     Args:
         workspace: The workspace.
         reader: Reads its tables.
-        failures: What the last indexing of this process left broken.
-        watcher: What keeps the index in step with the files; None if nothing does.
+        failures: Failures of this process's last indexing.
+        watcher: The watcher that indexes changes of the files; None without one.
     """
     version = current_version(workspace.index) or None
     corpus = mine = None
@@ -44,7 +44,7 @@ def read_status(
         state, reason = "idle", "nothing is indexed yet"
     else:
         state = "ready"
-        waiting = f"changes that wait for the next indexing: {len(pending)}"
+        waiting = f"changes pending for the next indexing: {len(pending)}"
         reason = waiting if pending else _tell_hidden(corpus, mine)
     return LibraryStatus(
         state=state,
@@ -63,11 +63,11 @@ def read_status(
 
 
 def _tell_hidden(corpus: Corpus | None, mine: Corpus | None) -> str | None:
-    """Say why a library is empty though documents are indexed."""
+    """Explain why a library is empty although documents are indexed."""
     if corpus is None or mine is None or corpus.documents.is_empty() or not mine.documents.is_empty():
         return None
     tenant = corpus.workspace.settings.rag.tenant
-    return f"no document states the tenant {tenant!r} of the setting rag.tenant, so that none is searched"
+    return f"no document states the tenant {tenant!r} of the setting rag.tenant, so none is searched"
 
 
 def _last_publication(workspace: Workspace, version: str | None) -> datetime | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
-from backstory.interfaces.library.freshness import tell_change
+from backstory.interfaces.library.freshness import describe_change
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.interfaces.library.text_positions import PlacedText, cite
 from backstory.text.chunking.pages import Pages
@@ -22,7 +22,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         corpus: The documents.
         name: Name of the document.
         style: ``brief``, ``detailed`` or ``bullets``.
-        max_words: Most words of a section, at least 1.
+        max_words: Maximum number of words per section, at least 1.
 
     Raises:
         InputError: No document has this name or several have it, or an argument is out of its range.
@@ -38,7 +38,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision)
     summarizer = corpus.workspace.summarizer
     made = summarize(source, summarizer, style, max_words)
-    changed = tell_change(corpus.workspace, document.uri, document.revision)
+    changed = describe_change(corpus.workspace, document.uri, document.revision)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
     return Summary(
         document=document,

@@ -36,28 +36,28 @@ class PlacedText:
         return len(self.page_starts) or None
 
     def page_of(self, character: int) -> int | None:
-        """Give the page of a character, from 1; None for a text without pages."""
+        """Return the page of a character, from 1; None for a text without pages."""
         return bisect_right(self.page_starts, character) if self.page_starts else None
 
     def line_of(self, character: int) -> int:
-        """Give the line of a character, from 1."""
+        """Return the line of a character, from 1."""
         return bisect_right(self._line_starts, character)
 
     def bounds_of_line(self, line: int) -> tuple[int, int]:
-        """Give the first character of a line, and the one after its last, without the line feed."""
+        """Return the first character of a line, and the one after its last, without the line feed."""
         starts = self._line_starts
         end = starts[line] - 1 if line < len(starts) else len(self.text)
         return starts[line - 1], end
 
     def bounds_of_pages(self, first: int, last: int) -> tuple[int, int]:
-        """Give the first character of a range of pages, and the one after its last.
+        """Return the first character of a range of pages, and the one after its last.
 
         Raises:
             InputError: The text has no pages, or fewer.
         """
         if not self.page_starts:
             raise InputError(
-                "this document has no pages; leave out the pages to have its whole text", code="no_pages"
+                "this document has no pages; leave out the pages to read its whole text", code="no_pages"
             )
         if not 1 <= first <= last <= len(self.page_starts):
             raise InputError(

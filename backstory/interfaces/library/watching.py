@@ -1,4 +1,4 @@
-"""An index that is kept in step with its files while a process runs."""
+"""Watch the files and keep the index in sync with them while a process runs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ SETTLE_SECONDS: Final = 0.5
 _EXPECTED: Final = (BackstoryError, OSError)
 
 Fingerprint: TypeAlias = Callable[[], str]
-"""Gives a text that differs when a file was added, removed, renamed or changed."""
+"""Returns a text that changes when a file is added, removed, renamed or changed."""
 
 
 class Watcher:
-    """A thread that indexes when files have changed, and waits until a burst of changes has ended.
+    """A thread that indexes changed files, after a burst of changes has ended.
 
-    Whatever ends a look or an indexing, the watcher says why, and goes on at the next change.
+    If a check or an indexing fails, the watcher reports the reason and continues at the next change.
 
     Attributes:
         busy: Whether it is indexing now.
         error: Why the last indexing failed; None if it did not.
-        last_sync: When the index was last in step with the files; None before the first time.
+        last_sync: When the index last matched the files; None before the first time.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Watcher:
         poll_seconds: float = POLL_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
-        """Set what is watched and what is done.
+        """Prepare the thread; :meth:`start` starts it.
 
         Args:
-            fingerprint: Tells the state of the files.
-            index: Brings the index in step with them.
-            poll_seconds: How often the files are looked at.
-            settle_seconds: How long they must stay unchanged before they are indexed.
+            fingerprint: Returns the state of the files.
+            index: Indexes their changes.
+            poll_seconds: Seconds between two checks of the files.
+            settle_seconds: Seconds without a change before indexing.
         """
         self.busy = False
         self.error: str | None = None
@@ -63,24 +63,24 @@ class Watcher:
         self._thread = threading.Thread(target=self._watch, name="library-watcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch. The first look indexes whatever is not in step."""
+        """Start watching. The first check indexes every pending change."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after an indexing that is under way."""
+        """Stop after an indexing that is under way."""
         self._stopping.set()
         self._thread.join()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it watches."""
+        """Whether the watcher is running."""
         return self._thread.is_alive()
 
     def wait_for(self, is_reached: Callable[[], bool], timeout: float) -> bool:
         """Wait until a condition holds after an indexing.
 
         Args:
-            is_reached: The condition, asked now and after every indexing.
+            is_reached: The condition, evaluated now and after every indexing.
             timeout: Most seconds to wait.
 
         Returns:
@@ -101,7 +101,7 @@ class Watcher:
         with _Attempt() as attempt:
             state = self._fingerprint()
         if attempt.failure is not None:
-            self._tell(_describe(attempt.failure), attempt.failure)
+            self._report(_describe(attempt.failure), attempt.failure)
         return state
 
     def _settle(self, state: str) -> bool:
@@ -116,15 +116,15 @@ class Watcher:
         if attempt.failure is not None:
             error = _describe(attempt.failure)
         self.busy = False
-        # After a failure the same files are tried again when one of them changes.
+        # After a failure, the watcher retries the same files when one of them changes.
         self._state = state
         if error is None:
             self.last_sync = datetime.now(UTC)
-        self._tell(error, attempt.failure)
+        self._report(error, attempt.failure)
 
-    def _tell(self, error: str | None, failure: Exception | None = None) -> None:
+    def _report(self, error: str | None, failure: Exception | None = None) -> None:
         if error is not None and error != self.error:
-            # A failure that nobody expected is one of the program, whose place must be known.
+            # An unexpected failure is a bug, so the log needs its traceback.
             place = None if isinstance(failure, _EXPECTED) else failure
             logger.warning("the watched documents could not be indexed: %s", error, exc_info=place)
         with self._synced:
@@ -133,7 +133,7 @@ class Watcher:
 
 
 class _Attempt:
-    """Takes the failure of a block, whatever its class: a thread that it ended could tell nobody.
+    """Catches the failure of a block, whatever its class: nobody would see why a thread ended.
 
     Attributes:
         failure: What the block raised; None if it ended well.

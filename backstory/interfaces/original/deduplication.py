@@ -1,4 +1,4 @@
-"""Keeps the best results of each document."""
+"""Select the best results of each document."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ logger = logging.getLogger(__name__)
 
 
 def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
-    """Keep the ``n`` best results of each document.
+    """Return the ``n`` best results of each document.
 
     Args:
         results: Results with ``document_id`` and ``similarity``. A missing similarity counts as 0. A result without
             a document is dropped.
-        n: Number of results to keep per document.
+        n: Number of results per document.
 
     Returns:
-        Copies of the kept results: documents in the order of their first appearance, and the results of each by
+        Copies of these results: documents in the order of their first appearance, and the results of each by
         falling similarity, equal ones in the given order.
 
     Raises:
@@ -32,10 +32,10 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
         count += 1
         if result.get("document_id"):
             by_document.setdefault(result["document_id"], []).append(dict(result))
-    kept = [
+    best = [
         result
         for group in by_document.values()
         for result in sorted(group, key=lambda row: -float(row.get("similarity") or 0.0))[:n]
     ]
-    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(kept), len(by_document), n)
-    return kept
+    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(best), len(by_document), n)
+    return best

@@ -109,7 +109,7 @@ def query_rag_for_context(
 
     Messages become Markdown, Markdown becomes chunks of at most 1,800 tokens (less where the model takes less),
     each chunk finds 5 results above a similarity of 0.7 (for models other than Gemini, above the embedder's own
-    threshold), one result per document is kept, and the best 5 make the context.
+    threshold), one result per document counts, and the best 5 make the context.
 
     Args:
         table: Messages as Arrow, Polars, Ibis or mappings, with ``timestamp``, ``author`` and ``message``.

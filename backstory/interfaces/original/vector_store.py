@@ -142,7 +142,7 @@ class VectorStore:
         if queries.shape[1] != self.dimension:
             raise EmbedderMismatchError(
                 f"the query is {queries.shape[1]} wide and {self.path} is {self.dimension} wide; "
-                "use the model that the store was made with",
+                "use the model that built the store",
                 width=queries.shape[1],
                 path=self.path,
             )

@@ -1,4 +1,4 @@
-"""Alerts: a command or a webhook is told when the set of problems of a workspace changes.
+"""Alert a command or a webhook when the set of a workspace's problems changes.
 
 A caller describes a run as an ``EndedRun`` and calls ``send_alerts_of_run``.
 """

@@ -1,4 +1,4 @@
-"""Tells the hooks of a workspace what changed. A hook that fails is reported, and never fails the run."""
+"""Dispatch alerts to the hooks of a workspace. A failing hook is reported; it never fails the run."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Send: TypeAlias = Callable[[Payload], None]
 
 
 def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None = None) -> list[str]:
-    """Tell every hook what changed by a run.
+    """Alert every hook of what a run changed.
 
-    A hook is told when a problem appears that it does not know, when the last problem is gone, and again after
-    ``alerts.repeat_hours`` while problems are open. A hook that failed is told at the end of the next run.
+    A hook gets an alert when a problem appears that it was not sent yet, when the last problem is gone, and again
+    after ``alerts.repeat_hours`` while problems are open. The next run retries a hook that failed.
 
     Args:
         workspace: An open workspace.
@@ -41,7 +41,7 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None
         now: The time; None for the clock's.
 
     Returns:
-        A sentence for each alert that was sent or could not be sent; none without hooks, or if nothing changed.
+        One sentence per alert, sent or failed; none without hooks, or if nothing changed.
     """
     hooks = list_hooks(workspace)
     if not hooks:
@@ -54,7 +54,7 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None
             return [
                 sentence
                 for name, send in hooks.items()
-                for sentence in _tell_hook(workspace, memory, name, send, run, now)
+                for sentence in _alert_hook(workspace, memory, name, send, run, now)
             ]
     except OSError as error:
         logger.warning("alerts not sent cause=%s", error.strerror, extra=PRINTED)
@@ -63,19 +63,19 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None
         ]
 
 
-def _tell_hook(
+def _alert_hook(
     workspace: Workspace, memory: Memory, name: str, send: Send, run: EndedRun, now: datetime
 ) -> list[str]:
-    """Tell one hook what is new for it, and remember what it was told."""
+    """Send one hook the alert that is due, and record it."""
     settings = workspace.settings.alerts
     time = now.isoformat(timespec="seconds")
-    told = memory.hooks.get(name, SentAlerts())
-    problems = update_open(told.problems, find_problems(run, settings.on, time), run)
-    event = choose_event(told, problems, now, timedelta(hours=settings.repeat_hours))
+    sent = memory.hooks.get(name, SentAlerts())
+    problems = update_open(sent.problems, find_problems(run, settings.on, time), run)
+    event = choose_event(sent, problems, now, timedelta(hours=settings.repeat_hours))
     if event is None:
-        memory.hooks[name] = SentAlerts(problems=problems, time=told.time)
+        memory.hooks[name] = SentAlerts(problems=problems, time=sent.time)
         return []
-    gone = [one.sentence for identity, one in told.problems.items() if identity not in problems]
+    gone = [one.sentence for identity, one in sent.problems.items() if identity not in problems]
     payload = write_payload(event, workspace.root.name, time, problems, gone, run)
     sentence, was_sent = _try(name, send, payload)
     if was_sent:
@@ -83,23 +83,23 @@ def _tell_hook(
     return [sentence]
 
 
-def choose_event(told: SentAlerts, problems: Problems, now: datetime, repeat: timedelta) -> Event | None:
-    """Choose whether a hook is told, and why.
+def choose_event(sent: SentAlerts, problems: Problems, now: datetime, repeat: timedelta) -> Event | None:
+    """Choose the event to send to a hook.
 
     Args:
-        told: What it knows.
+        sent: The alerts already sent to it.
         problems: The open problems.
         now: The time.
-        repeat: How long after the last alert open problems are told again; zero for never.
+        repeat: Time after which open problems are sent again; zero for never.
 
     Returns:
-        The event, or None if there is nothing to tell.
+        The event, or None if no alert is due.
     """
-    if problems.keys() - told.problems.keys():
+    if problems.keys() - sent.problems.keys():
         return "problems"
     if not problems:
-        return "resolved" if told.problems else None
-    is_due = told.time is not None and now - datetime.fromisoformat(told.time) >= repeat
+        return "resolved" if sent.problems else None
+    is_due = sent.time is not None and now - datetime.fromisoformat(sent.time) >= repeat
     return "reminder" if repeat and is_due else None
 
 
@@ -128,14 +128,14 @@ def send_test(workspace: Workspace) -> list[str]:
 
 
 def read_open(workspace: Workspace) -> Mapping[str, list[Problem]]:
-    """Return the open problems that each hook was told, the oldest first."""
+    """Return the open problems already sent to each hook, the oldest first."""
     memory = read_memory(_memory_path(workspace))
-    told = {name: memory.hooks.get(name, SentAlerts()) for name in list_hooks(workspace)}
-    return {name: sorted(one.problems.values(), key=lambda found: found.since) for name, one in told.items()}
+    sent = {name: memory.hooks.get(name, SentAlerts()) for name in list_hooks(workspace)}
+    return {name: sorted(one.problems.values(), key=lambda found: found.since) for name, one in sent.items()}
 
 
 def list_hooks(workspace: Workspace) -> dict[str, Send]:
-    """Return the function that tells each hook of the workspace, by its name."""
+    """Return the function that sends to each hook of the workspace, by its name."""
     settings = workspace.settings.alerts
     hooks: dict[str, Send] = {}
     if settings.command:

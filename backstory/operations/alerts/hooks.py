@@ -1,4 +1,4 @@
-"""The two ways to send an alert: a command reads it from standard input, a webhook receives it by POST."""
+"""Send an alert: to a command on its standard input, or to a webhook by POST."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
         timeout: Seconds until it is killed with all processes that it started.
 
     Raises:
-        AlertError: It cannot be started, exits with another code than 0, or takes too long.
+        AlertError: It cannot be started, exits with a code other than 0, or takes too long.
     """
     program = command[0] if "/" not in command[0] else str(folder / command[0])
     try:
@@ -85,9 +85,9 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
 def post(
     address: SecretStr, payload: Payload, timeout: float, wait: Callable[[float], None] = time.sleep
 ) -> None:
-    """Send the alert as JSON by POST, and try again after a transient failure.
+    """Send the alert as JSON by POST, and retry after a transient failure.
 
-    A redirect is followed only to the same host, since the address may be a secret. Errors name the host alone.
+    Only redirects to the same host are followed, since the address may be a secret. Errors name the host alone.
 
     Args:
         address: The URL, http or https.
@@ -184,8 +184,8 @@ def _follow(url: str, location: str) -> str:
     before, after = urlsplit(url), urlsplit(target)
     if (before.scheme, before.netloc) != (after.scheme, after.netloc):
         raise AlertError(
-            f"{before.hostname} redirects to {after.scheme}://{after.hostname}, which is not followed; if you trust "
-            "that host, name it in alerts.webhook",
+            f"{before.hostname} redirects to another host, {after.scheme}://{after.hostname}; if you trust that host, "
+            "name it in alerts.webhook",
             code="redirected",
             host=before.hostname,
             target=after.hostname,

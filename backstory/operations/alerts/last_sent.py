@@ -16,11 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 class SentAlerts(BaseModel):
-    """What one hook knows.
+    """The alerts already sent to one hook.
 
     Attributes:
-        problems: The open problems that it was told, by identity.
-        time: When it was told last, ISO 8601; None if never.
+        problems: The open problems in the last alert, by identity.
+        time: Time of the last alert, ISO 8601; None before the first.
     """
 
     problems: dict[str, Problem] = Field(default_factory=dict)
@@ -28,25 +28,25 @@ class SentAlerts(BaseModel):
 
 
 class Memory(BaseModel):
-    """What all hooks know, by name of the hook."""
+    """The alerts already sent, by name of the hook."""
 
     hooks: dict[str, SentAlerts] = Field(default_factory=dict)
 
 
 def read_memory(path: Path) -> Memory:
-    """Read the file. An absent or damaged file is an empty memory, so that every problem is told again."""
+    """Read the file. If it is absent or damaged, the memory is empty, and every open problem is sent again."""
     try:
         return Memory.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return Memory()
     except ValidationError:
-        logger.warning("%s is damaged; it is written again, and every open problem is told again", path)
+        logger.warning("%s is damaged; the run rewrites it and sends every open problem again", path)
         return Memory()
 
 
 @contextmanager
 def exclusive_memory(path: Path) -> Iterator[Memory]:
-    """Read the file, and write it at the end of the block. Meanwhile no other process tells anything.
+    """Read the file, and write it at the end of the block. Meanwhile no other process sends alerts.
 
     Args:
         path: The file.

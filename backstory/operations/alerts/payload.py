@@ -14,12 +14,12 @@ Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
 Payload: TypeAlias = Mapping[str, Any]
 
 FORMAT: Final = 1
-"""Version of the shape: raised when a field changes its meaning or goes. Fields may be added without it."""
+"""Version of the shape. It rises when a field changes its meaning or goes; a further field leaves it as it is."""
 
 _MOST: Final = 50
 _WHAT_TO_DO: Final = {
-    "problems": "Run `backstory doctor` in the workspace; docs/reference/maintenance.md says what each alert means.",
-    "reminder": "These problems were told before and are still open. Run `backstory doctor` in the workspace.",
+    "problems": "Run `backstory doctor` in the workspace; docs/reference/maintenance.md explains each alert.",
+    "reminder": "These problems were already reported and are still open. Run `backstory doctor` in the workspace.",
     "resolved": "Nothing.",
     "test": "Nothing: this is a test.",
 }

@@ -1,4 +1,4 @@
-"""Removes from sentences what must not leave the machine: names of chat files, quotes of chats, and keys."""
+"""Redact what must not leave the machine: names of chat files, quotes of chats, and keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backstory.models.services.failures import hide_quotes, redact
 from backstory.pipeline.workspace import Workspace
 
 _SHORTEST = 3
-"""Least characters of a name that is hidden; a shorter one would hide parts of other words."""
+"""Length of the shortest name that is redacted; a shorter one would hide parts of other words."""
 
 
 def hide_chats(workspace: Workspace, sentence: str) -> str:

@@ -1,1 +1,1 @@
-"""Backups of a workspace: one file with everything that a later run could not make again, and its checksums."""
+"""Backups of a workspace: one file with everything that a later run could not rebuild, and its checksums."""

@@ -47,12 +47,12 @@ class Backup:
 
 
 def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True) -> Backup:
-    """Write a backup that only its owner can read. Runs may go on meanwhile.
+    """Write a backup that only its owner can read. Runs may continue meanwhile.
 
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
     their ledger, the cache of vectors, the current snapshot, and the inputs if wanted. Reports, views and Dagster's
     history are left out. A partition that a run is replacing is left out with its entry in the ledger; the first run
-    after a restore makes it again.
+    after a restore rebuilds it.
 
     Args:
         workspace: An open workspace.
@@ -81,7 +81,7 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
             if inputs:
                 _add_inputs(members, workspace)
             else:
-                members.leave_out("chats and posts were not wanted; put them back before the first run")
+                members.leave_out("chats and posts, by --without-inputs; put them back before the first run")
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
@@ -162,9 +162,7 @@ def _add_inputs(members: Members, workspace: Workspace) -> None:
             members.add_folder(folder)
     for source in list_sources(workspace):
         if source.settings.is_remote:
-            members.leave_out(
-                f"the copies of the source {source.name} are left out, and the next run fetches them"
-            )
+            members.leave_out(f"the copies of the source {source.name}; the next run fetches them")
         elif not source.root.resolve().is_relative_to(workspace.root.resolve()):
             members.leave_out(
                 f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"

@@ -44,7 +44,7 @@ class Contents(BaseModel):
 
 
 class HashingReader:
-    """Reads a file and hashes what was read, so that a file is read once to be stored and hashed."""
+    """Reads a file and hashes the same bytes, so one reading serves the archive and the checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

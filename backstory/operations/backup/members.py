@@ -100,7 +100,7 @@ class Members:
     def _add_link(self, path: Path) -> None:
         target = path.resolve()
         if not target.is_relative_to(path.parent.resolve()):
-            self.leave_out(f"{self.name_of(path)} is a link to another place, which was not followed")
+            self.leave_out(f"{self.name_of(path)} is a link out of its folder; links are not followed")
             return
         described = self._describe(path, path.lstat())
         described.type, described.size = tarfile.SYMTYPE, 0
@@ -108,7 +108,7 @@ class Members:
         self._tar.addfile(described)
 
     def _is_apart(self, path: Path) -> bool:
-        """Say whether a folder holds what Backstory wrote, which is added on its own."""
+        """Return whether a folder holds what Backstory wrote, which is added on its own."""
         return path.parent == self._root and path.name in (
             "data",
             "index",
@@ -124,7 +124,7 @@ class Members:
         return known
 
     def name_of(self, path: Path) -> str:
-        """Give the path of a file in the workspace."""
+        """Return the path of a file in the workspace."""
         return path.relative_to(self._root).as_posix()
 
     def _describe(self, path: Path, status: os.stat_result) -> tarfile.TarInfo:

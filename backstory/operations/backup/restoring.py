@@ -1,4 +1,4 @@
-"""Restores a backup: everything is extracted and verified beside the target before anything is replaced."""
+"""Restores a backup: extract and verify everything next to the target before replacing anything."""
 
 from __future__ import annotations
 

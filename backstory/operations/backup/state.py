@@ -65,7 +65,7 @@ def add_index(members: Members, workspace: Workspace) -> None:
         version = require_current(folder)
         snapshot = Snapshot(folder / version)  # as long as it is open, no run deletes it
     except SearchIndexError as error:
-        members.leave_out(f"the search index is left out, and the next run builds it: {error}")
+        members.leave_out(f"the search index, which the next run builds: {error}")
         return
     with closing(snapshot):
         for path in sorted(snapshot.folder.rglob("*")):
@@ -118,12 +118,12 @@ def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
             ledger.forget(table, outdated)
             members.leave_out(
                 f"{len(outdated)} partitions of {table} were being written or are damaged, such as {outdated[0]}; the "
-                "next run makes them again"
+                "next run rebuilds them"
             )
 
 
 def _add_settled(members: Members, path: Path, scratch: Path) -> None:
-    """Add a file, and of a database what it holds at this moment; a damaged one is left out, as runs replace it."""
+    """Add a file, or a copy of a database at this moment; a damaged one is left out, since runs replace it."""
     if path.suffix != ".sqlite":
         if not path.name.endswith(("-wal", "-shm", DAMAGED_SUFFIX)):
             members.add_file(path)
@@ -131,6 +131,6 @@ def _add_settled(members: Members, path: Path, scratch: Path) -> None:
     try:
         copy = copy_database(path, scratch / path.name)
     except DamagedDatabaseError as error:
-        members.leave_out(f"{path.name} is {error}; the next run makes it again")
+        members.leave_out(f"{path.name} is {error}; the next run rebuilds it")
         return
     members.add_file(copy, name=members.name_of(path))

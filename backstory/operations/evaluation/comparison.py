@@ -60,7 +60,7 @@ class Comparison:
     figures: dict[str, int | float | str]
 
     def as_record(self) -> dict[str, Any]:
-        """Give the comparison as JSON-serializable data."""
+        """Return the comparison as JSON-serializable data."""
         return {
             "set": self.name,
             "figures": self.figures,

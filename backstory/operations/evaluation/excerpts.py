@@ -1,4 +1,4 @@
-"""How much of what the messages of a window speak about is shown of the documents in its context.
+"""Measure how much of a window's topics the excerpts in its context show.
 
 A relevant document shares words with the messages of its topic. The passage of the document and its beginning are
 compared by the part of these words that they show, weighted by rarity in the corpus, and by the tokens that this takes.
@@ -32,22 +32,22 @@ ANSWER_METRIC: Final = "answer shown"
 
 @dataclass(frozen=True)
 class _Shown:
-    """What one method shows of a relevant document.
+    """The text that one method shows of a relevant document.
 
     Attributes:
         window_id: The window.
         document_id: The document.
         method: One of :data:`EXCERPTS`.
         text: The excerpt.
-        asked: The texts of the messages that the document serves.
-        answers: What the labels say that must be shown.
+        query: The texts of the messages that the document serves.
+        answers: The labelled answers, which an excerpt must contain.
     """
 
     window_id: str
     document_id: str
     method: str
     text: str
-    asked: str
+    query: str
     answers: Sequence[str]
 
 
@@ -79,15 +79,15 @@ def score_excerpts(
     shown = _list_shown(labelled, decisions, contexts, window_chunks, retrieval)
     texts = dict(labelled.documents.select("document_id", "text").iter_rows())
     words = _read_words([one.text for one in shown], retrieval)
-    asked = _read_words([one.asked for one in shown], retrieval)
+    queries = _read_words([one.query for one in shown], retrieval)
     documents = _read_words([texts[one.document_id] for one in shown], retrieval)
     tokens = estimate_tokens([one.text for one in shown]).tolist() if shown else []
     rows = []
     for place, one in enumerate(shown):
-        shared = asked[place].keys() & documents[place].keys()
+        shared = queries[place].keys() & documents[place].keys()
         held = shared & words[place].keys()
-        told = [_fold(answer) in _fold(one.text) for answer in one.answers]
-        weights = asked[place]
+        found = [_fold(answer) in _fold(one.text) for answer in one.answers]
+        weights = queries[place]
         rows.append(
             (
                 one.method,
@@ -95,7 +95,7 @@ def score_excerpts(
                 _add(held, weights),
                 _add(shared, weights),
                 tokens[place],
-                *_tally(told),
+                *_tally(found),
             )
         )
     names = {key: name_group(key, labelled.name) for key in labelled.windows["window_id"]}
@@ -103,8 +103,8 @@ def score_excerpts(
         "held": pl.Float64,
         "shared": pl.Float64,
         "tokens": pl.Float64,
-        "told": pl.Int64,
-        "asked": pl.Int64,
+        "answers_shown": pl.Int64,
+        "answers": pl.Int64,
     }
     return (
         pl.DataFrame(rows, {"method": pl.String, "window_id": pl.String, **columns}, orient="row")
@@ -120,7 +120,9 @@ def score_excerpts(
             (1000 * pl.col("held") / pl.col("shared") / pl.col("tokens")).alias(
                 "words shown per 1,000 tokens"
             ),
-            pl.when(pl.col("asked") > 0).then(pl.col("told") / pl.col("asked")).alias(ANSWER_METRIC),
+            pl.when(pl.col("answers") > 0)
+            .then(pl.col("answers_shown") / pl.col("answers"))
+            .alias(ANSWER_METRIC),
         )
         .sort("group", "window_id", "method")
     )
@@ -161,13 +163,13 @@ def _list_shown(
     ).iter_rows():
         topics[window_id, document_id].append(topic)
         answers[window_id, document_id] += [answer] if answer else []
-    asked = _Messages(labelled, window_chunks)
+    messages = _Messages(labelled, window_chunks)
     shown = []
     for row in contexts.join(short, on=keys, maintain_order="left").iter_rows(named=True):
         key = (row["window_id"], row["document_id"])
         if key not in topics:
             continue
-        question = asked.read(row, topics[key])
+        question = messages.read(row, topics[key])
         excerpts = {
             PASSAGE: row["passage"],
             LONG_BEGINNING: cut_snippet(row["content"], len(row["passage"])),
@@ -198,7 +200,7 @@ class _Messages:
 def _shorten(
     decisions: pl.DataFrame, contexts: pl.DataFrame, window_chunks: pl.DataFrame, retrieval: Retrieval
 ) -> pl.DataFrame:
-    """Make the contexts again, each with as many tokens as the beginnings of its chunks take."""
+    """Rebuild the contexts, each with as many tokens as the beginnings of its chunks take."""
     most = retrieval.context.snippet_characters
     by_window = decisions.partition_by("window_id", as_dict=True)
     made = [contexts.clear()]
@@ -213,7 +215,7 @@ def _shorten(
 
 
 def _read_words(texts: Sequence[str], retrieval: Retrieval) -> list[dict[int, float]]:
-    """Give the words of each text that the index knows, with their rarity."""
+    """Return the words of each text that the index knows, with their rarity."""
     distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     words: list[dict[int, float]] = [{} for _ in distinct]
     for place, term, rarity in retrieval.index.terms_of(list(distinct)).iter_rows():
@@ -225,8 +227,8 @@ def _add(words: Collection[int], weights: Mapping[int, float]) -> float:
     return sum(weights[word] for word in sorted(words))
 
 
-def _tally(told: Sequence[bool]) -> tuple[int, int]:
-    return sum(told), len(told)
+def _tally(found: Sequence[bool]) -> tuple[int, int]:
+    return sum(found), len(found)
 
 
 def _fold(text: str) -> str:

@@ -29,7 +29,7 @@ DEPTH = 10
 def embed_with_progress(
     embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str
 ) -> Vectors:
-    """Give one unit vector per text. Texts that are not cached are embedded, with a progress bar."""
+    """Return one unit vector per text. Texts that are not cached are embedded, with a progress bar."""
     with show_progress(label) as progress:
         return embed_texts(embedder, texts, task=task, cache=cache, progress=progress).vectors
 
@@ -139,20 +139,20 @@ def rank_documents(
     """
     budget = 2 * retrieval.context.max_tokens
     judged = _as_deep(retrieval).judge(hits, window_chunks, queries.vectors_of, max_tokens=budget)
-    kept = (
+    chosen = (
         judged.frame.filter("kept")
         .group_by("window_id", "document_id")
         .agg(pl.col("rank").min(), pl.col("score").max())
         .sort("window_id", "rank")
         .with_columns(rank=pl.int_range(1, pl.len() + 1).over("window_id"))
     )
-    return as_runs(kept, OWN)
+    return as_runs(chosen, OWN)
 
 
 def make_run_contexts(
     window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make the contexts that a run with these settings gives.
+    """Build the contexts that a run with these settings builds.
 
     Args:
         window_chunks: Table ``window_chunks``.
@@ -163,8 +163,8 @@ def make_run_contexts(
     Returns:
         Tables ``decisions`` and ``contexts``.
     """
-    asked = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
-    decisions = retrieval.judge(asked, window_chunks, queries.vectors_of).frame
+    searched = hits.filter(pl.col("rank") <= retrieval.rag.chunks_per_query)
+    decisions = retrieval.judge(searched, window_chunks, queries.vectors_of).frame
     return decisions, retrieval.gather(decisions, window_chunks)
 
 
@@ -175,7 +175,7 @@ def _as_deep(retrieval: Retrieval) -> Retrieval:
 
 
 def as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:
-    """Give the first ten ranked documents of each window the columns of the runs."""
+    """Add the columns of the runs to the first ten ranked documents of each window."""
     return ranked.filter(pl.col("rank") <= DEPTH).select(
         "window_id",
         pl.col("rank").cast(pl.Int64),

@@ -1,4 +1,4 @@
-"""How well the assessment without labels predicts the scores by labels of the same contexts."""
+"""Measure how well the assessment without labels predicts the scores with labels."""
 
 from __future__ import annotations
 

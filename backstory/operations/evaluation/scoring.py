@@ -17,7 +17,7 @@ _SEED = 20240101
 
 
 def name_group(window_id: str, name: str) -> str:
-    """Give the group of a window: the prefix of an id like ``mix-n5-017`` or ``de-003``, otherwise the set's name."""
+    """Return the group of a window: the prefix of an id like ``mix-n5-017`` or ``de-003``, otherwise the set's name."""
     match = _GROUP.match(window_id)
     return match.group(1) if match else name
 

@@ -66,7 +66,7 @@ def ask_whole_windows(
 
 
 def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
-    """Give each window as one text, truncated to the embedder's input: ``window_id``, ``text``."""
+    """Return each window as one text, truncated to the embedder's input: ``window_id``, ``text``."""
     whole = _whole_texts(labelled)
     return whole.select("window_id", text=pl.Series(_cut_to_input(whole["text"], embedder), dtype=pl.String))
 
@@ -104,17 +104,17 @@ def _ask_once(
 ) -> pl.DataFrame:
     """Rank the best documents of each window by one vector, or by its keywords where they are given."""
     starts = labelled.windows.select("window_id", "started_at")
-    asked = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
+    queries = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
     request = SearchRequest(
         top_k=_BASELINE_HITS,
         mode="exact",
         ranking="dense" if keywords is None else "keyword",
         keyword_terms=None,
-        filters=Filters(as_of=asked["started_at"].to_list() if rag.as_of else None),
+        filters=Filters(as_of=queries["started_at"].to_list() if rag.as_of else None),
     )
     result = index.search(vectors, request, texts=None if keywords is None else keywords.to_list())
     return (
-        asked.with_row_index("query")
+        queries.with_row_index("query")
         .cast({"query": pl.Int64})
         .join(result.hits, on="query", maintain_order="left_right")
         .unique(["window_id", "document_id"], keep="first", maintain_order=True)

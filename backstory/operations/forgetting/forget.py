@@ -54,7 +54,7 @@ class Forgetting:
         vectors: Vectors that were deleted, because no remaining text uses them.
         reports: Reports that were deleted, relative to the workspace, and the site.
         wanted: Number of texts and ids that were searched for.
-        search: What was searched, and what was found.
+        search: The size of the search, and its findings.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
         copies: Pages and texts that were written where a person chose, with what to do about each.
@@ -90,9 +90,9 @@ class _Target:
 def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     """Remove one thing from everything that Backstory wrote into a workspace, and exclude it from later runs.
 
-    The list of forgotten things is written first, so that no later run restores anything if this process is killed.
-    The tables are then rebuilt as in a run, but only the partitions that already exist. A run that is under way is
-    waited for.
+    The list of forgotten things is written first: if this process is killed, no later run restores anything. The
+    tables are then rebuilt as in a run, but only the partitions that already exist. The call waits for a run that is
+    under way.
 
     Args:
         workspace: An open workspace.
@@ -101,7 +101,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
             document.
 
     Returns:
-        What was removed, and what a search of all files found.
+        The removed data, and the findings of a search of all files.
 
     Raises:
         InputError: No such conversation, member or document exists.
@@ -152,7 +152,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     keys = list_keys(workspace, workspace.embeddings.count())
     workspace.batch_job_store.keep_only(keys)
     workspace.judgements.keep_only(list_windows(workspace))
-    # What a writer was shown of the forgotten thing is shown to it no more, so these drafts serve nobody.
+    # No later prompt contains the forgotten thing, so no run can use these drafts.
     workspace.drafts.keep_only(list_drafted(workspace))
     return Forgetting(
         rows=len(rows),
@@ -256,8 +256,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
         )
     for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
         raise InputError(
-            f"{uri.removeprefix(WRITTEN_PREFIX)} is the post that Backstory wrote of a window and would write again; "
-            "forget the conversation, member or document that it was made from",
+            f"{uri.removeprefix(WRITTEN_PREFIX)} is a post that Backstory wrote about a window and would write again; "
+            "forget the conversation, member or document behind it",
             code="written_post",
             name=uri.removeprefix(WRITTEN_PREFIX),
         )
@@ -281,7 +281,7 @@ def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
 
 
 def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
-    """Add fingerprints of what is forgotten, by which it is recognised in a file of another name."""
+    """Add fingerprints of the forgotten texts, which identify them in a file of another name."""
     if target.kind == "document":
         others = read_table(workspace.tables, "documents").join(rows, on="document_id", how="anti")
         return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
@@ -306,7 +306,7 @@ def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
     else:
         messages = messages.join(rows, on="message_id", how="anti")
         texts, ids = rows["text"].drop_nulls().to_list(), set(rows["message_id"])
-    # Written posts are made anew, so that a text in them is none that stays.
+    # Written posts are rebuilt, so their texts do not count as remaining.
     documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
     is_member = target.kind == "member"

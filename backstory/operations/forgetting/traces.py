@@ -90,7 +90,7 @@ def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Pat
 
 
 def search_file(path: Path, wanted: Wanted) -> bool:
-    """Say whether the bytes of a file hold one of the texts or ids."""
+    """Return whether the bytes of a file hold one of the texts or ids."""
     with _open_bytes(path) as file:
         return any(True for _ in _search_bytes(file, _as_written(wanted.parts)))
 
@@ -131,7 +131,7 @@ def _as_written(parts: Iterable[str]) -> dict[str, str]:
 
 
 def _open_bytes(path: Path) -> BinaryIO:
-    """Open a file, or what a database holds on the disk, for which SQLite opens it."""
+    """Open a file, or the content of a database on the disk, which SQLite reads."""
     if is_database(path):
         try:
             return BytesIO(read_stored(path))

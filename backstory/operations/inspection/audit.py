@@ -1,4 +1,4 @@
-"""The audit of a workspace: every file that a run wrote, compared byte by byte with what was recorded of it."""
+"""The audit of a workspace: compare every file that a run wrote with its recorded checksum."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _describe_documents(workspace: Workspace) -> str:
             f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
             "`touch` it, and run `backstory run`"
         )
-    return f"{hashes.count():,} remembered by size and times hold what was read"
+    return f"{hashes.count():,} recorded by size and times have the content that was read"
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
@@ -77,7 +77,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
     folder = workspace.index
     if not has_pointer(folder):
         if workspace.ledger.read("search_index"):
-            raise SearchIndexError(f"what was published in {folder} is gone; `backstory run` builds it again")
+            raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     current = require_current(folder)
     damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)
@@ -105,7 +105,7 @@ def _describe_posts(workspace: Workspace) -> str:
             changed.append(f"{path} is gone; `backstory run` writes it again")
         elif hash_file(path) != entry.content:
             changed.append(
-                f"{path} was changed since the last run; `backstory run` takes it for edited by a person, and leaves it"
+                f"{path} was changed since the last run; `backstory run` treats it as edited by a person and leaves it"
             )
         elif inspect_file(path) == "edited":
             edited.append(path.name)
@@ -116,7 +116,7 @@ def _describe_posts(workspace: Workspace) -> str:
 
 
 def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:
-    """Say that every entry of a cache of what may have been paid for has its checksum."""
+    """Check that every entry of a cache of what may have been paid for has its checksum."""
     if damage := cache.find_damage():
         raise CacheFileError(damage)
     held = cache.count()

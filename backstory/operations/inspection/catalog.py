@@ -1,4 +1,4 @@
-"""The documents of a workspace, and what is wrong with them, from the tables of its last run."""
+"""The documents of a workspace and their problems, from the tables of its last run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backstory.storage.tables.views import read_document_catalog
 
 
 class Flaw(NamedTuple):
-    """A file of documents that was not read, or not wholly.
+    """A document file that was not read, or only in part.
 
     Attributes:
         source: The file, as table ``sources`` names it.
@@ -28,13 +28,13 @@ class Flaw(NamedTuple):
 
 
 def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
-    """List the documents by path, those of the tenant that ``rag.tenant`` names or without one all of them.
+    """List the documents by path; only those of ``rag.tenant``, if set.
 
     Returns:
         Rows as :mod:`backstory.storage.tables.views` describes them.
 
     Raises:
-        WorkspaceError: There was no run yet, or a run changes the tables all the time.
+        WorkspaceError: No run has finished yet, or runs keep changing the tables.
     """
     rows = read_document_catalog(workspace.tables)
     tenant = workspace.settings.rag.tenant
@@ -45,9 +45,9 @@ def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def list_flaws(workspace: Workspace) -> list[Flaw]:
-    """List the files of documents that were not read, or not wholly, but for those that a rule leaves out.
+    """List the document files that were not read, or only in part. Files that a rule leaves out are not listed.
 
-    Where ``rag.tenant`` names a tenant, files whose documents state another one are left out.
+    If ``rag.tenant`` is set, files of other tenants are not listed either.
     """
     sources = read_table(workspace.tables, "sources", ["documents"]).select("source", "status", "reason")
     folder = workspace.settings.documents.folder

@@ -1,4 +1,4 @@
-"""Telling chats from documents among files that lie in no folder of a workspace, by their content."""
+"""Classify files outside the folders of a workspace as chats or documents, by their content."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from backstory.operations.inspection.file_rows import DOCUMENT, Row
 
 _PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
 _DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
-"""Documents that are chats, too, if they hold what a reader of chats asks for; in Markdown a chat may be quoted."""
+"""Documents that count as chats if a reader of chats accepts them; not Markdown, since it may quote a chat."""
 
 
 def list_readers_beside(read: ExportRead) -> Sequence[DocumentReader]:
-    """List the readers of documents that fit beside exports: a picture beside a chat was sent in it."""
+    """List the readers of documents that fit next to exports: a picture next to a chat was sent in it."""
     whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
     has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
     return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
@@ -47,7 +47,7 @@ def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
     files = []
     for row in settled:
         other = others.pop(row["source"], None)
-        # Beside chats, a picture was sent in a chat; alone or beside documents, it belongs to a document.
+        # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
         is_foreign = row["status"] == "unsupported" and not has_chat
         is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
         is_document = other is not None and (other["format"] is not None or is_foreign)
@@ -62,17 +62,17 @@ def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
 
 
 def _settle_archives(chats: Iterable[Row], documents: dict[str, Row]) -> list[Row]:
-    """Take each archive for a chat or for a folder of documents: the chats stay, or the members do."""
-    kept = []
+    """Classify each archive as a chat or as a folder of documents: the chats stay, or the members do."""
+    rows_left = []
     for row in chats:
         below = f"{row['source']}/"
         members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
         is_chat = row["format"] or names_chat(row["reason"])
         if is_chat or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
-            kept.append(row)
+            rows_left.append(row)
             for name in members:
                 del documents[name]
-    return kept
+    return rows_left
 
 
 def _is_chat(row: Row, other: Row | None) -> bool:

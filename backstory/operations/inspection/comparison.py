@@ -1,4 +1,4 @@
-"""Compares the documents of every context with those of a single query for the whole window."""
+"""Compare the documents of every context with those of a single query for the whole window."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
         workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )
     window_ids, means = mean_vectors(chunks["window_id"], embedded.vectors)
-    asked = (
+    queries = (
         pl.DataFrame({"window_id": window_ids})
         .join(windows.select("window_id", "started_at"), on="window_id", maintain_order="left")
         .join(_join_texts(workspace, windows), on="window_id", maintain_order="left")
     )
     as_of = workspace.settings.rag.as_of
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
-        by_vector = _ask_once(index, asked, means, "dense", as_of=as_of)
-        by_keywords = _ask_once(index, asked, means, "keyword", as_of=as_of)
+        by_vector = _ask_once(index, queries, means, "dense", as_of=as_of)
+        by_keywords = _ask_once(index, queries, means, "keyword", as_of=as_of)
     documents = read_table(workspace.tables, "documents").filter(status="ok")
     # A post is a mixture of topics as a window is, so one query for the whole window finds little else.
     of_people = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
@@ -67,7 +67,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
         found.join(of_people, on="document_id", how="semi", maintain_order="left")
         for found in (contexts, by_vector, by_keywords)
     )
-    kept = contexts.group_by("window_id").agg(places=pl.col("document_id").n_unique())
+    counts = contexts.group_by("window_id").agg(places=pl.col("document_id").n_unique())
     answers = [
         _rank_documents(contexts, BACKSTORY),
         _rank_documents(by_vector, ONE_VECTOR),
@@ -76,7 +76,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     return (
         windows.select("window_id")
         .join(pl.concat(answers), on="window_id", maintain_order="left_right")
-        .join(kept, on="window_id", maintain_order="left")
+        .join(counts, on="window_id", maintain_order="left")
         .filter(pl.col("rank") <= pl.col("places"))
         .join(documents.select("document_id", "slug", "title"), on="document_id", maintain_order="left")
         .drop("places")
@@ -92,7 +92,7 @@ def _join_texts(workspace: Workspace, windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ask_once(
-    index: SearchIndex, asked: pl.DataFrame, vectors: Vectors, ranking: Ranking, *, as_of: bool
+    index: SearchIndex, queries: pl.DataFrame, vectors: Vectors, ranking: Ranking, *, as_of: bool
 ) -> pl.DataFrame:
     """Search once for each window; the hits, best first."""
     request = SearchRequest(
@@ -100,11 +100,11 @@ def _ask_once(
         mode="exact",
         ranking=ranking,
         keyword_terms=None,
-        filters=Filters(as_of=asked["started_at"].to_list() if as_of else None),
+        filters=Filters(as_of=queries["started_at"].to_list() if as_of else None),
     )
-    result = index.search(vectors, request, texts=asked["text"].to_list())
+    result = index.search(vectors, request, texts=queries["text"].to_list())
     return (
-        asked.select("window_id")
+        queries.select("window_id")
         .with_row_index("query")
         .cast({"query": pl.Int64})
         .join(result.hits, on="query", maintain_order="left_right")

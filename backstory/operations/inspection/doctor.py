@@ -1,4 +1,4 @@
-"""The examinations of ``backstory doctor``: the installation, the workspace, its tables and its index."""
+"""The checks of ``backstory doctor``: the installation, the workspace, its tables and its index."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _PACKAGES = (
 
 
 def examine(given: Path | None) -> list[Examination]:
-    """Examine the installation and a workspace.
+    """Check the installation and a workspace.
 
     Args:
         given: Folder of the workspace, or None for the one named by the environment or the current folder.
@@ -131,10 +131,10 @@ def _writable(folder: Path) -> str:
 
 
 def _describe_mode(root: Path) -> str:
-    """Say who may enter the folder; a closed one closes what lies below it, and is closed by one above it.
+    """Describe who may enter the folder. A closed folder also closes everything below it.
 
     Raises:
-        PermissionError: Every user of the machine may.
+        PermissionError: Every user of the machine may enter it.
     """
     mode = root.stat().st_mode & 0o777
     if mode & 0o007 and all(folder.stat().st_mode & 0o001 for folder in root.parents):
@@ -166,8 +166,8 @@ def _try_reranker(workspace: Workspace) -> str:
         return "none is configured"
     texts = ("Trains to Lisbon.", "Soup with beans.")
     candidates = tuple(Candidate(text, "", text) for text in texts)
-    asked = (QueryChunk("soup", texts[1]),)
-    [result] = reranker.judge([RerankRequest("", asked, asked, candidates, np.ones((1, len(texts))))])
+    query = (QueryChunk("soup", texts[1]),)
+    [result] = reranker.judge([RerankRequest("", query, query, candidates, np.ones((1, len(texts))))])
     if result.note is not None:
         raise BackstoryError(f"{reranker.id} could not judge two short texts: {result.note}")
     best = texts[int(result.evidence.sum(axis=0).argmax())]
@@ -195,7 +195,7 @@ def _describe_index(workspace: Workspace) -> str:
 
 def _describe_calibration(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
-        return "there is no search index yet; `backstory run` calibrates for the one that it builds"
+        return "there is no search index yet; `backstory run` builds and calibrates it"
     try:
         manifest = read_manifest(workspace.index / current_version(workspace.index))
     except SearchIndexError:
@@ -208,7 +208,7 @@ def _describe_calibration(workspace: Workspace) -> str:
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
-    """Count the partitions that keep contexts of an earlier snapshot, which is no fault."""
+    """Count the partitions that keep contexts of an earlier snapshot; having some is no failure."""
     outdated = find_outdated(workspace)
     if not outdated:
         return "every context is of the published snapshot"
@@ -233,7 +233,7 @@ def _describe_languages(workspace: Workspace) -> str:
 
 
 def _is_made(workspace: Workspace, name: str) -> bool:
-    """Say whether a table has rows, or must have some."""
+    """Return whether a table has rows or needs some."""
     try:
         recorded = any(entry.rows for entry in workspace.ledger.read(name).values())
     except LedgerError:
@@ -280,8 +280,8 @@ def _describe_names(workspace: Workspace) -> str:
     breaches = find_privacy_breaches(workspace)
     if len(breaches):
         raise PrivacyError(
-            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; run "
-            "`backstory run` without --from and --to, so that every day is made again"
+            f"{len(breaches)} cells of messages contain a real name, text of someone who opted out, or contact data; "
+            "run `backstory run` without --from and --to, to rebuild every day"
         )
     for table in SEARCHED_COLUMNS:
         found = find_names(workspace, table)

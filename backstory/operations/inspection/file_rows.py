@@ -1,4 +1,4 @@
-"""Rows that say of every file what a run would read of it: as a chat, or as a document."""
+"""Rows that describe what a run would read of every file: as a chat, or as a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the files of a workspace in its last run, from the table ``sources``."""
+"""The outcome of every input file in the last run, from the table ``sources``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from backstory.storage.tables.parquet import list_partitions, read_table
 
 @dataclass(frozen=True)
 class Examination:
-    """One thing that was looked at.
+    """One finding about a workspace.
 
     Attributes:
-        name: What.
+        name: What was checked.
         passed: Whether it is as it should be.
-        detail: What was seen, and what to do if it did not pass.
+        detail: The finding, and what to do if it did not pass.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Examination:
     detail: str
 
     def as_record(self) -> dict[str, Any]:
-        """Give the fields by name."""
+        """Return the fields by name."""
         return asdict(self)
 
 
@@ -42,7 +42,7 @@ STATUS_WORDS: Final = {
     "failed": "that could not be read",
     "ignored": "left out by a rule",
 }
-"""What the statuses of the table ``sources`` are called where a person reads them."""
+"""Words for people by status of the table ``sources``."""
 
 _UNSETTLED = ("set_aside", "failed")
 _MOST_FILES = 20
@@ -50,7 +50,7 @@ _MOST_NAMES = 5
 
 
 def examine_files(workspace: Workspace) -> list[Examination]:
-    """Examine whether the last run read every chat export and document.
+    """Check that the last run read every chat export and document.
 
     Args:
         workspace: A workspace, before or after its first run.

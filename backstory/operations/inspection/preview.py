@@ -1,4 +1,4 @@
-"""Previews which files a run would read, as chat or document, and which it would not; writes nothing."""
+"""Preview which files a run would read, as chat or document, and which not. Nothing is written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run would read.
+    """The files that a run would read, and those that it would not.
 
     Attributes:
         settings_file: The settings that apply; None for the defaults.
@@ -89,9 +89,9 @@ class Preview:
 
 @dataclass
 class _Reading:
-    """What was read in one place; the messages are those of files that were classified as chats.
+    """The result of reading one place; the messages are those of files that were classified as chats.
 
-    Documents are kept with the further column ``source``, and may include those of files that are chats.
+    Documents have the further column ``source``, and may include those of files that are chats.
     """
 
     files: list[Row] = field(default_factory=list)
@@ -102,7 +102,7 @@ class _Reading:
 
 
 def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Preview:
-    """Preview what a run would read, with the readers of a run; writes nothing.
+    """Preview what a run would read, with the readers of a run. Nothing is written.
 
     Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
     is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
@@ -148,8 +148,8 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
     roots = {find_settings_of(path) for path in paths}
     if len(roots) > 1:
         raise InputError(
-            f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or say with "
-            "--workspace whose settings hold",
+            f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or name with "
+            "--workspace the one whose settings apply",
             code="several_workspaces",
             paths=tuple(paths),
         )
@@ -163,7 +163,7 @@ def _locate(path: Path) -> Path:
 
 
 def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) -> _Reading:
-    """Read the folders of a workspace as a run does, and keep the files at the given paths; None keeps all."""
+    """Read the folders of a workspace as a run does, and select the files at the given paths; None selects all."""
     reading = _Reading()
     chats = workspace.settings.conversations
     documents = workspace.settings.documents
@@ -186,7 +186,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
                 reading.notes += _describe_unused(read, chats.folder)
         if inside is None and reading.messages.is_empty():
             reading.problems.append(
-                f"no message would be read, so that a run stops; put chat exports into {workspace.chats_dir}"
+                f"a run would find no message and stop; put chat exports into {workspace.chats_dir}"
             )
     if inside is None or in_posts:
         listing = list_documents(workspace, workspace.list_other_parts())
@@ -198,7 +198,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
         reading.documents.append(name_served(found, documents.folder))
         if inside is None and not any(row["status"] == "read" for row in rows):
             state = "holds no document that can be served" if found.present else "is not there"
-            reading.notes.append(f"{documents.folder}/ {state}, so that windows are given no context")
+            reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
     if inside is None:
         reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
     return reading
@@ -207,7 +207,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
 def _describe_forgotten(
     whole: ExportRead, left: ExportRead, folder: str, wanted: Callable[[str], bool]
 ) -> list[str]:
-    """Count the forgotten messages in each file of which the rest would be read."""
+    """Count the forgotten messages in each file; a run reads the rest of it."""
     passed = set(left.sources.filter(status="ignored")["source"])
     counts = dict(left.messages["source"].value_counts().iter_rows())
     notes = []
@@ -215,7 +215,7 @@ def _describe_forgotten(
         name, dropped = name_source(folder, source), messages - counts.get(source, 0)
         if dropped and name not in passed and wanted(name):
             lost = count(dropped, "message")
-            notes.append(f"{name}: {lost} of what was forgotten by `backstory forget` would be left out")
+            notes.append(f"{name}: {lost} forgotten by `backstory forget` would be left out")
     return notes
 
 
@@ -245,8 +245,8 @@ def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callabl
     """Add the selected files of a folder of exports, and their messages."""
     reading.files += [row for row in describe_chats(read, folder) if wanted(row["source"])]
     sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
-    kept = read.messages.filter(pl.col("source").is_in(sources))
-    reading.messages = pl.concat([reading.messages, kept])
+    selected = read.messages.filter(pl.col("source").is_in(sources))
+    reading.messages = pl.concat([reading.messages, selected])
 
 
 def _describe_unused(read: ExportRead, folder: str) -> list[str]:
@@ -322,7 +322,7 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
         embedder = make_embedder(settings.embedding)
     except BackstoryError as error:
         notes.append(
-            f"the embedding model cannot be opened, so that its languages and the chunks are not known: {error}"
+            f"the embedding model cannot be opened, so its languages and the chunks are unknown: {error}"
         )
     else:
         notes += _describe_unknown_languages(ordered, embedder.languages)
@@ -330,7 +330,7 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
             for reading in readings:
                 _count_chunks(reading, settings.chunks, embedder)
         except BackstoryError as error:
-            problems.append(f"a run would stop, since the documents cannot be cut into chunks: {error}")
+            problems.append(f"a run would stop: the documents cannot be cut into chunks: {error}")
     return Preview(
         settings_file=None if workspace is None else workspace.root / SETTINGS_FILE,
         files=ordered,

@@ -1,4 +1,4 @@
-"""Probes: what is examined in a workspace, and those that all of its examinations share."""
+"""Probes: single checks of a workspace, and those that `doctor` and its option `--files` share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing to examine in a workspace.
+    """One check of a workspace.
 
     Attributes:
         name: What it is.
-        look: Describes it, and raises what is wrong with it.
-        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference says nothing,
-            so that it counts only while no run is under way.
+        look: Describes it, or raises an error that names what is wrong.
+        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference means
+            nothing, so it counts only while no run is under way.
     """
 
     name: str
@@ -34,15 +34,15 @@ class Probe:
     is_replaced: bool = False
 
     def examine(self, workspace: Workspace) -> Examination:
-        """Look at it in a workspace."""
+        """Run the check in a workspace."""
         found = self._look(workspace)
-        # A second look tells a run that ended during the first from a difference that stays.
+        # A second look separates a run that ended during the first from a difference that stays.
         for _ in range(2 if self.is_replaced else 0):
             if found.passed:
                 return found
             if is_running(workspace.tables):
-                told = "not compared, since a run that is under way changes it; look again when it has ended"
-                return Examination(self.name, True, told)
+                detail = "not compared, since a run is changing it; check again when the run has ended"
+                return Examination(self.name, True, detail)
             found = self._look(workspace)
         return found
 
@@ -51,7 +51,7 @@ class Probe:
 
 
 def examine_one(name: str, look: Callable[[], str]) -> Examination:
-    """Make an examination of what a function describes; what it raises is what is wrong."""
+    """Build an examination from a function: its result describes the finding, its error names what is wrong."""
     try:
         return Examination(name, True, look())
     except (BackstoryError, OSError, ImportError) as error:
@@ -59,7 +59,7 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
 
 
 def _describe_ledger(workspace: Workspace) -> str:
-    """Say that every entry of the ledger has its checksum.
+    """Check that every entry of the ledger has its checksum.
 
     Raises:
         LedgerError: An entry differs, or the ledger is gone although there are tables.
@@ -69,13 +69,13 @@ def _describe_ledger(workspace: Workspace) -> str:
     path = workspace.tables / LEDGER_FILE
     if not path.is_file():
         if any(list_partitions(workspace.tables, table) for table in TABLES):
-            raise LedgerError(f"{path} is gone; `backstory run` makes it and every table again")
+            raise LedgerError(f"{path} is gone; `backstory run` rebuilds it and every table")
         return "not made yet; the first run makes it"
     return "every entry has its checksum"
 
 
 def _describe_cache(workspace: Workspace) -> str:
-    """Say that every cached vector has its checksum.
+    """Check that every cached vector has its checksum.
 
     Raises:
         CacheFileError: A vector differs, or the file cannot be read.
@@ -86,7 +86,7 @@ def _describe_cache(workspace: Workspace) -> str:
 
 
 def _describe_views(workspace: Workspace) -> str:
-    """Say that the file of the views is the one that was written.
+    """Check that the file of the views is as the last run wrote it.
 
     Raises:
         BackstoryError: It is another, or gone.
@@ -97,7 +97,7 @@ def _describe_views(workspace: Workspace) -> str:
 
 
 def _describe_history(workspace: Workspace) -> str:
-    """Say that the history of runs can be read, and that the table ``runs`` agrees with it.
+    """Check that the history of runs can be read, and that the table ``runs`` agrees with it.
 
     Raises:
         RunHistoryError: The history is damaged, or the table differs.
@@ -112,18 +112,18 @@ def _describe_history(workspace: Workspace) -> str:
 
 
 def _describe_copies(workspace: Workspace) -> str:
-    """Say that no page or text is left of rows that have left the tables.
+    """Check that no page or text remains of rows that have left the tables.
 
     Raises:
         BackstoryError: Some are, which Backstory may not delete.
     """
     if copies := find_stale_copies(workspace):
         raise BackstoryError("; ".join(copies))
-    return "none holds what has left the tables"
+    return "none contains data that has left the tables"
 
 
 def _describe_secret(workspace: Workspace) -> str:
-    """Say that the key of the pseudonyms is the one that was used, and that only its owner can read it.
+    """Check that the key of the pseudonyms is the one in use, and that only its owner can read it.
 
     Raises:
         WorkspaceError: It is lost, or another.

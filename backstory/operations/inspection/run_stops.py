@@ -1,4 +1,4 @@
-"""What a run would stop at before it writes, found without writing anything."""
+"""Find the errors that would stop a run before it writes. Nothing is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from backstory.storage.tables.partitions import partition_keys
 
 
 def find_run_stops(workspace: Workspace) -> list[str]:
-    """Find what a run over all partitions would stop at, such as messages that the exports have lost.
+    """Find the errors that would stop a run over all partitions, such as messages missing from the exports.
 
     Args:
         workspace: An open workspace.

@@ -32,8 +32,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         and ``sampled_rows`` of its HNSW index; None without such an index), ``tables``: per table ``rows``,
         ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
         :class:`~backstory.pipeline.run.cache_use.CacheUse`, or ``error``, and ``runs``: where running runs stand, and
-        the latest ended one unless it succeeded, in a sentence each, and ``stale_copies``: copies of what has left the
-        tables, each with what to do.
+        the latest ended one unless it succeeded, in a sentence each, and ``stale_copies``: copies of data that has left
+        the tables, each with its remedy.
     """
     tables = {}
     for name in SERVED_TABLES:

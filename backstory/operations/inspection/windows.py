@@ -23,12 +23,12 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "below_threshold": "not similar enough",
         "duplicate_document": "a better chunk of the same document was used",
         "near_duplicate": "almost the same text as another chunk",
-        "below_rating": "serves no topic, as the reranker rated it",
+        "below_rating": "rated by the reranker as serving no topic",
         "not_selected": "other documents add more",
         "over_budget": "no room left in the token budget",
     }
 )
-"""Why a hit was dropped, in words, by the cause in the table ``decisions``."""
+"""The reason for a dropped hit in words, by the cause in the table ``decisions``."""
 
 _SHORTEST_ID = 8
 _MOST_NAMED = 10
@@ -112,7 +112,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
 
 
 def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
-    """Give the windows that match a reference, at least one."""
+    """Return the windows that match a reference, at least one."""
     if reference == LATEST:
         return windows.tail(1)
     if _DAY.fullmatch(reference):

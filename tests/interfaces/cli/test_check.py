@@ -56,7 +56,7 @@ def test_what_would_not_be_read_is_said_with_the_reason(root: Path) -> None:
     assert "  posts/b.md\n    taken for a document, without text: there is no text" in shown
     assert "  posts/.hidden0, posts/.hidden1, posts/.hidden2 and 2 more\n    hidden file" in shown
     assert "  3 files would not be read." in shown
-    assert "  problem: no message would be read, so that a run stops" in shown
+    assert "  problem: a run would find no message" in shown
 
 
 def test_long_lists_of_documents_begin_with_what_lacks_something(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_is_not_certain_of_a_document_is_said(root: Path) -> None:
     (root / "posts" / "latin.md").write_bytes("Das Rohr für die Bewässerung".encode("cp1252"))
     shown = "\n".join(lines(run("check", str(root)).stdout))
     doubt = "posts/latin.md\n    it is not UTF-8 and was read as cp1252; save it as UTF-8 if names or texts look wrong"
-    assert f"Read, but not wholly or not with certainty\n  {doubt}\n\nIn all" in shown
+    assert f"Read only in part, or with doubts\n  {doubt}\n\nIn all" in shown
 
 
 def test_scripts_get_every_file(root: Path) -> None:

@@ -95,7 +95,7 @@ def test_grep_counts_and_pages(made_workspace: Workspace) -> None:
     where = ("-w", str(made_workspace.root))
     shown = run("grep", "Sourdough", "-n", "1", *where).stdout.splitlines()
     assert shown[0].startswith("later.md: line 2: ")
-    assert shown[1:] == ["4 matches in 2 documents", "The next ones: --offset 1"]
+    assert shown[1:] == ["4 matches in 2 documents", "Next matches: --offset 1"]
     assert run("grep", "sourdough", "--case", *where).stdout.endswith("1 match in 1 document\n")
     assert json.loads(run("grep", "^# m", "--regex", "--json", *where).stdout)["count"] == 1
     assert run("grep", "nowhere", *where).stdout == "0 matches\n"

@@ -58,8 +58,8 @@ def test_any_edit_is_told_as_by_one_who_lists_all_files(
     edits = Edits(workspace.documents_dir, seed)
     told = set()
     for _ in range(25):
-        assert kept.tell("v", revisions) == StaleNote(workspace).tell("v", revisions)
-        told.add(kept.tell("v", revisions))
+        assert kept.describe("v", revisions) == StaleNote(workspace).describe("v", revisions)
+        told.add(kept.describe("v", revisions))
         edits.make()
     assert len(told) > 5
 
@@ -71,16 +71,16 @@ def test_files_are_not_listed_again_while_they_stay(
     monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
     note = StaleNote(library.workspace, seconds=0)
     (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
-    first = note.tell("v", {})
+    first = note.describe("v", {})
     assert "fresh.md" in str(first)
     monkeypatch.setattr("backstory.interfaces.library.freshness.list_all_files", None)
-    assert note.tell("v", {}) == first
+    assert note.describe("v", {}) == first
 
 
 def test_fresh_times_are_not_trusted(library: Library) -> None:
     """A change soon after another one may have the same time."""
     note = StaleNote(library.workspace, seconds=0)
     (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
-    note.tell("v", {})
+    note.describe("v", {})
     assert note._stamps is not None
     assert not note._stamps.hold()

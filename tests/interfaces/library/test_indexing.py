@@ -193,7 +193,7 @@ def test_a_persons_file_is_neither_replaced_nor_deleted(library: Library) -> Non
     report = library.remove("one")
     assert edited.read_bytes() == content
     assert outcome_of(report, "posts/added/one.md").status == "excluded"
-    assert "take the line out" in str(outcome_of(report, "posts/added/one.md").reason)
+    assert ".backstoryignore" in str(outcome_of(report, "posts/added/one.md").reason)
     assert library.documents().count == 7
 
 

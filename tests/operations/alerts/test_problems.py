@@ -109,8 +109,8 @@ def make_problems(*names: str) -> dict[str, Problem]:
         ("", "", 999, DAY, None),
     ],
 )
-def test_a_hook_is_told_of_changes_and_once_a_day(
+def test_a_hook_gets_changes_and_a_reminder_once_a_day(
     known: Sequence[str], found: Sequence[str], hours: int, repeat: timedelta, event: str | None
 ) -> None:
-    told = SentAlerts(problems=make_problems(*known), time=NOON.isoformat())
-    assert choose_event(told, make_problems(*found), NOON + timedelta(hours=hours), repeat) == event
+    sent = SentAlerts(problems=make_problems(*known), time=NOON.isoformat())
+    assert choose_event(sent, make_problems(*found), NOON + timedelta(hours=hours), repeat) == event

@@ -226,7 +226,7 @@ def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
     assert "Removed 2 rows" in result.output
     assert f"Deleted reports/{window_id}.html" in result.output
     assert ".dagster/log.json: 1 of them" in result.output
-    assert "Yours to edit or delete: chats/moths.txt still holds it" in result.output
+    assert "Edit or delete chats/moths.txt yourself" in result.output
     assert not list(Path(made.root / "reports").iterdir())
 
 

@@ -36,7 +36,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class GroupChart:
-    """One group of windows: what each method scores, and what the first gains over each of the others."""
+    """One group of windows: the scores of the methods, and the gains of the first over the others."""
 
     name: str
     windows: int
@@ -53,7 +53,7 @@ class Axis:
     marks: tuple[tuple[float, str], ...]
 
     def place(self, value: float) -> float:
-        """Give the position of a value on the axis, in per cent."""
+        """Return the position of a value on the axis, in per cent."""
         return 100 * (value - self.low) / (self.high - self.low)
 
 

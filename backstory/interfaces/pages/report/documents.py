@@ -1,4 +1,4 @@
-"""The kept documents, and every chunk that was found: whether it was kept, why not, and where to read it."""
+"""The documents of the context, and every found chunk: its rank or the reason why it was dropped, and its source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ChunkEntry:
         about: Date, slug and headings.
         similarity: Best cosine similarity, as text.
         score: Best score, as text.
-        fate: "kept" with the rank, or why it was dropped, in words.
+        fate: "kept" with the rank, or the reason why it was dropped, in words.
         because_of: Number of the chunk that was kept instead.
         because_of_title: Title of that chunk's document.
         paint: CSS classes of its document's colour; empty if the document was dropped.

@@ -15,7 +15,7 @@ INK_ON_HUE = ("#ffffff", "#000000", "#000000", "#000000", "#000000", "#000000", 
 
 
 def name_paint(document: int | None) -> str:
-    """Give the CSS classes of a kept document by its position, or for None those of parts that no document serves."""
+    """Return the CSS classes of a kept document by its position; for None, those of parts without a document."""
     if document is None:
         return "unserved"
     return f"hue-{document % len(HUES)} pattern-{document // len(HUES) % PATTERNS}"

@@ -1,4 +1,4 @@
-"""The window as a strip: all messages have the same width, so that long silences do not squeeze the rest.
+"""The window as a strip: all messages have the same width, since long silences would squeeze the rest.
 
 The times stand below it. Positions are percentages of the strip's width, so that it fits any page without stretching
 its letters.
@@ -133,8 +133,8 @@ def _draw_segment(query: Query, report: WindowReport, document: int | None, serv
 
 
 def _draw_lane(place: int, report: WindowReport) -> tuple[Segment, ...]:
-    asked = [report.queries[cell.query] for cell in report.cells if cell.document == place and cell.kept]
-    return tuple(_draw_segment(query, report, place, query.document == place) for query in asked)
+    queries = [report.queries[cell.query] for cell in report.cells if cell.document == place and cell.kept]
+    return tuple(_draw_segment(query, report, place, query.document == place) for query in queries)
 
 
 def _draw_ticks(report: WindowReport) -> tuple[Tick, ...]:

@@ -46,7 +46,7 @@ def write_window_page(workspace: Workspace, window_id: str, output: Path | None 
 
 
 def name_page(window_id: str) -> str:
-    """Give the file name of a window's page: its id, or a hash of an id that cannot name a file everywhere."""
+    """Return the file name of a window's page: its id, or a hash of an id that cannot name a file everywhere."""
     name = window_id if _FILE_NAME.fullmatch(window_id) else digest([window_id])
     return f"{name}.html"
 

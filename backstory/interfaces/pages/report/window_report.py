@@ -1,4 +1,4 @@
-"""The data of a window's page: its messages, its queries, and the documents that were found and kept."""
+"""The data of a window's page: its messages, its queries, and the found documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the report of one window from the rows of its tables."""
+"""Build the report of one window from the rows of its tables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WindowTables:
 
 
 def make_window_report(tables: WindowTables) -> WindowReport:
-    """Make the report of one window. Without hits it has no documents, cells or candidates.
+    """Build the report of one window. Without hits it has no documents, cells or candidates.
 
     Raises:
         InputError: A hit names a query chunk that is no longer stored.
@@ -63,8 +63,8 @@ def make_window_report(tables: WindowTables) -> WindowReport:
         how="left",
         maintain_order="left",
     )
-    asked = _ask_order(tables, judged)
-    places = {row["chunk_id"]: place for place, row in enumerate(asked)}
+    ordered = _ask_order(tables, judged)
+    places = {row["chunk_id"]: place for place, row in enumerate(ordered)}
     if strangers := set(judged["query_chunk_id"]) - set(places):
         gone = f"hits of this window name query chunks that are no longer stored, such as {min(strangers)}"
         raise InputError(f"{gone}; run `backstory run`")
@@ -72,7 +72,7 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     documents = {key: place for place, key in enumerate(found["document_id"])}
     cells = _fill_cells(judged, places, documents)
     served_by = _serve_queries(judged, documents)
-    queries = tuple(Query(**row, document=served_by.get(row["chunk_id"])) for row in asked)
+    queries = tuple(Query(**row, document=served_by.get(row["chunk_id"])) for row in ordered)
     served_messages = _serve_messages(queries, cells, len(tables.messages))
     return WindowReport(
         window=tables.window,
@@ -155,7 +155,7 @@ def _serve_queries(judged: pl.DataFrame, documents: Mapping[str, int]) -> dict[s
 
 
 def _serve_messages(queries: tuple[Query, ...], cells: tuple[Cell, ...], count: int) -> list[int | None]:
-    """Give each message the document of the shortest served query around it; of equally short ones, the best score."""
+    """Return the document of each message: that of its shortest served query, and then of the best score."""
     scores = {(cell.query, cell.document): cell.score for cell in cells}
     served: list[int | None] = [None] * count
     order = sorted(

@@ -14,7 +14,7 @@ CAUSE_WORDS = {
     "below_threshold": "dropped: no part of the window is similar enough to it",
     "duplicate_document": "dropped: a better chunk of the same document was preferred",
     "near_duplicate": "dropped: nearly the same text as another chunk",
-    "below_rating": "dropped: serves no topic, as the reranker rated it",
+    "below_rating": "dropped: rated by the reranker as serving no topic",
     "not_selected": "dropped: other documents add more",
     "over_budget": "dropped: chosen, but the token budget was used up",
 }
@@ -40,7 +40,7 @@ def describe_span(first: datetime, last: datetime) -> str:
 
 
 def describe_query(report: WindowReport, query: Query) -> str:
-    """Say when a part of the window was written, by whom, what it says, and what serves it."""
+    """Describe a part of the window: its time, authors and text, and the document that serves it."""
     if query.document is None:
         served = "no kept document serves it"
     else:
@@ -53,7 +53,7 @@ def describe_query(report: WindowReport, query: Query) -> str:
 
 
 def describe_cell(report: WindowReport, cell: Cell) -> str:
-    """Say how well one query matches one document."""
+    """Describe how well one query matches one document."""
     document = report.documents[cell.document]
     keywords = "" if cell.keyword_score is None else f", BM25 {cell.keyword_score:.1f}"
     verdict = "in the context" if cell.kept else "dropped" if cell.passed else "below the threshold"
@@ -62,5 +62,5 @@ def describe_cell(report: WindowReport, cell: Cell) -> str:
 
 
 def describe_fate(candidate: Candidate) -> str:
-    """Say whether a chunk was kept, and if not, why."""
+    """Describe whether a chunk is in the context, or the reason why not."""
     return f"kept, rank {candidate.rank}" if candidate.rank is not None else CAUSE_WORDS[candidate.cause]

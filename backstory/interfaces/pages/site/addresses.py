@@ -17,32 +17,32 @@ _WORDS_CHARACTERS: Final = 60
 
 
 def address_post(slug: str) -> str:
-    """Give the page of a post."""
+    """Return the page of a post."""
     return f"posts/{_name(slug)}"
 
 
 def address_document(document_id: str) -> str:
-    """Give the page of a document."""
+    """Return the page of a document."""
     return f"documents/{_name(document_id)}"
 
 
 def address_window(window_id: str) -> str:
-    """Give the page of a window's report."""
+    """Return the page of a window's report."""
     return f"windows/{_name(window_id)}"
 
 
 def address_tag(tag: str) -> str:
-    """Give the page of a tag."""
+    """Return the page of a tag."""
     return f"tags/{_name(tag)}"
 
 
 def address_conversation(conversation_id: str) -> str:
-    """Give the page of a conversation."""
+    """Return the page of a conversation."""
     return f"conversations/{_name(conversation_id)}"
 
 
 def link_pages(here: str, there: str) -> str:
-    """Give the link from one page to another, relative, so that the folder can be moved."""
+    """Return the link from one page to another, relative, so that the folder can be moved."""
     return "../" * here.count("/") + there
 
 

@@ -24,7 +24,7 @@ class Written:
 
 
 def write_folder(folder: Path, pages: Mapping[str, str]) -> Written:
-    """Make a folder hold exactly these pages.
+    """Update a folder to exactly these pages.
 
     Args:
         folder: The folder; made if absent.
@@ -63,5 +63,5 @@ def _holds(path: Path, html: str) -> bool:
 
 
 def encode_page(html: str) -> bytes:
-    """Give the bytes of a page as :func:`backstory.interfaces.pages.report.page.write_page` writes them."""
+    """Return the bytes of a page as :func:`backstory.interfaces.pages.report.page.write_page` writes them."""
     return html.encode("utf-8", "replace")

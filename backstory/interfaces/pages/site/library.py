@@ -12,7 +12,7 @@ from backstory.writing.material import WindowMaterial
 
 @dataclass(frozen=True)
 class Quote:
-    """A message because of which a document was shown to the writer."""
+    """A message that a document in the writer's prompt serves."""
 
     sent_at: datetime
     author: str | None
@@ -21,7 +21,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Use:
-    """A document that a writer was shown.
+    """A document in the prompt of a writer.
 
     Attributes:
         number: Under which the post cites it.
@@ -29,7 +29,7 @@ class Use:
         title: Its title.
         published_at: Date of publication, UTC; None if it states none.
         path: Its file, relative to the workspace.
-        passage: The part of it that the writer was shown.
+        passage: The part of it in the prompt.
         because: The messages that it serves.
         cited: Whether the post cites it.
     """
@@ -57,9 +57,9 @@ class SitePost:
         tags: Its tags.
         text: Markdown without front matter.
         topics: Headings of the text.
-        notice: What a reader must know, such as that a person has edited the file; empty for nothing.
+        notice: A note for the reader, such as that a person has edited the file; empty for none.
         writer: Writer and its version, with the model if there is one.
-        uses: Documents that the writer was shown, by number.
+        uses: Documents in the writer's prompt, by number.
     """
 
     window: WindowMaterial
@@ -82,7 +82,7 @@ class SitePost:
 
 @dataclass(frozen=True)
 class SiteDocument:
-    """A document that at least one post was shown, as the corpus holds it now."""
+    """A document in the prompt of at least one post, in its present revision."""
 
     document_id: str
     title: str

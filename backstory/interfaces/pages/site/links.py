@@ -1,4 +1,4 @@
-"""Where the links of posts and documents lead: to pages of the site, to the web, or nowhere."""
+"""Resolve the links of posts and documents: to pages of the site, to the web, or nowhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SiteLinks:
     files: Mapping[str, str]
 
     def point(self, here: str, document_id: str) -> str | None:
-        """Give the link from a page to that of a document; None if it has no page."""
+        """Return the link from a page to that of a document; None if it has no page."""
         page = self.pages.get(document_id)
         return None if page is None else link_pages(here, page)
 
@@ -56,7 +56,7 @@ class SiteLinks:
         return None if page is None else Target(link_pages(here, page))
 
     def resolve_citation(self, here: str, post: SitePost, address: str, words: str) -> Target | None:
-        """Resolve a link of a post: a number leads to the card of the document beside the post, words to its page."""
+        """Resolve a link of a post: a number leads to the document's card on this page, words to its own page."""
         path = _locate(post.path, address)
         use = next((use for use in post.uses if path in (use.path, _locate(post.path, use.path))), None)
         if use is not None and words == f"[{use.number}]":
@@ -75,15 +75,15 @@ def collect_links(library: Library) -> SiteLinks:
 
 
 def name_card(use: Use) -> str:
-    """Give the anchor of the card of a document beside a post."""
+    """Return the anchor of a document's card on the page of a post."""
     return f"source-{use.number}"
 
 
 def paint_use(use: Use) -> str:
-    """Give the CSS classes of the colour of a document beside a post."""
+    """Return the CSS classes of a document's colour on the page of a post."""
     return name_paint(use.number - 1)
 
 
 def _locate(file: str, address: str) -> str:
-    """Give the path that a relative address means in a file, relative to the workspace."""
+    """Return the path that a relative address means in a file, relative to the workspace."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(file), unquote(address)))

@@ -199,7 +199,7 @@ class _Renderer:
         }
 
     def _describe_use(self, here: str, post: SitePost, use: Use) -> dict[str, Any]:
-        """Describe a document beside a post: the passage, and because of which messages it is there."""
+        """Describe a document of a post: the passage, and the messages that it serves."""
         others = [one for one in self._library.citing(use.document_id) if one.slug != post.slug]
         return {
             "card": name_card(use),
@@ -219,7 +219,7 @@ class _Renderer:
         }
 
     def _describe_citing(self, here: str, post: SitePost, document_id: str) -> dict[str, Any]:
-        """Describe a post that cites a document, with the passage that it was shown of it."""
+        """Describe a post that cites a document, with the passage in the post's prompt."""
         use = next(use for use in post.cited if use.document_id == document_id)
         return self._describe(here, post) | {"use": self._describe_use(here, post, use)}
 
@@ -242,7 +242,7 @@ def _drop_link(_address: str, _words: str) -> None:
 
 
 def _choose_quotes(because: Sequence[Quote]) -> list[Quote]:
-    """Choose the longest messages, which say most, in order of time."""
+    """Choose the longest messages, as the most informative ones, in order of time."""
     longest = sorted(range(len(because)), key=lambda place: (-len(because[place].text), place))[:_QUOTES]
     return [because[place] for place in sorted(longest)]
 

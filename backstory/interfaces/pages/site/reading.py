@@ -1,4 +1,4 @@
-"""Reads what a site shows from the tables of a workspace, and from the posts that a person has edited."""
+"""Read the data of a site from the tables of a workspace, and from the posts that a person has edited."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
 from backstory.writing.posts import PUBLISHED
 
 _EDITED: Final = "edited"
-_NOT_MADE: Final = "no run has come to it yet; run `backstory run`"
+_NOT_MADE: Final = "no run has processed it yet; run `backstory run`"
 _NO_WRITER: Final = (
     "no writer is chosen; set `writers: {provider: digest}` in backstory.yaml, and run `backstory run`"
 )
 
 
 def read_library(workspace: Workspace) -> Library:
-    """Read everything that the site of a workspace shows.
+    """Read the data of a workspace's site.
 
     Raises:
         InputError: There are no windows yet.
@@ -108,7 +108,7 @@ def _read_edited(workspace: Workspace, row: Mapping[str, Any]) -> tuple[ParsedDo
     """Read a post that a person has edited.
 
     Returns:
-        The post, None if the table holds it, and what a reader must know of it.
+        The post, None if the table holds it, and a note for the reader.
     """
     if row["status"] != _EDITED:
         return None, ""

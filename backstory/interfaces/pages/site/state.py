@@ -1,6 +1,6 @@
-"""Whether a site is as it was written, and whether anything that it is made from has changed since.
+"""Detect whether a site or any of its inputs has changed since the site was written.
 
-The inputs are hashed as widely as they may be read: a site is built again too often rather than too seldom.
+All inputs that may be read are hashed: a site is rebuilt too often rather than too seldom.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RENDERERS: Final = ("jinja2", "markdown-it-py")
 
 
 def hash_inputs(workspace: Workspace) -> str:
-    """Hash what the pages of a workspace are made from: tables, files of posts and documents, settings and code."""
+    """Hash the inputs of a workspace's pages: tables, files of posts and documents, settings and code."""
     tables = [
         f"{table} {key} {content}"
         for table in TABLES
@@ -77,7 +77,7 @@ def _hash_pages(hashes: Mapping[str, str]) -> str:
 
 @cache
 def _hash_code() -> str:
-    """Hash the code and the templates of this package, and the versions of what renders them."""
+    """Hash the code and the templates of this package, and the versions of the packages that render them."""
     package = Path(backstory.__file__).parent
     files = sorted(path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc")
     hashes = [

@@ -1,4 +1,4 @@
-"""The picture of a site: documents and posts in order of time, and an arc from each post to what it cites."""
+"""The picture of a site: documents and posts in order of time, and an arc from each post to each of its sources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc from a post to what it cites, which is another post or a document."""
+    """An arc from a post to a document or another post that it cites."""
 
     path: str
     to_post: bool
