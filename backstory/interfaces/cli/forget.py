@@ -63,7 +63,8 @@ def exit_code(done: Forgetting) -> int:
 
 def describe_forgetting(done: Forgetting) -> list[str]:
     """Describe the removal and the search, and name the files that the user must delete."""
-    removed = f"Removed {count(done.rows, 'row')} and everything derived from them, and {count(done.vectors, 'vector')}."
+    rows, vectors = count(done.rows, "row"), count(done.vectors, "vector")
+    removed = f"Removed {rows} and everything derived from them, and {vectors}."
     lines = [f"{removed} The index was rebuilt, and its earlier snapshots were deleted."]
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; rerun this command when that process has ended."
