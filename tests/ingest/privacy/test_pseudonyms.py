@@ -17,8 +17,8 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.settings.inputs import ConversationSettings
+from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
-from tests.raw_messages import raw_messages
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
